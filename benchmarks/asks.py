@@ -24,11 +24,12 @@ from openai_server import server_process
 
 from benchmarks.harness import peak_mb
 from service.asks.ask import Asker, Models
+from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.money import Price
 from service.asks.plain import PlainEndpoint
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Message, Request
-from service.asks.store import Attempt, Ended, Store, add_tasks, begin, end
+from service.asks.store import Store, add_tasks
 from service.asks.tables import ANSWERED
 from service.asks.work import work_on
 from service.database import Database
@@ -98,7 +99,7 @@ def make_run(db: Database, tasks: int) -> str:
 async def compare(url: str, folder: Path, count: int, rounds: int) -> dict[str, list[Measured]]:
     """Measure each way of asking in turn, `rounds` times."""
     remote = RemoteEndpoint(SPELLING, [url], max_concurrency=IN_FLIGHT, price=Price(1.0, 1.0))
-    plain = PlainEndpoint(SPELLING, url, "test-model", max_concurrency=IN_FLIGHT)
+    plain = PlainEndpoint(url, "test-model", max_concurrency=IN_FLIGHT)
     await remote.open()
     await plain.open()
     import litellm

@@ -149,21 +149,21 @@ def write_data(folder: Path, tokenizer: str) -> None:
 
 
 def _training(recipe: str, model: str, cpu: bool) -> list[str]:
-    words = ["train", "run", recipe, "--data", "data", "--model", model, "--folder", recipe, "--name", recipe]
+    words = ["train", "run", recipe, "--data", "data", "--model", model, f"folder={recipe}", "--name", recipe]
     words += ["--cpu"] if cpu else ["--gpus", "1"]
     words += ["responses=4", *([] if recipe == "grpo" else ["neighbors=2"])]
     words += [
-        f"reward.custom_reward_function.path={REWARD}",
-        "data.train_batch_size=4",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
-        "data.max_response_length=64",
-        f"trainer.total_training_steps={STEPS}",
-        f"trainer.save_freq={STEPS}",
-        "actor_rollout_ref.rollout.agent.num_workers=1",  # 48 responses need none of eight
-        "reward.num_workers=1",
-        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        f"verl.reward.custom_reward_function.path={REWARD}",
+        "verl.data.train_batch_size=4",
+        "verl.actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        "verl.data.max_response_length=64",
+        f"verl.trainer.total_training_steps={STEPS}",
+        f"verl.trainer.save_freq={STEPS}",
+        "verl.actor_rollout_ref.rollout.agent.num_workers=1",  # 48 responses need none of eight
+        "verl.reward.num_workers=1",
+        "verl.actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
     ]
-    return words if cpu else [*words, "actor_rollout_ref.rollout.gpu_memory_utilization=0.3"]
+    return words if cpu else [*words, "verl.actor_rollout_ref.rollout.gpu_memory_utilization=0.3"]
 
 
 def _evaluation(folder: Path, cpu: bool) -> list[str]:
@@ -171,12 +171,10 @@ def _evaluation(folder: Path, cpu: bool) -> list[str]:
     words = ["eval", "run", "sums.jsonl", "--name", "check", "--model", str(trained)]
     return [
         *words,
-        "--sampler",
-        "local" if cpu else "vllm",
+        f"sampler={'local' if cpu else 'vllm'}",
         "--n",
         str(SAMPLES),
-        "--max-tokens",
-        "64",
+        "max_tokens=64",
         "--json",
     ]
 

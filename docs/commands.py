@@ -1,4 +1,4 @@
-"""Write docs/reference/commands.md from the help of `tagrpo`: python docs/commands.py."""
+"""Write reference/commands.md and reference/settings.md from what `tagrpo` says: python docs/commands.py."""
 
 import re
 import sys
@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 PAGE = ROOT / "docs" / "reference" / "commands.md"
+SETTINGS_PAGE = PAGE.with_name("settings.md")
 INTRODUCTION = """\
 # Commands
 
@@ -19,6 +20,41 @@ Find the command for a task on this page; `tagrpo COMMAND --help` shows its opti
 Every command that reports has `--json`. The [exit codes](../concepts.md#exit-codes) are the same everywhere.
 `python docs/commands.py` generates this page from the help.
 """
+
+
+SETTINGS_INTRODUCTION = """\
+# Settings
+
+Every setting of the verbs that have a config. Give them as `KEY=VALUE` after the other arguments, or in a
+file with `-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints the same as a
+file to start from.
+
+A setting with * shapes no result: `tagrpo resume NAME KEY=VALUE` may change it.
+`python docs/commands.py` generates this page from the configs.
+"""
+
+
+def settings_page() -> str:
+    """Return the page: a table for each verb, with a row for each setting."""
+    from service.config import settings_of, summary
+    from ui.cli.configs import VERBS, find_verb
+
+    parts = [SETTINGS_INTRODUCTION]
+    for name in VERBS:
+        kind = find_verb(name).kind
+        parts.append(f"## {name}\n\n{summary(kind)}\n")
+        parts.append("| setting | default | takes | what it is |\n|---|---|---|---|")
+        for setting in settings_of(kind):
+            star = "\\*" if setting.operational else ""
+            default = "required" if setting.info.is_required() else ""
+            if setting.default is not None:
+                default = f"`{setting.default}`"
+            what = setting.info.description or ""
+            what += f" Belongs to {setting.choice[0]}={setting.choice[1]}." if setting.choice else ""
+            row = [f"`{setting.path}`{star}", default, setting.limits, what]
+            parts.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |")
+        parts.append("")
+    return "\n".join(parts)
 
 
 def commands_page() -> str:
@@ -52,3 +88,4 @@ def _paragraphs(command: TyperCommand) -> list[str]:
 
 if __name__ == "__main__":
     PAGE.write_text(commands_page(), encoding="utf-8")
+    SETTINGS_PAGE.write_text(settings_page(), encoding="utf-8")

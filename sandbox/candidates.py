@@ -57,7 +57,7 @@ class Candidate:
     broken: Break | None
 
     def row(self) -> dict[str, Any]:
-        """Return what `neighbors propose --proposer file` reads."""
+        """Return what `rephrase run proposer=file` reads."""
         return {"original_question": self.question.text, "candidate": self.text}
 
     def truth(self) -> dict[str, Any]:

@@ -44,7 +44,11 @@ def file_sha256(path: Path) -> str:
 
 def whole_characters(text: str) -> str:
     """Return `text` with U+FFFD for each half of a surrogate pair, which no file or database can hold."""
-    return _HALVES.sub("\ufffd", text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _HALVES.sub("\ufffd", text)
+    return text
 
 
 def canonical_text(text: str) -> str:

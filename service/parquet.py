@@ -1,10 +1,11 @@
-"""Parquet files whose damage never goes unnoticed: digests of all values in the footer, and page checksums.
+"""Parquet files whose damage never goes unnoticed: checksums of all values in the footer, and of pages.
 
-Page checksums do not cover page headers and the footer, so a flipped bit there could change a value. The
-digest of each column of each row group is compared with what was read.
+Those of pages do not cover page headers and the footer, so a flipped bit there could change a value. The
+checksum of each column of each row group in the footer is compared with what was read.
 """
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -21,46 +22,40 @@ class DamagedFileError(InputError):
 
 
 def write_parquet(
-    path: Path, parts: Iterable[Any], about: Mapping[bytes, str], *, dictionary: Sequence[str]
+    path: Path, schema: Any, parts: Iterable[Any], about: Mapping[bytes, str], repeated: Sequence[str]
 ) -> None:
-    """Write pyarrow tables of one schema, one row group each; `parts` yields at least one.
+    """Write pyarrow tables with this schema, one row group each.
 
     Args:
         about: stored in the footer.
-        dictionary: columns whose values repeat.
+        repeated: columns whose values repeat.
     """
     import pyarrow.parquet as pq
 
-    digests: dict[str, list[str]] = {}
-    writer = None
-    try:
+    digests: dict[str, list[int]] = {name: [] for name in schema.names}
+    with pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        compression_level=ZSTD_LEVEL,
+        use_dictionary=list(repeated),
+        write_statistics=False,
+        write_page_checksum=True,
+    ) as writer:
         for part in parts:
-            writer = writer or pq.ParquetWriter(
-                path,
-                part.schema,
-                compression="zstd",
-                compression_level=ZSTD_LEVEL,
-                use_dictionary=list(dictionary),
-                write_statistics=False,
-                write_page_checksum=True,
-            )
             writer.write_table(part, row_group_size=max(1, len(part)))
-            for name in part.column_names:
-                digests.setdefault(name, []).append(_digest(part.column(name)))
-        assert writer is not None
+            for name, of_groups in digests.items():
+                of_groups.append(_digest(part.column(name)))
         writer.add_key_value_metadata({**about, DIGESTS: json.dumps(digests, separators=(",", ":"))})
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def read_parquet(
-    path: Path, schema: Mapping[str, Any], about: Mapping[bytes, str], groups: Sequence[int] | None = None
+    path: Path, types: Mapping[str, str], about: Mapping[bytes, str], groups: Sequence[int] | None = None
 ) -> Any:
     """Return columns as a pyarrow table, after a look at every value; its metadata is the footer's.
 
     Args:
-        schema: types by the name of each column that is read.
+        types: of the columns to read.
         about: what the footer must say.
         groups: row groups to read; None for all.
 
@@ -81,26 +76,23 @@ def read_parquet(
                         f"{path}: {key.decode()} is {stored!r} in this file, not {text!r}. Record it again "
                         "or remove it."
                     )
-            digests: dict[str, list[str]] = json.loads(there[DIGESTS])
-            number = len(digests[next(iter(schema))])
+            digests: dict[str, list[int]] = json.loads(there[DIGESTS])
+            number = len(digests[next(iter(types))])
             if number != file.metadata.num_row_groups:
-                raise DamagedFileError(f"{path}: has {file.metadata.num_row_groups} of {number} row groups.")
+                raise ValueError(f"it has {file.metadata.num_row_groups} of {number} row groups")
             parts = []
             for group in range(number) if groups is None else groups:
-                part = file.read_row_group(group, columns=list(schema))
+                part = file.read_row_group(group, columns=list(types)).select(list(types))
                 part.validate(full=True)
-                for name, kind in schema.items():
+                for name, kind in types.items():
                     column = part.column(name)
                     if column.type != kind or _digest(column) != digests[name][group]:
-                        raise DamagedFileError(
-                            f"{path}: is damaged (column {name!r} holds other values than were written). "
-                            "Copy it again or remove it."
-                        )
-                parts.append(part.select(list(schema)))
+                        raise ValueError(f"column {name!r} holds other values than were written")
+                parts.append(part)
             return pa.concat_tables(parts).replace_schema_metadata(there)
-    except (FileNotFoundError, DamagedFileError):
-        raise
     except (OSError, pa.ArrowException, LookupError, ValueError, TypeError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
         raise DamagedFileError(
             f"{path}: is damaged or still being copied ({first_line(error)}). Copy it again or remove it."
         ) from error
@@ -123,26 +115,21 @@ def footer_hash(path: Path) -> str:
                 f"{path}: is empty, cut short or still being copied. Copy it again or remove it."
             )
         file.seek(start)
-        return blake2b(file.read(end - start), digest_size=16).hexdigest()
+        return blake2b(file.read(end - start), digest_size=8).hexdigest()
 
 
-def _digest(column: Any) -> str:
-    """Return a hash of a column's values and of which of them are null."""
+def _digest(column: Any) -> int:
+    """Return a checksum of a column's values and of which of them are null."""
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    digest = blake2b(digest_size=8)
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    digest.update(array.is_null().cast(pa.uint8()).to_numpy().tobytes())
-    if pa.types.is_string(array.type):
-        filled = array.fill_null("")
-        _, offsets, data = filled.buffers()
-        ends = np.frombuffer(offsets, np.int32)[filled.offset : filled.offset + len(filled) + 1]
-        digest.update(np.diff(ends).tobytes())
-        if len(ends) and data is not None:
-            digest.update(memoryview(data)[ends[0] : ends[-1]])
-    else:
-        filled = pc.cast(array, pa.uint8()) if pa.types.is_boolean(array.type) else array
-        digest.update(filled.fill_null(0).to_numpy().tobytes())
-    return digest.hexdigest()
+    array = column.combine_chunks()
+    checksum = zlib.crc32(array.is_null().cast(pa.uint8()).to_numpy()) if array.null_count else 0
+    if not pa.types.is_string(array.type):
+        filled = array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array
+        return zlib.crc32(filled.fill_null(0).to_numpy(), checksum)
+    filled = array.fill_null("")
+    _, offsets, data = filled.buffers()
+    ends = np.frombuffer(offsets, np.int32)[filled.offset : filled.offset + len(filled) + 1]
+    texts = b"" if data is None else memoryview(data)[ends[0] : ends[-1]]
+    return zlib.crc32(texts, zlib.crc32(np.diff(ends).tobytes(), checksum))

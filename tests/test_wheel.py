@@ -122,7 +122,7 @@ print(json.dumps({{"path": sys.path, "rooms": [room.__file__ for room in ({", ".
     said = ""
     for arguments in (
         ("questions", "import", str(QUESTIONS), "--name", "own"),
-        ("neighbors", "propose", "own", "--name", "rules", "--proposer", "rules"),
+        ("rephrase", "run", "own", "--name", "rules", "proposer=rules"),
         ("sets", "publish", "own", "--run", "rules", "--include", "unverified"),
         ("sets", "export", "own", "--format", "hf", "--out", "hf"),
         ("sets", "export", "own", "--format", "verl", "--out", "verl"),

@@ -33,9 +33,6 @@ st.dataframe(rows)
 """
 VIEWPORT = {"width": 1280, "height": 900}
 
-READING_MS = 2000
-"""For so long somebody looks at a first page at least before going on to another one."""
-
 
 def measure_browser(database: Path, *, repeats: int, pages: Sequence[str]) -> dict[str, Any]:
     """Time fresh pages, later ones and what is done on each page; return milliseconds and memory.
@@ -122,9 +119,7 @@ def _bare(browser: Any, times: Times, repeats: int) -> None:
 def _visit(tab: Callable[[], Tab], name: str, pages: Any, *, first: bool) -> None:
     """Open a page in a new tab; in others, go to it by the link at the side, away, and back.
 
-    The first time in a tab, the browser loads what the page needs; `ui.pages.server.preloading` does so
-    ahead, in the moments in which somebody looks at the page before. So that is timed twice: at once, and
-    after `READING_MS`.
+    The first time in a tab, the browser loads what the page needs, so that time is taken separately.
     """
     one = tab()
     taken = one.go(*pages[name])
@@ -136,11 +131,6 @@ def _visit(tab: Callable[[], Tab], name: str, pages: Any, *, first: bool) -> Non
     _follow(one, name, pages, "later page, first time in the tab")
     _follow(one, other, pages, "later page, again")
     _follow(one, name, pages, "later page, again")
-    one.page.context.close()
-    one = tab()
-    one.go(*pages[other])
-    one.page.wait_for_timeout(READING_MS)
-    _follow(one, name, pages, f"later page, first time, after {READING_MS / 1000:g} s")
     one.page.context.close()
 
 

@@ -15,8 +15,9 @@ from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import candidate_id
 from service.asks.ask import pack
+from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.money import PICO_PER_USD
-from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, FINAL, AskRow, TaskRow
 from service.database import Database, utc_now
 from service.models.settings import Sampling
@@ -28,7 +29,7 @@ STRATEGIES = (
     Strategy("format", "1", "another layout", "Lay it out in another way."),
     Strategy("rename", "1", "other names", "Use other names."),
 )
-FINDINGS = ("number_changed", "answer_format_lost", "formula_changed", "too_similar", "unit_lost")
+FINDINGS = ("number_missing", "number_added", "answer_format_changed", "too_like_original", "question_added")
 MODELS = ("openai/gpt-4-turbo", "hosted_vllm/Qwen/Qwen2.5-32B-Instruct")
 
 

@@ -55,7 +55,7 @@ def make_evaluation(db: Database, texts: Texts, scale: float) -> None:
             path = f"/models/runs/{model}/checkpoints/global_step_60/actor/huggingface"
             spec = EvalSpec(
                 name, placed_hash(placed), len(placed), {"file": "generated"}, path, {"sampler": "vllm"},
-                PromptSpec("{question}"), SamplingSettings(),
+                PromptSpec(template="{question}"), SamplingSettings(),
             )  # fmt: skip
             samples, sample_texts, grades = [], [], []
             with db.write() as session:

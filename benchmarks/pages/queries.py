@@ -32,7 +32,8 @@ from service.questions.store import question_texts
 from service.runs import progress
 from trainer_adapter.record import series
 from trainer_adapter.record.groups import KINDS, GroupFilters
-from trainer_adapter.record.reading import Record, RolloutFilters, place_of
+from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+from trainer_adapter.record.reading import Record, place_of
 from trainer_adapter.record.runs import list_train_runs
 
 Ask = Callable[[Session, random.Random], object]
@@ -108,9 +109,9 @@ def _questions(world: World) -> dict[str, Ask]:
             "subject": "Algebra",
             "run_id": run,
         },
-        "page, finding": {"finding": "unit_lost"},
-        "page, finding and strategy": {"finding": "unit_lost", "strategy": "format"},
-        "page, finding and accepted": {"finding": "unit_lost", "status": "accepted"},
+        "page, finding": {"finding": "number_missing"},
+        "page, finding and strategy": {"finding": "number_missing", "strategy": "format"},
+        "page, finding and accepted": {"finding": "number_missing", "status": "accepted"},
         "page, question set": {"question_set": "extra"},
         "page, neighbor set": {"neighbor_set": "math-ta@1"},
     }
@@ -230,7 +231,9 @@ def _rollouts(world: World) -> dict[str, Ask]:
         training.texts(training.headers(step), rows)
 
     def plain(session: Session, chance: random.Random) -> object:
-        return record(chance).rollouts(RolloutFilters(step=chance.randrange(1, world.steps + 1)), limit=PAGE)
+        return list_rollouts(
+            record(chance), RolloutFilters(step=chance.randrange(1, world.steps + 1)), limit=PAGE
+        )
 
     names = [f"tagrpo/zero/{kind}/share" for kind in ("original", "neighbors", "joint")]
     names += [f"tagrpo/entropy/{part}" for part in ("mean", "original", "neighbors")]
@@ -247,8 +250,12 @@ def _rollouts(world: World) -> dict[str, Ask]:
             record(c).counts().question_history(c.choice(world.trained))
         ),
         "rollouts: plain list of a step": plain,
-        "signal: names of metrics": lambda s, c: series.metric_names(world.trainings),
-        "signal: nine metrics of four runs": lambda s, c: series.metric_series(world.trainings, names),
+        "signal: names of metrics": lambda s, c: [
+            series.metric_names(one) for one in world.trainings.values()
+        ],
+        "signal: nine metrics of four runs": lambda s, c: [
+            series.metric_points(one, name) for one in world.trainings.values() for name in names
+        ],
     }
 
 

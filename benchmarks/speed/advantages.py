@@ -133,7 +133,7 @@ def compare_estimators(repeats: int) -> dict[str, Any]:
 
     from trainer_adapter.methods.advantages.grpo_lead import lead_rewards
     from trainer_adapter.methods.groups import over_tokens
-    from trainer_adapter.methods.registry import ADVANTAGES, find_formula
+    from trainer_adapter.methods.registry import FORMULAS, find_formula
 
     step = draw(tokens=1)
     rewards, mask, uids = step["rewards"][:, None], step["mask"], step["uids"]
@@ -145,7 +145,7 @@ def compare_estimators(repeats: int) -> dict[str, Any]:
     def ours(function: Callable[..., Any]) -> Callable[[], Any]:
         return lambda: over_tokens(function(rewards.sum(-1), uids), mask)
 
-    for name in ADVANTAGES:
+    for name in FORMULAS["advantage"]:
         ways[name] = ours(find_formula("advantage", name))
     tokens = torch.randint(1, 3073, (len(uids),), generator=torch.Generator().manual_seed(1))
     ways["grpo_lead rewards"] = lambda: lead_rewards(rewards.sum(-1), tokens, uids)
@@ -214,7 +214,7 @@ def measure_weights(name: str, tokens: int) -> dict[str, float]:
     from trainer_adapter.methods.advantages.grpo import grpo_advantages
     from trainer_adapter.methods.groups import Groups
     from trainer_adapter.methods.token_weights.clip_cov import clip_cov_candidates
-    from trainer_adapter.methods.token_weights.cw_grpo import cw_weights
+    from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights
     from trainer_adapter.record.metrics import step_metrics
 
     step = draw(tokens)
@@ -224,7 +224,7 @@ def measure_weights(name: str, tokens: int) -> dict[str, float]:
     advantages = grpo_advantages(step["rewards"], groups)
     batch = step_batch(step, groups, log_probs, advantages) if name == "metrics" else None
     ways: dict[str, Callable[[], Any]] = {
-        "cw_ours": lambda: cw_weights(log_probs, advantages, mask, groups=index),
+        "cw_ours": lambda: cw_grpo_weights(log_probs, advantages, mask, groups=index),
         "cw_loop": lambda: cw_loop(log_probs, advantages, mask, index),
         "cw_whole": lambda: cw_whole(log_probs, advantages, mask, groups),
         "clip_cov_ours": lambda: clip_cov_candidates(log_probs, advantages, mask).candidate_BT,

@@ -108,7 +108,8 @@ def write_record(folder: Path, steps: int, text_bytes: int, step_s: float) -> di
 def measure_queries(folder: Path) -> dict[str, Any]:
     """Ask every query of the pages of the record in a folder."""
     from trainer_adapter.record.groups import GroupFilters
-    from trainer_adapter.record.reading import Record, RolloutFilters
+    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+    from trainer_adapter.record.reading import Record
     from trainer_adapter.record.rescues import page_rescues, rescue_totals
 
     began = time.perf_counter()
@@ -129,7 +130,7 @@ def measure_queries(folder: Path) -> dict[str, Any]:
         record.texts(headers, rows)
 
     def listed() -> None:
-        record.rollouts(RolloutFilters(question_id=chance.choice(ids)))
+        list_rollouts(record, RolloutFilters(question_id=chance.choice(ids)))
 
     def rescues() -> None:
         rescue_totals(record.counts(), spec)
@@ -146,9 +147,9 @@ def measure_queries(folder: Path) -> dict[str, Any]:
         "one response": response,
         "question over the training": lambda: record.counts().question_history(chance.choice(ids)),
         "list of a question": listed,
-        "list without a match": lambda: record.rollouts(RolloutFilters(least_reward=2.0)),
+        "list without a match": lambda: list_rollouts(record, RolloutFilters(least_reward=2.0)),
         "rescues, totals and page": rescues,
-        "search in 20,000 texts": lambda: record.rollouts(RolloutFilters(text="no such text")),
+        "search in 20,000 texts": lambda: list_rollouts(record, RolloutFilters(text="no such text")),
         "one metric": lambda: [metrics["engine/7"] for metrics in record.metrics().values()],
     }
     return {

@@ -28,14 +28,14 @@ SIDES: dict[str, dict[str, str]] = {"own": {"TAGRPO_FORK_SERVER": ""}, "forked":
 
 def prepare(folder: Path) -> None:
     """Make policy, questions and an export."""
-    db, given = ("--db", "tagrpo.db"), ("--candidates", "candidates.jsonl")
+    db, given = ("--db", "tagrpo.db"), ("proposer.candidates=candidates.jsonl")
     made = ("--out", "candidates.jsonl", "--truth", "truth.jsonl")
     for words in (
         ("sandbox", "policy", "policy"),
         ("sandbox", "questions", "questions", "--train", "8", "--heldout", "1"),
         ("sandbox", "candidates", "questions", *made, "--per-question", "3", "--broken", "0"),
         ("questions", "import", "questions/train.jsonl", "--name", "study", *db),
-        ("neighbors", "propose", "study", "--name", "true", "--proposer", "file", *given, "--n", "3", *db),
+        ("rephrase", "run", "study", "--name", "true", "proposer=file", *given, "--n", "3", *db),
         ("sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db),
         ("sets", "export", "study@1", "--format", "verl", "--out", "verl", "--tokenizer", "policy", *db),
     ):
@@ -58,9 +58,9 @@ def train(folder: Path, name: str, side: dict[str, str]) -> tuple[float, float, 
         "--cpu",
         "--hide-log",
     ]
-    command += ["--name", name, "--folder", name, "--db", "tagrpo.db", "data.train_batch_size=2"]
-    command += ["actor_rollout_ref.actor.ppo_mini_batch_size=2", "data.max_response_length=40"]
-    command += ["trainer.total_training_steps=1", "tagrpo_run.poll_interval_s=0.1"]
+    command += ["--name", name, f"folder={name}", "--db", "tagrpo.db", "verl.data.train_batch_size=2"]
+    command += ["verl.actor_rollout_ref.actor.ppo_mini_batch_size=2", "verl.data.max_response_length=40"]
+    command += ["verl.trainer.total_training_steps=1", "run.poll_interval_s=0.1"]
     environment = {**os.environ, **side, "OMP_NUM_THREADS": "1"}
     started, most = time.monotonic(), 0
     used: dict[int, float] = {}

@@ -18,7 +18,7 @@ from benchmarks.harness import add_data
 from rephraser.proposing.request import build_messages
 from rephraser.proposing.strategies import load_strategy
 from rephraser.verdict import OverlapRule
-from service.asks.money import PICO_PER_USD, Price, PriceTable, cost_pico
+from service.asks.money import PICO_PER_USD, Price, cost_pico, find_price
 from service.asks.providers import litellm
 
 BATCH = 0.5  # price of a batch job
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=3, help="neighbors a question")
     args = parser.parse_args()
 
-    price = PriceTable().price(args.model)
+    price = find_price(args.model)
     if price is None:
         parser.error(f"litellm does not know the price of {args.model}")
     strategy, rule = load_strategy(args.strategy), OverlapRule()

@@ -44,7 +44,7 @@ RECIPES = {
     BASELINE: Compared("grpo"),
     "ta_rescue": Compared("ta_rescue"),
     "ta_grpo_2": Compared("ta_grpo", ("responses=2",)),
-    "grpo_random": Compared("grpo", (f"reward.custom_reward_function.path={REWARD}",)),
+    "grpo_random": Compared("grpo", (f"verl.reward.custom_reward_function.path={REWARD}",)),
     "grpo_ds": Compared("grpo_ds", saves=5),
 }
 
@@ -61,7 +61,7 @@ class Size:
         samples: responses per problem in an evaluation.
         training: options and overrides of `train run`.
         sampling: options of `eval run`.
-        solver: options of `neighbors propose`.
+        solver: options of `rephrase run`.
         export: options of `sets export`.
         needs: seconds that a stage takes at least; it does not start with less.
         evaluation_s: seconds kept free for the evaluation after a training.
@@ -91,21 +91,21 @@ REAL = Size(
     samples=8,
     training=(
         *("--gpus", "1"),
-        f"data.max_response_length={_LONGEST}",
-        f"{ACTOR}.ppo_max_token_len_per_gpu=4096",  # logits of 151,936 words: 2.5 GB
-        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=4096",
-        "actor_rollout_ref.rollout.gpu_memory_utilization=0.12",
-        "actor_rollout_ref.rollout.agent.num_workers=1",
-        "reward.num_workers=1",
+        f"verl.data.max_response_length={_LONGEST}",
+        f"verl.{ACTOR}.ppo_max_token_len_per_gpu=4096",  # logits of 151,936 words: 2.5 GB
+        "verl.actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=4096",
+        "verl.actor_rollout_ref.rollout.gpu_memory_utilization=0.12",
+        "verl.actor_rollout_ref.rollout.agent.num_workers=1",
+        "verl.reward.num_workers=1",
     ),
     sampling=(
-        *("--sampler", "vllm", "--gpu-memory-utilization", "0.15", "--max-model-len", "2048"),
-        *("--max-tokens", str(_LONGEST), "--max-concurrency", "128"),
+        *("sampler=vllm", "gpu_memory_utilization=0.15", "max_model_len=2048"),
+        *(f"max_tokens={_LONGEST}", "max_concurrency=128"),
     ),
     solver=(
-        *("--solver-sampler", "vllm", "--solver-gpu-memory-utilization", "0.6"),
-        *("--solver-max-model-len", "2048", "--solver-max-tokens", str(_LONGEST)),
-        *("--max-concurrency", "128", "--samples-per-request", "8"),
+        *("solver.sampler=vllm", "solver.gpu_memory_utilization=0.6"),
+        *("solver.max_model_len=2048", f"solver.max_tokens={_LONGEST}"),
+        *("solver.max_concurrency=128", "solver.samples_per_request=8"),
     ),
     export=("--max-prompt-tokens", "512"),
     needs={"set": 200, "pilot": 330, "pair": 480},
@@ -121,17 +121,17 @@ TINY = Size(
     samples=8,
     training=(
         "--cpu",
-        f"data.max_response_length={_TINY_TOKENS}",
-        f"{ACTOR}.ppo_max_token_len_per_gpu=8192",
-        "tagrpo_run.poll_interval_s=0.1",
+        f"verl.data.max_response_length={_TINY_TOKENS}",
+        f"verl.{ACTOR}.ppo_max_token_len_per_gpu=8192",
+        "run.poll_interval_s=0.1",
     ),
     sampling=(
-        *("--dtype", "float32", "--preset", "plain", "--temperature", "1", "--top-p", "1"),
-        *("--max-tokens", _TINY_TOKENS, "--batch-size", "256"),
+        *("dtype=float32", "--preset", "plain", "temperature=1", "top_p=1"),
+        *(f"max_tokens={_TINY_TOKENS}", "batch_size=256"),
     ),
     solver=(
-        *("--solver-dtype", "float32", "--solver-preset", "plain", "--solver-temperature", "1"),
-        *("--solver-top-p", "1", "--solver-max-tokens", _TINY_TOKENS, "--solver-batch-size", "256"),
+        *("solver.dtype=float32", "solver.preset=plain", "solver.temperature=1"),
+        *("solver.top_p=1", f"solver.max_tokens={_TINY_TOKENS}", "solver.batch_size=256"),
     ),
     export=("--instruction", "", "--max-prompt-tokens", "64"),
     needs={"set": 10, "pilot": 60, "pair": 60},

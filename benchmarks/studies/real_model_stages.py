@@ -88,12 +88,12 @@ class Study:
     def make_set(self) -> None:
         """Check the rewrites by the model's own answers, publish and export the set."""
         db = ("--db", str(self.place / "set.db"))
-        candidates = ("--proposer", "file", "--candidates", str(self.job / "candidates.jsonl"), "--n", "3")
+        candidates = ("proposer=file", f"proposer.candidates={self.job / 'candidates.jsonl'}", "--n", "3")
         solver = ("--solver", str(self.policy), *self.size.solver)
         to = ("--format", "verl", "--tokenizer", str(self.policy), "--out", str(self.set))
         for words in (
             ("questions", "import", str(self.job / "pool.jsonl"), "--name", "pool", *db),
-            ("neighbors", "propose", "pool", "--name", "gate", *candidates, *solver, *db),
+            ("rephrase", "run", "pool", "--name", "gate", *candidates, *solver, *db),
             ("sets", "publish", "pool", "--run", "gate", "--n", "3", *db),
             ("sets", "export", "pool", *to, *self.size.export, *db),
             ("runs", "show", "gate", "--json", *db),
@@ -177,21 +177,21 @@ class Study:
         save = size.pilot_steps if pilot else math.ceil(size.points[0] / compared.saves)
         return (
             *("train", "run", compared.recipe, "--data", str(self.set), "--model", str(self.policy)),
-            *("--hide-log", "--name", name, "--folder", str(self.place / name)),
+            *("--hide-log", "--name", name, f"folder={self.place / name}"),
             *("--db", str(self.place / f"{name}.db"), *size.training, *compared.changes),
             "loss.kl_coef=0",
-            f"data.train_batch_size={size.questions}",
-            f"{ACTOR}.ppo_mini_batch_size={size.questions // 2}",
-            f"{ACTOR}.optim.lr={rate:g}",
-            f"{ACTOR}.optim.lr_scheduler_type=constant",
-            f"{ACTOR}.optim.lr_warmup_steps_ratio=0",
-            f"{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-            "trainer.total_epochs=100",
-            f"trainer.total_training_steps={steps}",
-            f"trainer.save_freq={save}",
-            "trainer.max_actor_ckpt_to_keep=100",
-            f"data.seed={seed}",
-            f"tagrpo_run.seed={seed}",
+            f"verl.data.train_batch_size={size.questions}",
+            f"verl.{ACTOR}.ppo_mini_batch_size={size.questions // 2}",
+            f"verl.{ACTOR}.optim.lr={rate:g}",
+            f"verl.{ACTOR}.optim.lr_scheduler_type=constant",
+            f"verl.{ACTOR}.optim.lr_warmup_steps_ratio=0",
+            f"verl.{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+            "verl.trainer.total_epochs=100",
+            f"verl.trainer.total_training_steps={steps}",
+            f"verl.trainer.save_freq={save}",
+            "verl.trainer.max_actor_ckpt_to_keep=100",
+            f"verl.data.seed={seed}",
+            f"run.seed={seed}",
         )
 
     def drawn(self, name: str) -> dict[int, int]:

@@ -85,12 +85,12 @@ def measure(folder: Path, name: str, samples: int) -> Base:
     world.prepare()
     log, db = world.folder / "commands.sh", world.folder / "tagrpo.db"
     drawing = (
-        *("--model", str(world.policy), "--dtype", "float32", "--n", str(samples), "--preset", "plain"),
-        *("--temperature", "1.0", "--top-p", "1.0", "--max-tokens", str(LONGEST_RESPONSE)),
-        *("--samples-per-request", "32", "--batch-size", "512", "--db", str(db)),
+        *("--model", str(world.policy), "dtype=float32", "--n", str(samples), "--preset", "plain"),
+        *("temperature=1.0", "top_p=1.0", f"max_tokens={LONGEST_RESPONSE}"),
+        *("samples_per_request=32", "batch_size=512", "--db", str(db)),
     )
     tagrpo(log, "eval", "run", str(world.heldout), "--name", "base", *drawing)
-    tagrpo(log, "eval", "run", "--neighbors", "study@1", "--name", "pilot", *drawing)
+    tagrpo(log, "eval", "run", "neighbors=study@1", "--name", "pilot", *drawing)
     with Database.open(db, read_only=True) as opened, opened.read() as session:
         run = find_eval_run(session, "base.heldout")
         counts = load_result(session, run).counts

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import numpy as np
 
 from benchmarks.harness import ROOT
@@ -25,9 +26,9 @@ from benchmarks.studies.sandbox_study import BASE, Point, read_summary
 from benchmarks.studies.sandbox_study_plan import TUNING
 from benchmarks.studies.sandbox_world import SAMPLES
 from evaluator.passk.curves import values_over_k
-from ui.charts.building import data_of
+from ui.charts.building import apply_theme, data_of
 from ui.charts.saving import save_chart
-from ui.charts.theme import PALETTE, altair, apply_theme
+from ui.charts.theme import PALETTE
 
 DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
 PLAIN = DATA.with_name("sandbox-plain.csv")
@@ -120,7 +121,6 @@ def curves(rows: Rows) -> Any:
 
     Recipes with two seeds or more; each starts from the world's policy.
     """
-    alt = altair()
     groups = grouped(rows, tuning=False)
     bases = {who[0]: values(each, 1).mean() for who, each in groups.items() if who[1] == BASE}
     data: list[dict[str, Any]] = []

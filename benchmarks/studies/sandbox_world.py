@@ -45,8 +45,8 @@ class World:
             tagrpo(log, "sandbox", "candidates", str(questions), "--out", str(candidates), *options)
         if not self.export.exists():
             tagrpo(log, "questions", "import", str(questions / "train.jsonl"), "--name", "study", *db)
-            proposing = ("--proposer", "file", "--candidates", str(candidates), "--n", "3", *db)
-            tagrpo(log, "neighbors", "propose", "study", "--name", "true", *proposing)
+            proposing = ("proposer=file", f"proposer.candidates={candidates}", "--n", "3", *db)
+            tagrpo(log, "rephrase", "run", "study", "--name", "true", *proposing)
             tagrpo(
                 log, "sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db
             )
@@ -75,8 +75,8 @@ def evaluate(log: Path, world: World, model: Path, database: Path) -> None:
     """Draw and grade `SAMPLES` responses of a model to each held-out question."""
     tagrpo(
         log,
-        *("eval", "run", str(world.heldout), "--name", "study", "--model", str(model), "--dtype", "float32"),
-        *("--n", str(SAMPLES), "--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-        *("--max-tokens", str(LONGEST_RESPONSE), "--samples-per-request", "32", "--batch-size", "256"),
+        *("eval", "run", str(world.heldout), "--name", "study", "--model", str(model), "dtype=float32"),
+        *("--n", str(SAMPLES), "--preset", "plain", "temperature=1.0", "top_p=1.0"),
+        *(f"max_tokens={LONGEST_RESPONSE}", "samples_per_request=32", "batch_size=256"),
         *("--db", str(database)),
     )

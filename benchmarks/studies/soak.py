@@ -87,7 +87,7 @@ class Workload:
             return propose_arguments(db, url, "--premises", "openai/test-model", *limits, *prices)
         return [
             *("eval", "run", str(db.with_suffix(".jsonl")), "--db", str(db)),
-            *("--model", "hosted_vllm/test-model", "--api-base", url),
+            *("--model", "hosted_vllm/test-model", "--base-url", url),
             *("--n", "16", "--samples-per-request", "2"),
             *limits,
             price("hosted_vllm/test-model"),

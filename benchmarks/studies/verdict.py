@@ -22,15 +22,14 @@ from scipy.stats import beta
 
 from benchmarks.harness import add_data, rounded
 from benchmarks.studies import verdict_simulation as simulation
-from benchmarks.studies.verdict_simulation import RATES, WEIGHTS, Case
+from benchmarks.studies.verdict_simulation import PLAIN, RATES, WEIGHTS, Case
 from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normalize import normalize
 from rephraser.verdict import OverlapRule, Verdict, count_answers, judge
 
 RULES: dict[str, OverlapRule] = {
     "overlap": OverlapRule(),
-    "flagged": OverlapRule().for_flagged(),
-    "plain": OverlapRule.plain(),
+    "plain": PLAIN,
 }
 DETAILED = ("overlap",)  # the rules whose shares are printed per pair of success rates
 VARIANTS: dict[str, OverlapRule] = {
@@ -45,26 +44,16 @@ VARIANTS: dict[str, OverlapRule] = {
     "M >= 14": OverlapRule(reject_new=14),
     "one look at 16": OverlapRule(looks=(16,)),
     "looks 12, 16, 20": OverlapRule(looks=(12, 16, 20)),
+    "O >= 11, O > 4 M, looks 12, 16, 20, 24": OverlapRule(
+        accept_overlap=11, accept_over_new=4, looks=(12, 16, 20, 24)
+    ),
     "scaled to 16 against 8": OverlapRule.scaled(16, (8,)),
     "scaled to 16 against 16": OverlapRule.scaled(16, (12, 16)),
-    "plain": OverlapRule.plain(),
-    "plain, O >= 9": replace(OverlapRule.plain(), accept_overlap=9),
+    "plain": PLAIN,
+    "plain, O >= 9": replace(PLAIN, accept_overlap=9),
     "plain, O >= 11, M >= 11, looks 12, 16, 20": replace(
-        OverlapRule.plain(), accept_overlap=11, reject_new=11, looks=(12, 16, 20)
+        PLAIN, accept_overlap=11, reject_new=11, looks=(12, 16, 20)
     ),
-}
-VARIANTS |= {
-    f"flagged: O >= {overlap}, O > {over} M, looks {', '.join(map(str, looks))}": OverlapRule(
-        accept_overlap=overlap, accept_over_new=over, looks=looks
-    )
-    for overlap, over, looks in (
-        (11, 4, (12, 16, 20, 24)),
-        (11, 2, (12, 16)),
-        (11, 3, (12, 16, 20)),
-        (11, 4, (12, 16, 20)),
-        (11, 3, (12, 16, 20, 24)),
-        (12, 4, (12, 16, 20, 24)),
-    )
 }
 BROKEN_SHARES = (0.05, 0.1, 0.2)
 FROM_RATE = 0.35

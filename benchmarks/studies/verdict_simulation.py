@@ -38,10 +38,9 @@ SHIFT_SD = (0.5, 1.0)
 LARGEST_NEW_SHARE = 0.5  # of a good candidate's wrong answers
 SLIP = 0.1  # largest share of answers to a changed problem that answer the original after all
 FRESH, UNANSWERABLE_LABEL = 1000, 5000  # labels from here on belong to another problem's answers
-ORIGINAL_SAMPLES, CANDIDATE_SAMPLES = (
-    32,
-    24,
-)  # the default rule looks at 12 and 16, at 24 where structure warns
+ORIGINAL_SAMPLES, CANDIDATE_SAMPLES = 32, 24  # the default rule looks at 12 and 16, some variants at 24
+PLAIN = OverlapRule(accept_overlap=10, accept_over_new=1, accept_gold_from=None, reject_new=3)
+"""The rule with the fewest conditions: it accepts O >= 10 and O > M, and rejects from M >= 3."""
 
 
 @dataclass(frozen=True)

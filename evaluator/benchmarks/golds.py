@@ -66,7 +66,7 @@ def require_golds(
         raise InputError(
             f"{loaded.name}: {len(failures)} of {len(loaded.problems)} gold answers do not grade as correct "
             f"against themselves, so no response could be correct:\n{listed}\nFix them, or pass "
-            "--allow-bad-golds to run anyway."
+            "allow_bad_golds=true to run anyway."
         )
     return failures
 

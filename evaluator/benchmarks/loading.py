@@ -134,5 +134,5 @@ def _check(
         return "changed"
     raise ChangedBenchmarkError(
         f"{where}: {changed}. Results are not comparable with others. Give another source with --from FILE, "
-        "or accept this one with --allow-changed."
+        "or accept this one with --allow-changed (`eval run`: allow_changed=true)."
     )

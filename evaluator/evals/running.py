@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sqlalchemy import Table, delete, func, insert, select, tuple_, update
@@ -24,7 +24,6 @@ from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
 from service.asks.work import Outcome, Progress, work_on
 from service.database import Database, upsert
-from service.errors import InputError
 from service.hashing import content_hash
 from service.models.estimate import (
     IMAGE_TOKENS,
@@ -85,7 +84,6 @@ async def run_eval(
     Raises:
         InputError: `n` is less than 1 or more than 100,000.
     """
-    check_n(n)
     with db.write() as session:
         if retry_final:
             reopen_failed(session, run.id)
@@ -157,17 +155,16 @@ def estimate_eval(
     from the problems' lengths: responses of `SHORT_ANSWER` tokens to ones of all that are allowed. What is in
     `wanted` of the engine is not compared; `session` is None where there is no database.
     """
-    check_n(n)
     missing, trials = len(placed) * n, []
     for line in runs_overview(session) if session is not None else ():
         spec = EvalSpec.from_json(line.run.spec)
         same = spec.problems_hash == wanted.problems_hash
         if session is not None and line.run.name == name and same:
             missing -= line.problems * n - samples_missing(session, line.run.id, n)
-        alike = (spec.model, spec.prompt, replace(spec.sampling, seed=None)) == (
+        alike = (spec.model, spec.prompt, spec.sampling.model_copy(update={"seed": None})) == (
             wanted.model,
             wanted.prompt,
-            replace(wanted.sampling, seed=None),
+            wanted.sampling.model_copy(update={"seed": None}),
         )
         if alike and not is_imported(spec) and line.run.finished_at and line.samples:
             trials.append((same, line.samples, line))
@@ -185,12 +182,6 @@ def estimate_eval(
     asked = (float(requests), float(requests))
     stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of),)
     return Estimate(len(placed), stages, images=images)
-
-
-def check_n(n: int) -> None:
-    """Raise `InputError` where `n` samples a problem cannot be drawn."""
-    if not 1 <= n <= MAX_SAMPLES:
-        raise InputError(f"{n} samples a problem; give 1 to {MAX_SAMPLES:,}.")
 
 
 def plan_blocks(

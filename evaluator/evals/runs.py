@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -65,8 +65,8 @@ class EvalSpec:
             "source": dict(self.source),
             "model": self.model,
             "engine": dict(self.engine),
-            "prompt": asdict(self.prompt),
-            "sampling": self.sampling.to_json(),
+            "prompt": self.prompt.model_dump(mode="json"),
+            "sampling": self.sampling.without_neutral(),
             # Left out where it is the default, so that it need not be told.
             **({} if self.answers == "all" else {"answers": self.answers}),
             **({"grader": self.grader} if self.grader else {}),
@@ -82,8 +82,8 @@ class EvalSpec:
             source=data["source"],
             model=data["model"],
             engine=data["engine"],
-            prompt=PromptSpec(**data["prompt"]),
-            sampling=SamplingSettings.from_json(data["sampling"]),
+            prompt=PromptSpec.model_validate(data["prompt"]),
+            sampling=SamplingSettings.model_validate(data["sampling"]),
             answers=data.get("answers", "all"),
             grader=data.get("grader", ""),
         )
@@ -165,7 +165,7 @@ def check_eval_run(session: Session, name: str, spec: EvalSpec, placed: Sequence
     there = 0 if run is None else count_run_problems(session, run.id)
     if there > len(placed):
         raise InputError(
-            f"run {name!r} has {there:,} problems ({len(placed):,} now); a run can grow by a larger --limit "
+            f"run {name!r} has {there:,} problems ({len(placed):,} now); a run can grow by a larger limit "
             "and not shrink. Give this one another --name."
         )
     return there

@@ -70,7 +70,7 @@ def import_spec(
         source=source,
         model=model,
         engine=engine,
-        prompt=PromptSpec("{question}"),
+        prompt=PromptSpec(template="{question}"),
         sampling=SamplingSettings(seed=None),
         answers=answers,
         grader=grader,

@@ -2,19 +2,22 @@
 
 from sqlalchemy import func, select
 
+from evaluator.config import JudgeConfig
+from evaluator.evals.runs import find_eval_run
 from evaluator.grading.versions import find_grader
 from evaluator.judging.asking import system_prompt
-from evaluator.judging.running import JUDGE, JudgeSpec, read_pending
+from evaluator.judging.running import JUDGE, base_version, judge_spec, read_pending
 from service.asks.tables import ANSWERED, FINAL, AskRow
 from service.database import Database
+from service.engines.opening import price_of, remote_settings
 from service.errors import InputError
-from service.models.estimate import Estimate, PriceOf, priced, scaled, times, tokens
-from service.runs.store import Run, find_run
+from service.models.estimate import Estimate, priced, scaled, times, tokens
+from service.runs.store import find_run
 
 SHORTEST_REPLY = 4  # tokens: the verdict alone
 
 
-def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_of: PriceOf) -> Estimate:
+def estimate_judging(config: JudgeConfig, db: Database) -> Estimate:
     """Estimate what asking a judge about an eval run takes, beyond what it has replied to.
 
     Scaled by what this judge's largest run took; else from the lengths of what is asked, with replies of the
@@ -24,7 +27,10 @@ def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_o
     Raises:
         InputError: nothing of the run is graded by `base`.
     """
+    spec, prices = judge_spec(config), price_of([remote_settings(config, config.model)])
     with db.read() as session:
+        run = find_eval_run(session, config.run)
+        base = base_version(config, run)
         base_row, judge_row = find_grader(session, base), find_grader(session, spec.version(base))
     if base_row is None:
         raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
@@ -53,5 +59,5 @@ def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_o
     characters = sum(lengths.values()) + len(lengths) * len(system_prompt())
     completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))
     requests = (float(len(lengths)), float(len(lengths)))
-    stage = priced(JUDGE, spec.model, requests, tokens(characters), completions, price_of)
+    stage = priced(JUDGE, spec.model, requests, tokens(characters), completions, prices)
     return Estimate(len(lengths), (stage,))

@@ -1,7 +1,7 @@
 """A judge's run: which samples it is asked about, its replies, and its grades."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, NamedTuple, cast
@@ -9,13 +9,23 @@ from typing import Any, Literal, NamedTuple, cast
 from sqlalchemy import Table, exists, select
 from sqlalchemy.orm import Session, aliased
 
+from evaluator.config import JudgeConfig
+from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import RunProblem, read_problems, run_problems
 from evaluator.evals.running import sample_seed
-from evaluator.evals.runs import model_slug
+from evaluator.evals.runs import find_eval_run, model_slug, run_answers, run_version
 from evaluator.evals.samples import read_texts
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
-from evaluator.grading import GradeValue
-from evaluator.grading.versions import JUDGE_REASON, find_grader, grader_id, judge_version
+from evaluator.grading import Grader, GradeValue
+from evaluator.grading.versions import (
+    JUDGE_REASON,
+    GradeCache,
+    find_grader,
+    grader_id,
+    judge_version,
+    version_taking,
+)
+from evaluator.grading.workers.own import own_name, own_version
 from evaluator.judging.asking import (
     PROMPT_VERSION,
     JudgeQuestion,
@@ -28,10 +38,20 @@ from service.asks.prompts import prompt_request
 from service.asks.store import Store, add_tasks
 from service.asks.work import work_on
 from service.database import Database, in_parts, upsert
+from service.engines.opening import OpenModels, check_request, engine_logs, remote_settings
 from service.errors import InputError
 from service.hashing import content_id
 from service.models.settings import PromptSpec, SamplingSettings
-from service.runs.store import Run, check_name, find_same_run, finish_run, open_run, package_versions
+from service.runs.spending import hold_cap
+from service.runs.store import (
+    Run,
+    check_name,
+    find_same_run,
+    finish_run,
+    keep_config,
+    open_run,
+    package_versions,
+)
 from service.telling import TellStage
 
 JUDGE = "judge"
@@ -59,7 +79,7 @@ class JudgeSpec:
     @property
     def prompt(self) -> PromptSpec:
         """The question is the whole prompt."""
-        return PromptSpec("{question}", system=system_prompt())
+        return PromptSpec(template="{question}", system=system_prompt())
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -71,7 +91,7 @@ class JudgeSpec:
     @property
     def id(self) -> str:
         """What replies belong to: whoever asks the same in the same way gets the same reply."""
-        return content_id("judge", [self.model, PROMPT_VERSION, self.sampling.to_json()])
+        return content_id("judge", [self.model, PROMPT_VERSION, self.sampling.without_neutral()])
 
     def version(self, base: str) -> str:
         """Return the version of the grades: those of `base`, and this judge's where it was asked."""
@@ -103,6 +123,55 @@ class JudgeOutcome:
     @property
     def waiting(self) -> int:
         return self.by_outcome["waiting"]
+
+
+async def judge(
+    config: JudgeConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
+) -> JudgeOutcome:
+    """Grade an eval run, ask the judge about it, and return what stands then; see `judge_run`.
+
+    Args:
+        config: Which judge, about which grades.
+        db: The database with the eval run.
+        report: Told how far grading and judging are.
+        note: Told what the user should know.
+
+    Raises:
+        NotFoundError: there is no such eval run.
+        PrerequisiteError: the judge cannot be reached, or does not take such requests.
+        BudgetError: there is a cap, and the price is not known.
+    """
+    spec = judge_spec(config)
+    with db.read() as session:
+        run = find_eval_run(session, config.run)
+    base = base_version(config, run)
+    own = config.grader or own_name(run_version(run))
+    async with OpenModels(engine_logs(db), config) as models:
+        endpoint = await models.open(remote_settings(config, config.model))
+        check_request(endpoint, prompt_request(config.model, spec.prompt, spec.sampling, "?"))
+        with Grader(workers=config.workers, cache=GradeCache(db), own=own) as grader:
+            grade_run(
+                db, run.id, grader, lambda done, total: report("grading", done, total, ""), version=base
+            )
+        with db.write() as session:
+            judging = open_judge_run(session, run, spec, base)
+            keep_config(session, judging.id, config.stored())
+        hold_cap(db, [judging], config.max_usd, note)
+        return await judge_run(db, run, judging, spec, base, models.models(), report)
+
+
+def judge_spec(config: JudgeConfig) -> JudgeSpec:
+    """Return what a config says of the judge."""
+    return JudgeSpec(config.model, config.asked, config.max_tokens, config.temperature)
+
+
+def base_version(config: JudgeConfig, run: Run) -> str:
+    """Return the version of the grades that the judge's stand beside."""
+    if config.grader is not None:
+        return own_version(config.grader)
+    if config.answers is not None and config.answers != run_answers(run):
+        return version_taking(config.answers)
+    return run_version(run)
 
 
 def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Run:

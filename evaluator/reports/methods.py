@@ -285,7 +285,7 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         )
     if len({spec.sampling.seed for spec in specs.values()}) < len(specs):
         raise InputError(
-            f"{names} have the same seed, so their samples may be identical. Draw one with another --seed, "
+            f"{names} have the same seed, so their samples may be identical. Draw one with another seed, "
             "or pass --pool-anyway."
         )
 

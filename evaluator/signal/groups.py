@@ -181,7 +181,7 @@ def pool_visits(groups: Iterable[QuestionGroup]) -> list[QuestionGroup]:
         variants = pooled.setdefault(group.group_id, {})
         for prompt in group.prompts:
             variants[prompt.variant] = (
-                add_samples(variants[prompt.variant], prompt) if prompt.variant in variants else prompt
+                _added(variants[prompt.variant], prompt) if prompt.variant in variants else prompt
             )
     return [QuestionGroup(group_id, tuple(prompts.values())) for group_id, prompts in pooled.items()]
 
@@ -198,8 +198,7 @@ def usual_responses(groups: Sequence[QuestionGroup]) -> int:
     return max(numbers, key=lambda number: (numbers[number], number)) if numbers else 0
 
 
-def add_samples(first: PromptSample, second: PromptSample) -> PromptSample:
-    """Return the responses of both samples of a prompt as one."""
+def _added(first: PromptSample, second: PromptSample) -> PromptSample:
     return PromptSample(
         first.variant,
         first.correct + second.correct,

@@ -1,180 +1,114 @@
-"""Numbers of the original must be in the candidate, and no others.
+"""Numbers of the original that are not in the candidate, and the reverse.
 
-Every text gives a set of numbers it states (`stated`) and a larger one of numbers it offers (`offered`):
-those it states, the parts of fractions, and those that words imply ("a week" offers 7, "a pair" 2, "30%"
-3/10). A number is missing when the original states it and the candidate does not offer it, and added the
-other way round. 0 and 1 are never missed in prose: too many words stand for them.
+A text *states* numbers in digits and in words. It *offers* these and others that its words imply: "second"
+offers 2, "60%" offers 0.6, and "3/5" offers both 0.6 and 60. A number is missing if the original states it
+and the candidate does not offer it; an added number is the reverse.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 
 from rephraser.checks.finding import Finding
-from rephraser.checks.reading.number_reader import Collector, to_fraction
-from rephraser.checks.reading.number_words import UNITS
-from rephraser.checks.reading.text import FORMULA_MARK, Question
+from rephraser.checks.reading import read
 
-_DERIVABLE = 40
-_ALWAYS_OFFERED = frozenset({Fraction(0), Fraction(1)})
-
-_ENUMERATED = re.compile(
-    rf"\b(two|three|four|five) (?:[a-z-]+ ){{0,3}}[a-z-]+,?\s*"
-    rf"({FORMULA_MARK}(?:[\s,]*(?:and )?\s*{FORMULA_MARK})+)",
-    re.IGNORECASE,
-)
-_RUN = re.compile(r"(?<![\d.^_])(\d{1,6}(?:\s*[,+]\s*\d{1,6}){1,8})\s*[,+]\s*(?:\\[lcd]?dots\w?|\.\.\.)")
-_DIGITS = re.compile(r"\d+")
-_NEGATIVE = re.compile(r"(?:\bnegative\s|(?<=[a-z]{2}\s)-)(\d+(?:\.\d+)?)(?![\d.]*\s*[-+*/^(\w])")
-_SIGN_WORDS = re.compile(
-    r"\b(?:negative|minus|below|less|subtract\w*|decreas\w*|lower|loss|debt|drop\w*|opposite)\b"
-)
+_UNITS = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_SMALL = {word: place for place, word in enumerate(_UNITS)} | {
+    word: 10 * place for place, word in enumerate(_TENS, start=2)
+}
+_SCALES = {"thousand": 1000, "million": 10**6, "billion": 10**9}
+_CARDINAL = "|".join((*_SMALL, "hundred", *_SCALES))
+_SPELLED = re.compile(rf"\b(?:{_CARDINAL})(?:(?:[ -]| and )(?:{_CARDINAL})){{0,12}}\b")
+_ORDINALS = [
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth",
+]  # fmt: skip
+_HALF = Fraction(1, 2)
+_OFFERED_WORDS: dict[str, tuple[int | Fraction, ...]] = {
+    **{word + end: (place,) for place, word in enumerate(_ORDINALS, start=1) for end in ("", "s")},
+    "half": (2, _HALF, 50, 30), "halves": (2, _HALF), "halved": (2, _HALF), "quarter": (4, 25, 3),
+    "quarters": (4, 25), "pair": (2,), "pairs": (2,), "both": (2,), "couple": (2,), "either": (2,),
+    "neither": (2,), "twice": (2,), "double": (2,), "doubled": (2,), "doubles": (2,), "thrice": (3,),
+    "triple": (3,), "tripled": (3,), "triples": (3,), "quadruple": (4,), "quadrupled": (4,), "dozen": (12,),
+    "square": (2,), "squared": (2,), "cube": (3,), "cubed": (3,), "percent": (100,), "week": (7,),
+    "weeks": (7,), "weekly": (7,), "fortnight": (2, 14), "day": (24,), "hour": (60,), "year": (12,),
+    "decade": (10,), "perpendicular": (90,), "right": (90,), "origin": (0,),
+}  # fmt: skip
+_WORD = re.compile(r"[a-z]+")
+_DIGITS = re.compile(r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?(?:%|percent)")
+_RATIO = re.compile(r"(\d+) ?/ ?(\d+)")
+_LONGEST = 40
+_LEAST_SPELLED = 4
+"""Smaller numbers in words come and go in a rephrasing: "the two numbers" are "both" or "the numbers"."""
 
 
 @dataclass(frozen=True)
-class NumberFacts:
-    """The numbers of a text; `loose` ones are stated in a way that a rephrasing may well drop or add."""
+class Numbers:
+    """The numbers of a text: those that it states, and all that it offers."""
 
     stated: frozenset[Fraction]
-    loose: frozenset[Fraction]
     offered: frozenset[Fraction]
-    ordinals: frozenset[int]
-    negative: frozenset[Fraction]
-    has_sign_words: bool
-    speaks_of_times: bool
-    counts: Counter[Fraction] = field(default_factory=Counter)
-
-    def has(self, digits: str) -> bool:
-        return Fraction(digits) in self.offered
 
 
-def number_facts(question: Question) -> NumberFacts:
-    """All numbers of a question, in prose and formulas; figure code is left out."""
-    collector = Collector()
-    for segment in question.segments:
-        if segment.is_formula:
-            collector.formula(segment.text)
-        else:
-            collector.prose(segment.text)
-    for tokens in question.formulas:
-        collector.tokens(tokens)
-    text = question.reading
-    collector.measures(text)
-    _loosen_enumerations(collector, question.prose)
-    _loosen_runs(collector, question)
-    return NumberFacts(
-        frozenset(collector.stated),
-        frozenset(collector.loose),
-        frozenset(collector.offered | collector.stated | collector.loose | _ALWAYS_OFFERED),
-        frozenset(collector.ordinals),
-        frozenset(collector.negative | {to_fraction(m.group(1)) for m in _NEGATIVE.finditer(text)}),
-        _SIGN_WORDS.search(text) is not None,
-        " times" in text,
-        collector.counts,
-    )
+def numbers_of(text: str) -> Numbers:
+    """Return the numbers of a text, in digits and in words; figure code is left out."""
+    plain = read(text)
+    words = _WORD.findall(plain)
+    stated = {_number(digits) for digits in _DIGITS.findall(plain)}
+    spelled = {Fraction(value) for phrase in _SPELLED.findall(plain) for value in _spelled(phrase)}
+    stated |= {value for value in spelled if value >= _LEAST_SPELLED}
+    implied = {Fraction(value) for word in words for value in _OFFERED_WORDS.get(word, ())} | spelled
+    implied.update(_number(digits) / 100 for digits in _PERCENT.findall(plain))
+    implied.update(100 * value for value in stated if value < 1)
+    for above, below in _RATIO.findall(plain):
+        if _number(below):
+            ratio = _number(above) / _number(below)
+            implied.update((ratio, 100 * ratio))
+    always = {Fraction(0), Fraction(1)}
+    return Numbers(frozenset(stated - always), frozenset(stated | implied | always))
 
 
-def _loosen_enumerations(collector: Collector, prose: str) -> None:
-    """'Two consecutive integers $a$ and $b$' says how many there are and names them; the names suffice."""
-    enumerated: Counter[Fraction] = Counter()
-    for word, things in _ENUMERATED.findall(prose):
-        if things.count(FORMULA_MARK) == UNITS[word.lower()]:
-            enumerated[Fraction(UNITS[word.lower()])] += 1
-    for value, times in enumerated.items():
-        if value in collector.stated and collector.counts[value] <= times:
-            collector.stated.discard(value)
-            collector.loose.add(value)
+def _number(digits: str) -> Fraction:
+    return Fraction(digits.replace(",", "")[:_LONGEST].rstrip("."))
 
 
-def implied_by_run(text: str) -> list[int]:
-    """The numbers after the first of shortened runs of integers: 2 and 3 of '1, 2, 3, ..., 20'."""
-    implied: list[int] = []
-    for match in _RUN.finditer(text):
-        run = [int(n) for n in _DIGITS.findall(match[1])]
-        if all(b == a + 1 for a, b in pairwise(run)):
-            implied += run[1:]
-    return implied
+def _spelled(phrase: str) -> list[int]:
+    """Return the numbers of a phrase of number words: "two hundred and five", or "three and four"."""
+    values: list[int] = []
+    total = current = 0
+    for word in phrase.replace("-", " ").split():
+        if word == "hundred":
+            current = max(current, 1) * 100
+        elif word in _SCALES:
+            total, current = total + max(current, 1) * _SCALES[word], 0
+        elif word in _SMALL:
+            follows = current % 100 == 0 or (current % 100 >= 20 and current % 10 == 0 and _SMALL[word] < 10)
+            if not follows:
+                values.append(total + current)
+                total = current = 0
+            current += _SMALL[word]
+    return [*values, total + current]
 
 
-def _loosen_runs(collector: Collector, question: Question) -> None:
-    """'1, 2, 3, ..., 20' and 'from 1 to 20' are the same: the numbers within a run need not be told."""
-    for segment in question.segments:
-        for value in map(Fraction, implied_by_run(segment.text)):
-            if collector.counts[value] == 1:
-                collector.stated.discard(value)
-                collector.offer(value)
-
-
-def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bool = False) -> list[Finding]:
-    """Findings number_missing, number_added and number_sign_changed.
-
-    An added number that is a sum, difference or product of two numbers of the original while none of these is
-    missing ("at 8:00 ... at 10:00" told as "two hours later") is none.
-    In a candidate that repeats the original nearly word for word (`verbatim`) the numbers must also occur as
-    often as there.
-    """
-    missing = sorted(n for n in original.stated - candidate.offered if not _in_times(n, candidate))
-    added = sorted(n for n in candidate.stated - original.offered if not _in_times(n, original))
-    findings = [
-        Finding("number_missing", f"the number {show(n)} of the original is missing") for n in missing
+def check_numbers(original: Numbers, candidate: Numbers) -> list[Finding]:
+    """Return findings number_missing and number_added."""
+    missing = [
+        Finding("number_missing", f"the number {_show(number)} of the original is missing")
+        for number in sorted(original.stated - candidate.offered)
     ]
-    for n in added:
-        if verbatim or missing or not _derived(n, original):
-            findings.append(Finding("number_added", f"the number {show(n)} is not in the original"))
-    lost_loosely, gained_loosely = original.loose - candidate.offered, candidate.loose - original.offered
-    if lost_loosely and gained_loosely:
-        old, new = show(min(lost_loosely)), show(min(gained_loosely))
-        findings.append(Finding("number_missing", f"the number {old} of the original became {new}"))
-    if verbatim and not findings:
-        fewer, more = sorted(original.counts - candidate.counts), sorted(candidate.counts - original.counts)
-        if fewer and more:
-            findings.append(
-                Finding("number_missing", f"a number {show(fewer[0])} of the original became {show(more[0])}")
-            )
-    lost, gained = original.ordinals - candidate.ordinals, candidate.ordinals - original.ordinals
-    lost -= {int(n) for n in candidate.stated if n.denominator == 1}
-    gained -= {int(n) for n in original.stated if n.denominator == 1}
-    if {n for n in lost if n > 3} and {n for n in gained if n > 3}:
-        findings.append(
-            Finding("number_missing", f"the ordinal number {max(lost)} of the original became {max(gained)}")
-        )
-    if verbatim and not findings and (original.ordinals ^ candidate.ordinals) & {2, 3}:
-        findings.append(Finding("number_added", "an ordinal number (second, third) was added or dropped"))
-    for n in sorted(original.negative ^ candidate.negative):
-        here, there = (original, candidate) if n in original.negative else (candidate, original)
-        if n in there.stated and not there.has_sign_words and here.counts[n] <= there.counts[n]:
-            findings.append(
-                Finding(
-                    "number_sign_changed", f"the sign of the number {show(n)} differs from the original's"
-                )
-            )
-    return findings
+    added = [
+        Finding("number_added", f"the number {_show(number)} is not in the original")
+        for number in sorted(candidate.stated - original.offered)
+    ]
+    return missing + added
 
 
-def _in_times(number: Fraction, facts: NumberFacts) -> bool:
-    """'3 times fewer' is a third: a unit fraction may be told by its denominator and the other way round."""
-    return facts.speaks_of_times and number != 0 and 1 / number in facts.stated
-
-
-def _derived(number: Fraction, facts: NumberFacts) -> bool:
-    stated = sorted(facts.stated)[:_DERIVABLE]
-    return any(number in {a + b, a - b, a * b} for i, a in enumerate(stated) for b in stated[: i + 1])
-
-
-def show(number: Fraction) -> str:
-    if number.denominator == 1:
-        return str(number.numerator)
-    decimal = number.denominator
-    while decimal % 2 == 0:
-        decimal //= 2
-    while decimal % 5 == 0:
-        decimal //= 5
-    return (
-        f"{float(number):g}"
-        if decimal == 1 and number.denominator > 9
-        else f"{number.numerator}/{number.denominator}"
-    )
+def _show(number: Fraction) -> str:
+    return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rephraser.checks.chatter import check_chatter
 from rephraser.checks.finding import CheckOptions, Finding, shorten
 from rephraser.checks.shape import check_shape
 from rephraser.checks.wording import check_sameness
@@ -36,8 +37,9 @@ def check_program(
     options = options or CheckOptions()
     # A function without its body ends in the middle, as far as prose is concerned.
     findings = [each for each in check_shape(question, candidate, options) if each.name != "truncated"]
-    if any(each.name == "empty" for each in findings):
+    if any(each.name in {"empty", "too_long"} for each in findings):
         return tuple(findings)
+    findings += check_chatter(question, candidate)
     findings += check_sameness(question, candidate, siblings, options.min_distance)
     findings += _check_signatures(question, candidate, names)
     before, after = _statements(question), _statements(candidate)

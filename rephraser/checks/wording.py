@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 from rephraser.checks.finding import Finding
+from rephraser.checks.reading import FIGURE
 
-_FIGURE = re.compile(
-    r"\[asy\].*?(?:\[/asy\]|\Z)|\\begin\{(tikzpicture|asy)\}.*?(?:\\end\{\1\}|\Z)", re.DOTALL | re.IGNORECASE
-)
 _WORD = re.compile(r"\\?[^\W\d_]+|\d+(?:[.,]\d+)*")
 DIGITS = 4
 
@@ -33,7 +29,7 @@ def wording(text: str) -> tuple[str, ...]:
 
     Figure code has to be kept as it is, so that it says nothing about the wording.
     """
-    return tuple(_WORD.findall(_FIGURE.sub(" ", text).casefold()))
+    return tuple(_WORD.findall(FIGURE.sub(" ", text).casefold()))
 
 
 def likeness(first: str, second: str) -> float:
@@ -96,9 +92,6 @@ _KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")
 _IGNORED = re.compile(
     r"\$|\\[()\[\],;:! ]|\\(?:left|right|d(?=frac)|t(?=frac)|q?quad|displaystyle)\b|\bd(?=frac)"
 )
-_WORD_OR_SIGN = re.compile(r"\\?[A-Za-z]+|\d+(?:[.,]\d+)*|[^\s\w]")
-VERBATIM = 0.8
-VERBATIM_PROSE = 0.7
 
 
 def skeleton(text: str) -> str:
@@ -140,15 +133,3 @@ def _too_like(question: str, candidate: str, siblings: Sequence[str], least: flo
                 )
             ]
     return []
-
-
-def shared_pairs(first: str, second: str) -> float:
-    """Share of word pairs two texts have in common (Dice, 0 to 1); 1 for two empty texts."""
-    a, b = _pairs(first), _pairs(second)
-    size = sum(a.values()) + sum(b.values())
-    return 2 * sum((a & b).values()) / size if size else 1.0
-
-
-def _pairs(text: str) -> Counter[tuple[str, str]]:
-    words = ["", *_WORD_OR_SIGN.findall(text.lower()), ""]
-    return Counter(pairwise(words))

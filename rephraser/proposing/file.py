@@ -98,7 +98,7 @@ def read_candidates(
             f"{opened.name}: none of its {rows} rows belongs to "
             f"{'a question of this set' if limit is None else f'the first {limit} questions'}. Rows "
             "identify their question by id or exact text, in a column question_id, original_question or "
-            "question. Name another column with --question-column."
+            "question. Name another column with proposer.question_column."
         )
     by_question = {question_id: tuple(texts) for question_id, texts in texts_of.items()}
     content = content_hash("candidates", {key: list(value) for key, value in by_question.items()})
@@ -122,7 +122,7 @@ def _choose(
 
     Files of pairs call either side "question"; the side that is known tells which is which.
     """
-    for name, option in ((question, "--question-column"), (candidate, "--candidate-column")):
+    for name, option in ((question, "proposer.question_column"), (candidate, "proposer.candidate_column")):
         if name is not None and name not in row.values:
             there = ", ".join(row.values)
             raise InputError(f"{source}: no column {name!r} ({option}). Available: {there}.")
@@ -134,7 +134,8 @@ def _choose(
     candidate = next((name for name in usual if name in row.values and name != question), None)
     if candidate is None:
         raise InputError(
-            f"{source}: no column looks like the candidates. Name it with --candidate-column; available: "
+            f"{source}: no column looks like the candidates. Name it with proposer.candidate_column; "
+            f"available: "
             f"{', '.join(row.values)}."
         )
     return question, candidate

@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 from evaluator.grading.extraction import after_thinking
-from rephraser.checks import same_language
-from rephraser.checks.shape import MARKUP
+from rephraser.checks.chatter import MARKUP
+from rephraser.checks.language import check_language
+from rephraser.checks.wording import skeleton
 
 
 class Outcome(StrEnum):
@@ -150,11 +151,11 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     for item in items:
         if not item or _REFUSAL.match(item):
             continue
-        if _skeleton(item) == _skeleton(question) or _repeats_prompt(item):
+        if skeleton(item) == skeleton(question) or _repeats_prompt(item):
             echoes += 1
-        elif not same_language(question, item):
+        elif check_language(question, item):
             foreign += 1
-        elif _skeleton(item) not in {_skeleton(other) for other in usable}:
+        elif skeleton(item) not in {skeleton(other) for other in usable}:
             usable.append(item)
     usable = usable[:count]
     if len(usable) == count:
@@ -338,10 +339,6 @@ def _without_numbers(items: list[str]) -> list[str]:
     ):
         return items
     return [item[start.end() :] if start else item for item, start in zip(items, starts, strict=True)]
-
-
-def _skeleton(text: str) -> str:
-    return re.sub(r"[\s.,;:!?$]+", "", text).casefold()
 
 
 # Commands that begin with a letter JSON gives a meaning to (b, f, n, r, t, u).

@@ -102,7 +102,7 @@ def find_candidate(session: Session, reference: str) -> Candidate:
         near = _near_ids(session, wanted)
         hint = f"similar ids: {', '.join(near)}" if near else "there are no candidates yet"
         raise NotFoundError(
-            f'no candidate has an id that starts with "{reference}"; {hint}. `tagrpo neighbors list --run '
+            f'no candidate has an id that starts with "{reference}"; {hint}. `tagrpo rephrase list --run '
             "RUN` lists them."
         )
     row = (exact or rows)[0]

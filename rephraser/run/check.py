@@ -1,45 +1,22 @@
-"""What stands next to the answers: structural checks and premises, and what both mean for the verdict."""
+"""What is known of a candidate without its answers: structural checks and premises."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from rephraser.checks import (
-    CHECKS_VERSION,
-    CheckOptions,
-    Finding,
-    Severity,
-    check_candidate,
-    groups_of,
-)
+from rephraser.checks import CHECKS_VERSION, CheckOptions, Severity, check_candidate
 from rephraser.checks.premises import Premises
 from rephraser.checks.programs import check_program
-from rephraser.run.spec import PREMISES, PremiseSpec, RunSpec
+from rephraser.run.spec import PremiseSpec, RunSpec
 from rephraser.run.store import Subject
-from rephraser.verdict import Structure, Verdict
+from rephraser.verdict import Verdict
 from service.answer_kinds import AnswerKind
 from service.database import utc_now
 from service.program_gold import read_gold
 
-PREMISE_CHANGED, PREMISE_DROPPED = "premise_changed", "premise_dropped"
-
-WEIGHING = frozenset({"numbers", "words", "examples", PREMISES})
-"""Groups that make a verdict ask for more: more frequent on broken candidates than on honest ones.
-
-`benchmarks/studies/gate.py` prints how often each group is met on either; `examples`, of programs, was
-not measured.
-"""
-
-
-def structure_of(names: Iterable[str]) -> Structure:
-    """Return what findings of these names mean for the verdict."""
-    unique = set(names)
-    premises = {PREMISES} if unique & {PREMISE_CHANGED, PREMISE_DROPPED} else set()
-    return Structure((groups_of(unique) | premises) & WEIGHING, PREMISE_DROPPED in unique)
-
 
 def premise_findings(premises: Premises) -> list[dict[str, str]]:
     """Return what was changed or dropped, in the form of findings of the structural checks."""
-    pairs = ((PREMISE_DROPPED, premises.dropped), (PREMISE_CHANGED, premises.changed))
+    pairs = (("premise_dropped", premises.dropped), ("premise_changed", premises.changed))
     return [
         {"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(differing)}
         for name, differing in pairs
@@ -86,7 +63,7 @@ def check_structure(
     """Check a candidate against its question and its siblings; return the row of its first verdict.
 
     A fatal finding rejects. Other candidates are unverified: with a solver, until their answers are compared;
-    without one for good, and undecided if evidence speaks against them that answers would have to outweigh.
+    without one for good. Without a solver, a candidate with any finding is undecided.
 
     Args:
         siblings: Earlier candidates that passed these checks.
@@ -101,21 +78,14 @@ def check_structure(
         findings = check_candidate(
             question.text, text, answer=question.answer, siblings=siblings, options=options
         )
-    return _structural_verdict(run_id, spec, candidate_id, findings)
-
-
-def _structural_verdict(
-    run_id: str, spec: RunSpec, candidate_id: str, findings: Sequence[Finding]
-) -> dict[str, Any]:
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
-    weighing = [finding for finding in findings if structure_of([finding.name]).flagged]
     if fatal:
         status, final, reason = Verdict.REJECTED, True, "; ".join(finding.detail for finding in fatal)
     elif spec.solvers:
         status, final, reason = Verdict.UNVERIFIED, False, "passed the structural checks; answers are awaited"
-    elif weighing:
+    elif findings:
         status, final = Verdict.UNDECIDED, True
-        reason = "no solver compared answers, and " + "; ".join(finding.detail for finding in weighing)
+        reason = "no solver compared answers, and " + "; ".join(finding.detail for finding in findings)
     else:
         status, final = Verdict.UNVERIFIED, True
         reason = "passed the structural checks; no solver, so answers were not compared"

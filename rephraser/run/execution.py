@@ -1,64 +1,280 @@
-"""Carry out a rephrase run: open its tasks to this process and work on them."""
+"""The verb `rephrase`: start a run by its config, or go on with it, and work on its tasks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any, Literal
 
 from evaluator.grading import Grader
+from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, Verdict
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.request import REQUEST_VERSION
 from rephraser.proposing.rules import propose_by_rules
+from rephraser.proposing.strategies import load_strategy
+from rephraser.proposing.tokens import load_token_counter
+from rephraser.run.estimate import estimate_run
 from rephraser.run.rephrase import Rephrasing, Source
-from rephraser.run.spec import RunSpec, ask_seed
+from rephraser.run.spec import (
+    BOXED_INSTRUCTION,
+    PROGRAM_INSTRUCTION,
+    PremiseSpec,
+    RunSpec,
+    SolverSpec,
+    ask_seed,
+)
+from rephraser.run.start import local_strategies, start_run, wanted_questions
+from rephraser.verdict import OverlapRule
+from service.answer_kinds import AnswerKind
 from service.asks.ask import Models
+from service.asks.prompts import prompt_request
 from service.asks.store import Store, reopen_failed
 from service.asks.work import Outcome, work_on
+from service.config import pick
 from service.database import Database
+from service.engines.opening import (
+    OpenModels,
+    RemoteSettings,
+    check_request,
+    engine_logs,
+    engine_of,
+    model_settings,
+    price_of,
+    remote_settings,
+    takes_schema,
+)
 from service.errors import InputError
-from service.questions import Question
+from service.models.access import Model
+from service.models.estimate import Estimate
+from service.models.prompts import PromptConfig
+from service.models.settings import PromptSpec, Sampling
+from service.questions import load_question_set
+from service.questions.store import set_kinds
+from service.runs.spending import hold_cap
 from service.runs.store import Run, finish_run
 from service.telling import TellStage
 
 
-@dataclass(frozen=True)
-class CandidateFile:
-    """A file or Hub data set of candidates, and its columns if they have other names than usual."""
+async def rephrase(
+    config: RephraseConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
+) -> tuple[Run, Outcome]:
+    """Start the run of a config, or go on with it, and return it with what this call did.
 
-    source: str
-    question_column: str | None = None
-    candidate_column: str | None = None
+    Results are stored as they arrive; after an interruption or a spent budget, the same call goes on.
 
-    def read(self, questions: list[Question], limit: int | None = None) -> FileCandidates:
-        """Return its candidates for these questions; see `read_candidates`."""
-        return read_candidates(
-            self.source,
-            questions,
-            limit=limit,
-            question_column=self.question_column,
-            candidate_column=self.candidate_column,
-        )
-
-
-def find_source(spec: RunSpec, candidates: FileCandidates | None) -> Source | None:
-    """Return what gives the candidates of a run that asks no proposer; None for a run that asks one.
+    Args:
+        config: What to propose, and with which models.
+        db: The database with the questions.
+        report: Told how many questions are done.
+        note: Told what the user should know: a run that is resumed or grows, models that behave oddly.
 
     Raises:
-        InputError: a file is missing, is not for this run, or has changed since the run was made.
-    """
-    if spec.proposer != "file":
-        if candidates is not None:
-            raise InputError(
-                f"--candidates belongs to runs that propose from a file; this one asks {spec.model}."
-            )
-        return _by_rules(spec) if spec.proposer == "rules" else None
-    if candidates is None:
-        raise InputError("this run proposes candidates from a file: name it with --candidates FILE.")
-    if candidates.content != spec.source:
-        raise InputError(
-            f"{candidates.source}: its candidates are not those that the run was made with; restore the "
-            "file, or start a run of another name."
+        InputError: Settings that cannot be used, or a run of this name has others.
+        PrerequisiteError: A model cannot be reached, or does not take such requests.
+        BudgetError: There is a cap, and a price is not known.
+
+    Example:
+        config = RephraseConfig(
+            questions="math", name="checked", proposer=LlmProposer(model="gpt-4-turbo"), max_usd=50
         )
-    by_question = candidates.by_question
-    return lambda question_id, _, count: by_question.get(question_id, ())[:count]
+        with Database.open("tagrpo.db") as db:
+            run, outcome = asyncio.run(rephrase(config, db, lambda *_: None))
+    """
+    planned = plan_spec(config, db)  # what cannot be used is refused before a model is reached
+    count_tokens = load_token_counter(config.tokenizer) if config.tokenizer else None
+    candidates = _read_candidates(config, db)
+    async with OpenModels(engine_logs(db), config) as models:
+        spec = await _open(config, planned, models)
+        if candidates is not None:
+            spec = replace(spec, source=candidates.content)
+        run = start_run(db, config, spec, note=note)
+        if candidates is not None and candidates.unmatched:
+            note(
+                f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows belong to "
+                f"no question of "
+                "this run and are left out"
+            )
+        hold_cap(db, [run], config.max_usd, note)
+        outcome = await rephrase_run(
+            db,
+            run,
+            models.models(),
+            report,
+            source=_source(spec, candidates),
+            count_tokens=count_tokens,
+            stop_below=config.stop_below,
+            retry_final=config.retry_final,
+        )
+        for notice in models.notices:
+            note(notice)
+    return run, outcome
+
+
+def estimate(config: RephraseConfig, db: Database) -> Estimate:
+    """Return what the run of a config will ask and cost; nothing is sent or stored.
+
+    Raises:
+        InputError: Settings that cannot be used.
+    """
+    spec = plan_spec(config, db)
+    if (candidates := _read_candidates(config, db)) is not None:
+        spec = replace(spec, source=candidates.content)
+    asked = [model_settings(each) for each in (config.proposer, *config.solver) if isinstance(each, Model)]
+    if config.premises is not None:
+        asked.append(_premise_settings(config, config.premises))
+    with db.read() as session:
+        questions = wanted_questions(session, spec, config.limit)
+        return estimate_run(session, spec, questions, price_of(asked))
+
+
+def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
+    """Return the spec of a run as far as it is known before a model is open; nothing is sent.
+
+    Raises:
+        InputError: Settings that cannot be used.
+        NotFoundError: There is no such question set.
+    """
+    proposer = config.proposer
+    with db.read() as session:
+        programs = _ask_for_programs(set_kinds(session, config.questions), config)
+    seed = None if config.seed is None else 0  # runs of any seed share the answers of solvers
+    if isinstance(proposer, LlmProposer):
+        references = proposer.strategies or (("programs",) if programs else ("perspectives",))
+        strategies = tuple(load_strategy(reference) for reference in references)
+        model, sampling, attempts = (
+            proposer.model,
+            Sampling(**pick(proposer, Sampling)),
+            proposer.content_attempts,
+        )
+        output: Literal["json", "tags"] = "tags" if proposer.reply == "auto" else proposer.reply
+    else:
+        strategies = local_strategies(proposer.kind)
+        model, sampling, attempts, output = proposer.kind, None, 3, "tags"
+    solvers = tuple(
+        SolverSpec(
+            model=solver.model,
+            sampling=Sampling(**pick(solver, Sampling)),
+            samples_per_request=solver.samples_per_request,
+            instruction=PROGRAM_INSTRUCTION if programs else BOXED_INSTRUCTION,
+            seed=seed,
+            prompt=_solver_prompt(solver, programs),
+        )
+        for solver in config.solver
+    )
+    return RunSpec(
+        questions=config.questions,
+        proposer=proposer.kind,
+        model=model,
+        strategies=strategies,
+        n=config.n,
+        rounds=config.rounds,
+        content_attempts=attempts,
+        seed=config.seed,
+        sampling=sampling,
+        output=output,
+        solvers=solvers,
+        rule=make_rule(config.verdict),
+        premises=None if config.premises is None else PremiseSpec(config.premises.model, seed=seed),
+        token_limit=config.token_limit,
+        tokenizer=config.tokenizer,
+        min_distance=proposer.min_distance,
+    )
+
+
+def _solver_prompt(solver: Solver, programs: bool) -> PromptSpec | None:
+    """Return how a text is put to a solver; None: by the run's instruction."""
+    given = (solver.preset, solver.prompt_file, solver.system, solver.form, solver.chat_template_kwargs)
+    if all(each is None for each in given):
+        return None
+    prompt = PromptConfig(**pick(solver, PromptConfig) | {"preset": solver.preset or "default"})
+    return prompt.prompt(programs=programs)
+
+
+async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> RunSpec:
+    """Open the models and return the spec with what they say of themselves."""
+    changes: dict[str, Any] = {}
+    if isinstance(config.proposer, LlmProposer):
+        endpoint = await models.open(model_settings(config.proposer))
+        changes["engine"] = engine_of(endpoint)
+        if config.proposer.reply == "auto" and takes_schema(endpoint):
+            changes["output"] = "json"
+    solvers = []
+    for solver, settings in zip(spec.solvers, map(model_settings, config.solver), strict=True):
+        endpoint = await models.open(settings)
+        opened = replace(solver, engine=engine_of(endpoint))
+        request = prompt_request(opened.model_identity, opened.drawing.prompt, opened.sampling, "1 + 1 = ?")
+        check_request(endpoint, request)
+        solvers.append(opened)
+    if config.premises is not None:
+        await models.open(_premise_settings(config, config.premises))
+    return replace(spec, solvers=tuple(solvers), **changes)
+
+
+def _premise_settings(config: RephraseConfig, premises: PremiseCheck) -> RemoteSettings:
+    """Return how the model for premises is asked: the proposer at its server if no other is named."""
+    proposer = config.proposer
+    if isinstance(proposer, LlmProposer) and (proposer.model, premises.base_url) == (premises.model, ()):
+        return remote_settings(proposer, premises.model)
+    return remote_settings(premises, premises.model)
+
+
+def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> bool:
+    """Return whether the questions of a set ask for programs.
+
+    Raises:
+        InputError: some do and some do not, or what was chosen is for mathematics alone.
+    """
+    if AnswerKind.CODE not in kinds:
+        return False
+    if len(kinds) > 1:
+        raise InputError(
+            f'some questions of "{config.questions}" ask for programs and some do not. Split them into '
+            f"two sets."
+        )
+    if config.proposer.kind == "rules":
+        raise InputError("the rules rephrase mathematics only. For programs, name a model or a file.")
+    return True
+
+
+def _read_candidates(config: RephraseConfig, db: Database) -> FileCandidates | None:
+    """Return a file's candidates for the usable questions of a set, None without a file.
+
+    For all, so that a trial can grow; rows of none of the first `limit` belong to no question of its run.
+    """
+    proposer = config.proposer
+    if not isinstance(proposer, FileProposer):
+        return None
+    with db.read() as session:
+        members = load_question_set(session, config.questions)
+    return read_candidates(
+        proposer.candidates,
+        members,
+        limit=config.limit,
+        question_column=proposer.question_column,
+        candidate_column=proposer.candidate_column,
+    )
+
+
+def make_rule(verdict: Verdict) -> OverlapRule:
+    """Return the rule of these thresholds; those that are not given are scaled with the numbers of answers.
+
+    Raises:
+        InputError: thresholds that can never be met.
+    """
+    rule = OverlapRule()
+    if (verdict.question_samples, verdict.looks) != (rule.original_samples, rule.looks):
+        rule = OverlapRule.scaled(verdict.question_samples, verdict.looks)
+    return replace(
+        rule,
+        accept_overlap=verdict.accept or rule.accept_overlap,
+        reject_new=verdict.reject or rule.reject_new,
+    )
+
+
+def _source(spec: RunSpec, candidates: FileCandidates | None) -> Source | None:
+    """Return what gives the candidates of a run that asks no proposer; None for a run that asks one."""
+    if candidates is not None:
+        by_question = candidates.by_question
+        return lambda question_id, _, count: by_question.get(question_id, ())[:count]
+    return _by_rules(spec) if spec.proposer == "rules" else None
 
 
 def _by_rules(spec: RunSpec) -> Source:
@@ -88,7 +304,7 @@ async def rephrase_run(
         run: The run.
         models: Its proposer, solvers and the model that is asked about premises, open.
         report: Told how many questions are done.
-        source: See `find_source`.
+        source: Gives the candidates of a run that asks no proposer.
         count_tokens: Counts the tokens of candidates.
         stop_below: See `Rephrasing`.
         retry_final: Send requests again that failed for good.

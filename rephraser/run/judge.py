@@ -15,9 +15,9 @@ from evaluator.grading import (
 )
 from rephraser.checks import CHECKS_VERSION
 from rephraser.checks.premises import Premises
-from rephraser.run.check import premise_evidence, structure_of, verdict_row
+from rephraser.run.check import premise_evidence, verdict_row
 from rephraser.run.spec import RunSpec
-from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
+from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
 from rephraser.verdict.programs import cluster_programs, rule_for_programs
 from service.asks.request import Choice
 
@@ -42,11 +42,6 @@ class Case:
     premises: Premises | None = None
     kind: AnswerKind = AnswerKind.LATEX
     closed: bool = False
-
-    @property
-    def structure(self) -> Structure:
-        """What the findings mean for the verdict."""
-        return structure_of(finding["name"] for finding in self.findings)
 
 
 def extract_answer(choice: Choice, kind: AnswerKind) -> str | None:
@@ -94,10 +89,10 @@ def _cluster_programs(cases: Sequence[Case], grader: Grader) -> Iterator[tuple[C
 
 def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
     counts = _counts(case, clustering)
-    structure = case.structure
     rule = rule_for_programs(spec.rule) if case.kind is AnswerKind.CODE else spec.rule
-    judgement = judge(counts, rule, structure)
-    last = case.closed or case.look + 1 >= len(rule_for(rule, structure).looks)
+    dropped = case.premises is not None and bool(case.premises.dropped)
+    judgement = judge(counts, rule, premise_dropped=dropped)
+    last = case.closed or case.look + 1 >= len(rule.looks)
     evidence = {
         "counts": {
             "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],
@@ -107,7 +102,6 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         "by_solver": case.by_solver,
         "findings": case.findings,
         "rule": rule_spec(rule),
-        "asks_for_more": sorted(structure.groups),
         "overlap": judgement.overlap,
         "new_top": judgement.new_top,
         "original_top": judgement.original_top,

@@ -11,12 +11,11 @@ from sqlalchemy.orm import Session
 from evaluator.grading import Grader
 from rephraser.checks.premises import Premises
 from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.run.check import structure_of
 from rephraser.run.judge import Case, extract_answer, judge_cases, too_many_unread
 from rephraser.run.spec import ANSWER, RunSpec
 from rephraser.run.store import Subject, read_subjects
 from rephraser.tables import StandingRow, VerdictRow
-from rephraser.verdict import OverlapRule, Verdict, rule_for, rule_spec
+from rephraser.verdict import OverlapRule, Verdict, rule_spec
 from service.asks.ask import unpack
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, AskBodyRow, AskRow
@@ -191,7 +190,7 @@ def _case(
 ) -> Case | None:
     """Return the candidate's answers for a look; None if some were never drawn."""
     evidence = standings[status.candidate_id].evidence
-    looks = rule_for(spec.rule, structure_of(each["name"] for each in evidence["findings"])).looks
+    looks = spec.rule.looks
     if look >= len(looks):
         return None
     own = _shares(spec, answers, question.id, spec.rule.original_samples)

@@ -10,7 +10,7 @@ from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.proposing.request import Earlier
 from rephraser.reviews.status import CandidateStatus
-from rephraser.run.check import check_structure, premise_findings, structure_of
+from rephraser.run.check import check_structure, premise_findings
 from rephraser.run.judge import Case, extract_answer, judge_cases, too_many_unread
 from rephraser.run.requests import EARLIER_SHOWN, premise_request, proposing_request, solving_request
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
@@ -27,7 +27,7 @@ from rephraser.run.store import (
     store_looks,
 )
 from rephraser.tables import candidate_id
-from rephraser.verdict import Verdict, rule_for
+from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, Stopped
 from service.asks.store import Grouped, Store
 
@@ -128,7 +128,7 @@ class Rephrasing:
             asker.stop(
                 ENOUGH,
                 f"{self._accepted:,} of {self._judged:,} candidates were accepted ({rate:.1%}), which is "
-                f"below --stop-below {self.stop_below:g}",
+                f"below stop_below={self.stop_below:g}",
             )
 
 
@@ -318,8 +318,7 @@ class _Question:
         closed = too_many_unread(_flat(original), self._spec)
         findings = [*candidate.findings]
         findings += [] if premises is None else premise_findings(premises)
-        looks = rule_for(self._spec.rule, structure_of(each["name"] for each in findings)).looks
-        for look, samples in enumerate(looks):
+        for look, samples in enumerate(self._spec.rule.looks):
             drawn: Answers = {}
             if not closed:
                 drawn = await self._answers(candidate.id, candidate.text, samples)

@@ -1,7 +1,7 @@
 """What a run is made of. Every field shapes the result and is part of the run's key."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -50,10 +50,6 @@ class SolverSpec:
     prompt: PromptSpec | None = None
     engine: Mapping[str, Any] | None = None
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.samples_per_request <= 128:
-            raise InputError(f"{self.samples_per_request} samples per request; give 1 to 128.")
-
     @cached_property
     def id(self) -> str:
         """Content id; the address of the server is not in it, so that a server may move."""
@@ -67,9 +63,9 @@ class SolverSpec:
     @cached_property
     def drawing(self) -> "ModelDrawing":
         """What a sampler, or the maker of a request, needs to know."""
-        prompt = self.prompt or PromptSpec(f"{{question}}\n\n{self.instruction}")
+        prompt = self.prompt or PromptSpec(template=f"{{question}}\n\n{self.instruction}")
         settings = SamplingSettings(
-            **asdict(self.sampling), seed=self.seed, samples_per_request=self.samples_per_request
+            **self.sampling.decoding, seed=self.seed, samples_per_request=self.samples_per_request
         )
         return ModelDrawing(self.model, prompt, settings)
 
@@ -77,14 +73,14 @@ class SolverSpec:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
         described: dict[str, Any] = {
             "model": self.model,
-            "sampling": self.sampling.to_json(),
+            "sampling": self.sampling.without_neutral(),
             "samples_per_request": self.samples_per_request,
             "instruction": self.instruction,
             "seed": self.seed,
         }
         if self.prompt is not None:
             del described["instruction"]
-            described["prompt"] = asdict(self.prompt)
+            described["prompt"] = self.prompt.model_dump(mode="json")
         if self.engine is not None:
             described["engine"] = dict(self.engine)
         return described
@@ -93,7 +89,7 @@ class SolverSpec:
     def from_json(cls, data: Mapping[str, Any]) -> "SolverSpec":
         """Return the spec that `to_json` made; an id beside it is not read."""
         fields = {key: value for key, value in data.items() if key != "id"}
-        fields["sampling"] = Sampling.from_json(data["sampling"])
+        fields["sampling"] = Sampling.model_validate(data["sampling"])
         if "prompt" in fields:
             fields["prompt"] = PromptSpec(**fields["prompt"])
         return cls(**fields)
@@ -125,7 +121,7 @@ class PremiseSpec:
         """Return the form that is hashed and stored."""
         return {
             "model": self.model,
-            "sampling": self.sampling.to_json(),
+            "sampling": self.sampling.without_neutral(),
             "seed": self.seed,
             "request_version": PREMISES_VERSION,
         }
@@ -133,7 +129,7 @@ class PremiseSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PremiseSpec":
         """Return the spec that `to_json` made."""
-        return cls(data["model"], Sampling.from_json(data["sampling"]), data["seed"])
+        return cls(data["model"], Sampling.model_validate(data["sampling"]), data["seed"])
 
 
 @dataclass(frozen=True)
@@ -165,21 +161,15 @@ class RunSpec:
     engine: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name, low, high in (("n", 1, 64), ("rounds", 1, 20), ("content_attempts", 1, 20)):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise InputError(f"{name.replace('_', '-')} is {value}; give {low} to {high}.")
-        if not 0 <= self.min_distance <= 1:
-            raise InputError(f"min-distance is {self.min_distance}; give 0 to 1.")
         if self.seed is None and self.proposer == "rules":
-            raise InputError("rules draw by a seed; --seed none is for models.")
+            raise InputError("rules draw by a seed; seed=none is for models.")
         if not self.strategies:
             raise InputError("a run needs at least one strategy.")
         if len({strategy.name for strategy in self.strategies}) != len(self.strategies):
             raise InputError("a strategy is named twice; give each once.")
         if len(self.strategies) > self.n:
             raise InputError(
-                f"{len(self.strategies)} strategies for {self.n} candidates a question; raise --n or name "
+                f"{len(self.strategies)} strategies for {self.n} candidates a question; raise n or name "
                 "fewer."
             )
         if len({solver.id for solver in self.solvers}) != len(self.solvers):
@@ -225,7 +215,7 @@ class RunSpec:
             "rounds": self.rounds,
             "content_attempts": self.content_attempts,
             "seed": self.seed,
-            "sampling": self.sampling.to_json() if self.sampling else None,
+            "sampling": self.sampling.without_neutral() if self.sampling else None,
             "output": self.output,
             "request_version": self.request_version,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
@@ -255,7 +245,7 @@ class RunSpec:
             rounds=data["rounds"],
             content_attempts=data["content_attempts"],
             seed=data["seed"],
-            sampling=Sampling.from_json(data["sampling"]) if data["sampling"] else None,
+            sampling=Sampling.model_validate(data["sampling"]) if data["sampling"] else None,
             output=data["output"],
             solvers=tuple(SolverSpec.from_json(solver) for solver in data["solvers"]),
             rule=rule_from_spec(data["rule"]),

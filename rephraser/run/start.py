@@ -1,12 +1,13 @@
 """Starting a run, and finding it again: its questions, its strategies, its place in the database."""
 
+from collections.abc import Callable
+
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import EVAL
-from rephraser.proposing.file import FileCandidates
+from rephraser.config import RephraseConfig
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy
-from rephraser.run.execution import CandidateFile
 from rephraser.run.spec import RunSpec
 from service.asks.store import add_tasks
 from service.database import Database
@@ -16,9 +17,11 @@ from service.runs.store import (
     Run,
     find_run,
     find_same_run,
+    keep_config,
     list_runs,
     open_run,
     package_versions,
+    run_question_ids,
 )
 
 KIND = "propose"
@@ -31,49 +34,37 @@ def local_strategies(proposer: str) -> tuple[Strategy, ...]:
     return (Strategy("file", "1", "candidates from a file", ""),)
 
 
-def read_candidate_file(
-    db: Database, candidates: CandidateFile | None, questions: str, *, limit: int | None = None
-) -> FileCandidates | None:
-    """Return a file's candidates for the usable questions of a set, None without a file.
-
-    For all, so that a trial can grow; rows of none of the first `limit` belong to no question of its run.
-    """
-    if candidates is None:
-        return None
-    with db.read() as session:
-        members = load_question_set(session, questions)
-    return candidates.read(members, limit)
-
-
-def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> Run | None:
-    """Return the run that `start_run` would go on with, None for a new one, or raise what it would raise.
-
-    Nothing is stored. Cheap, where reaching a model may take long.
-    """
-    with db.read() as session:
-        questions = wanted_questions(session, spec, limit)
-        return find_same_run(session, name=name, kind=KIND, spec=spec.to_json(), question_ids=questions)
-
-
-def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> tuple[Run, bool]:
-    """Return the run of this name and whether it is new; it holds the usable questions of its set.
+def start_run(
+    db: Database, config: RephraseConfig, spec: RunSpec, *, note: Callable[[str], None] = lambda _: None
+) -> Run:
+    """Return the run of this name, made if there is none; it holds the usable questions of its set.
 
     Raises:
         NotFoundError: there is no such question set.
         InputError: the set has no usable question, or a run of this name has other settings.
     """
     with db.write() as session:
-        questions = wanted_questions(session, spec, limit)
-        run, is_new = open_run(
+        questions = wanted_questions(session, spec, config.limit)
+        known = find_same_run(
+            session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=questions
+        )
+        if known is not None:
+            note(f"resuming run {config.name}")
+            before = len(run_question_ids(session, known.id))
+            if len(questions) > before:
+                now = f"{len(questions):,} question{'s' * (len(questions) != 1)}"
+                note(f"run {config.name} grows from {before:,} to {now}")
+        run, _ = open_run(
             session,
-            name=name,
+            name=config.name,
             kind=KIND,
             spec=spec.to_json(),
             question_ids=questions,
             versions=package_versions(),
         )
         add_tasks(session, run.id, questions)
-        return run, is_new
+        keep_config(session, run.id, config.stored())
+        return run
 
 
 def find_neighbor_run(session: Session, reference: str) -> Run:
@@ -111,7 +102,7 @@ def choose_run(session: Session, reference: str | None) -> Run:
         raise InputError(
             f"there are several runs, name one: {names}."
             if runs
-            else "there is no run yet; start one with `tagrpo neighbors propose`."
+            else "there is no run yet; start one with `tagrpo rephrase run`."
         )
     return runs[0]
 

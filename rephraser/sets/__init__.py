@@ -4,7 +4,7 @@ from rephraser.sets.changes import Change, SetDiff, diff
 from rephraser.sets.counts import accept_rates
 from rephraser.sets.export import ExportReport, export_file, export_hf
 from rephraser.sets.publish import Draft, draft, make_selection, publish
-from rephraser.sets.reimport import import_set, read_published
+from rephraser.sets.reimport import import_set, read_published, read_set
 from rephraser.sets.selection import Adaptive
 from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, SetHeader
@@ -33,6 +33,7 @@ __all__ = [
     "make_selection",
     "publish",
     "read_published",
+    "read_set",
     "tag",
     "untag",
     "verify",

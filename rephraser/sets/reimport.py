@@ -1,7 +1,8 @@
 """Import of an export: the same members, and so the same content hash, in any database."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,42 +25,41 @@ from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 
 
-def import_set(
-    db: Database,
-    path: Path,
-    name: str,
-    *,
-    accept_changes: bool = False,
-) -> PublishedSet:
-    """Publish an exported set (folder, `.parquet` or `.jsonl`) as the next version of `name`.
+@dataclass(frozen=True)
+class ReadSet:
+    """A set as `read_set` found it. `edited`: its rows are not those that its manifest describes."""
+
+    path: Path
+    entries: Sequence[SetEntry]
+    manifest: Mapping[str, Any] | None
+    edited: bool
+    images: RowImages
+
+
+def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
+    """Publish an exported set as the next version of `name`.
 
     Missing questions and candidates are added; everything happens in one transaction. The content hash is
-    that of the export. A file without a manifest is accepted as it is.
-
-    Args:
-        accept_changes: accept rows that do not match the manifest's hash, as after a manual edit. The counts
-            of the run's proposals are then left out.
+    that of the export. The counts of the run's proposals are left out if the rows were edited.
 
     Raises:
-        InputError: a damaged file, an unusable row, content that does not match the manifest's hash, or a
-            question with another level or subject in this database.
+        InputError: a question has another level or subject in this database.
     """
     check_name(name)
-    images = RowImages()
-    entries, described, edited = _read_checked(path, images, accept_changes=accept_changes)
-    origin: dict[str, Any] = {"file": path.name, "edited": edited}
+    entries, described = read.entries, read.manifest
+    origin: dict[str, Any] = {"file": read.path.name, "edited": read.edited}
     spec: dict[str, Any] = {"import": origin}
     counts: dict[str, Any] = {"questions_left_out": 0, "proposals": []}
     if described is not None:
         origin |= {key: described.get(key) for key in ("name", "version", "id", "content_hash")}
         spec = {**described["spec"], "import": origin}
-        if not edited:
+        if not read.edited:
             stated = described.get("counts", {})
             carried = [*counts, "too_like", "duplicates", "contradicted", "adaptive"]
             counts |= {key: stated[key] for key in carried if key in stated}
     with db.write() as session:
-        store_images(session, images.read(id for entry in entries for id in entry.question.images))
-        _store_questions(session, [entry.question for entry in entries], path)
+        store_images(session, read.images.read(id for entry in entries for id in entry.question.images))
+        _store_questions(session, [entry.question for entry in entries], read.path)
         _store_candidates(session, entries)
         return write_set(session, name, entries, spec=spec, counts=counts)
 
@@ -81,7 +81,7 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
             raise InputError(f"{source}: a revision applies to Hub datasets only. Remove it.")
     else:
         path = hub.fetch_files(source, [SPLIT_FILE, MANIFEST_NAME], revision)
-    return _read_checked(path, RowImages(), accept_changes=False)[0]
+    return list(read_set(path).entries)
 
 
 def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
@@ -108,10 +108,17 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
     raise InputError(f"{path}: not an export. Give a folder, a .parquet or a .jsonl file.")
 
 
-def _read_checked(
-    path: Path, images: RowImages, *, accept_changes: bool
-) -> tuple[list[SetEntry], dict[str, Any] | None, bool]:
-    """Return entries, manifest, and whether the rows were changed after the export."""
+def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
+    """Read an exported set: a folder, `.parquet` or `.jsonl`. A file without a manifest is taken as it is.
+
+    Args:
+        path: The folder or file.
+        accept_changes: Accept rows that do not match the manifest's hash, as after a manual edit.
+
+    Raises:
+        InputError: a damaged file, an unusable row, or content that does not match the manifest's hash.
+    """
+    images = RowImages()
     rows, described = read_export(path)
     entries = _entries(rows, path, images)
     content = set_hash(entries)
@@ -125,7 +132,7 @@ def _read_checked(
             "or their success counts differ: the rows were changed after the export. Export again, or "
             "accept the changes with `tagrpo sets import --accept-changes`."
         )
-    return entries, described, edited
+    return ReadSet(path, entries, described, edited, images)
 
 
 def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:

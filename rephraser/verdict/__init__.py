@@ -1,27 +1,18 @@
 """Decide from answer counts alone whether a candidate asks the same problem; pure functions."""
 
 from rephraser.verdict.answer_counts import AnswerCounts, count_answers
-from rephraser.verdict.judge import (
-    Structure,
-    Verdict,
-    judge,
-    rule_for,
-    rule_from_spec,
-    rule_spec,
-)
+from rephraser.verdict.judge import Verdict, judge, rule_from_spec, rule_spec
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
 
 __all__ = [
     "AnswerCounts",
     "OverlapRule",
-    "Structure",
     "Verdict",
     "count_answers",
     "judge",
     "new_top",
     "original_top",
     "overlap",
-    "rule_for",
     "rule_from_spec",
     "rule_spec",
 ]

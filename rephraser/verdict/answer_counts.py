@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from service.errors import InputError
-
 
 @dataclass(frozen=True)
 class AnswerCounts:
@@ -16,9 +14,6 @@ class AnswerCounts:
     without a parsed result belong to no class and are counted separately: a solver cut off at its token limit
     is no evidence about the problem. So are unsettled answers, whose comparison stayed unknown: they are
     neither shared nor new.
-
-    Raises:
-        InputError: the tuples differ in length, a count is negative or `gold` is out of range.
     """
 
     original: tuple[int, ...]
@@ -28,27 +23,6 @@ class AnswerCounts:
     candidate_unparsed: int = 0
     original_unsettled: int = 0
     candidate_unsettled: int = 0
-
-    def __post_init__(self) -> None:
-        if len(self.original) != len(self.candidate):
-            raise InputError(
-                f"answer counts: {len(self.original)} classes for the original, {len(self.candidate)} for "
-                "the candidate. Give every class on both sides, with 0 if it did not occur"
-            )
-        for name in ("original", "candidate"):
-            counts: tuple[int, ...] = getattr(self, name)
-            unparsed: int = getattr(self, f"{name}_unparsed")
-            unsettled: int = getattr(self, f"{name}_unsettled")
-            if min(*counts, 0, unparsed, unsettled) < 0:
-                raise InputError(
-                    f"answer counts: {name} {counts}, unparsed {unparsed} and unsettled {unsettled} must not "
-                    "be negative"
-                )
-        if self.gold is not None and not 0 <= self.gold < len(self.original):
-            raise InputError(
-                f"answer counts: gold class {self.gold} is not one of {len(self.original)} classes. Give "
-                "its index, or None if the gold class is unknown"
-            )
 
     @property
     def original_total(self) -> int:

@@ -1,7 +1,4 @@
-"""Judge answer counts: a verdict with its reason, by a rule that is stored as plain data.
-
-Findings of the structural checks make the rule ask for more answers. They never decide alone.
-"""
+"""Judge answer counts: a verdict with its reason, by a rule that is stored as plain data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -16,6 +13,9 @@ from service.hashing import Json
 RULE = "overlap"
 """The name of the rule in its stored form."""
 
+RETIRED = {"flagged_overlap", "flagged_over_new", "flagged_looks"}
+"""Fields of stored rules that are ignored: findings once made the thresholds stricter."""
+
 
 class Verdict(StrEnum):
     """What the answers say about a candidate."""
@@ -24,33 +24,6 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
     UNDECIDED = "undecided"
     UNVERIFIED = "unverified"
-
-
-@dataclass(frozen=True)
-class Structure:
-    """Structural differences between a candidate and its question.
-
-    Attributes:
-        groups: groups of findings against the candidate (numbers, formulas, premises, ...).
-        premises_dropped: whether the premise check found a dropped premise.
-    """
-
-    groups: frozenset[str] = frozenset()
-    premises_dropped: bool = False
-
-    @property
-    def flagged(self) -> bool:
-        """Whether the verdict requires more agreement."""
-        return bool(self.groups)
-
-    @property
-    def named(self) -> str:
-        """The groups as text."""
-        *others, last = sorted(self.groups)
-        return f"{', '.join(others)} and {last}" if others else last
-
-
-NOTHING_FOUND = Structure()
 
 
 @dataclass(frozen=True)
@@ -72,18 +45,12 @@ class Judgement:
     original_top: int
 
 
-def rule_for(rule: OverlapRule, structure: Structure) -> OverlapRule:
-    """Return the rule as it holds for a candidate of this structure: flagged ones need more agreement."""
-    return rule.for_flagged() if structure.flagged else rule
-
-
 def judge(
-    counts: AnswerCounts, rule: OverlapRule = OverlapRule(), structure: Structure = NOTHING_FOUND
+    counts: AnswerCounts, rule: OverlapRule = OverlapRule(), *, premise_dropped: bool = False
 ) -> Judgement:
     """Judge from answers whether a candidate asks the same problem as its question.
 
-    Structural findings make the rule stricter (`rule_for`) and never accept or reject by themselves. If a
-    premise was dropped, nothing is accepted: a solver that fills it in from memory gives the original's
+    If a premise was dropped, nothing is accepted: a solver that fills it in from memory gives the original's
     answers.
 
     The rule accepts if O >= accept_overlap, O > accept_over_new M and, if accept_gold_from answers to the
@@ -98,19 +65,16 @@ def judge(
     shared. Unverified means that no answers were drawn for one of the sides.
 
     The function is stateless: it judges the given counts, and the error rates hold only if it is called at
-    the looks of `rule_for`.
+    the looks of the rule.
     """
-    rule = rule_for(rule, structure)
     shared, new, top = overlap(counts), new_top(counts), original_top(counts)
     verdict, reason = _too_few_answers(counts, rule) or _by_overlap(counts, rule, shared, new, top)
-    if verdict is Verdict.ACCEPTED and structure.premises_dropped:
+    if verdict is Verdict.ACCEPTED and premise_dropped:
         verdict = Verdict.UNDECIDED
         reason += " But a premise was dropped, which a solver may fill in from memory."
     elif verdict is Verdict.REJECTED and counts.unsettled:
         verdict = Verdict.UNDECIDED
         reason += f" But {counts.unsettled} more could not be compared and may be shared."
-    elif structure.flagged and verdict is not Verdict.UNVERIFIED:
-        reason += f" The thresholds are stricter because of the {structure.named}."
     return Judgement(verdict=verdict, reason=reason, overlap=shared, new_top=new, original_top=top)
 
 
@@ -205,12 +169,12 @@ def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
     if spec.get("rule") != RULE:
         raise InputError(f"verdict rule: {spec.get('rule')!r} is not a rule. Choose {RULE}")
     names = {field.name for field in fields(OverlapRule)}
-    if unknown := sorted(set(spec) - names - {"rule"}):
+    if unknown := sorted(set(spec) - names - RETIRED - {"rule"}):
         raise InputError(
             f"verdict rule: {RULE} has no {', '.join(unknown)}. It has {', '.join(sorted(names))}"
         )
     values: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key != "rule"
+        key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key in names
     }
     try:
         return OverlapRule(**values)

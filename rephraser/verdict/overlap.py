@@ -1,6 +1,6 @@
 """The OVERLAP rule: shared answers accept; no shared and a dominant new answer rejects."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 from typing import Self
@@ -16,7 +16,6 @@ THRESHOLDS = (
     "reject_new",
     "reject_original_top",
 )
-EXTRAS = ("flagged_overlap", "flagged_over_new")
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class OverlapRule:
     """Thresholds of the OVERLAP rule and the sample sizes for which they were measured.
 
     The defaults meet three error rates at once, both if a candidate's success is a shift of its question's
-    and if it is unrelated to it; see docs/studies/verdicts.md and `plain`.
+    and if it is unrelated to it; see docs/studies/verdicts.md.
 
     Attributes:
         accept_overlap: accept from this many shared answers.
@@ -37,9 +36,6 @@ class OverlapRule:
         original_samples: answers drawn once for the original.
         looks: numbers of candidate answers after which a verdict is possible; more looks inflate the errors.
         max_unparsed_share: with a larger share of unparsed answers on either side, the verdict is undecided.
-        flagged_overlap, flagged_over_new: additions to `accept_overlap` and `accept_over_new` for a candidate
-            that structural checks flag.
-        flagged_looks: further looks at such a candidate, after the last of `looks`; smaller ones are ignored.
 
     Raises:
         InputError: thresholds that cannot be met, or looks that do not increase.
@@ -53,20 +49,13 @@ class OverlapRule:
     original_samples: int = 32
     looks: tuple[int, ...] = (12, 16)
     max_unparsed_share: float = 0.5
-    flagged_overlap: int = 2
-    flagged_over_new: int = 2
-    flagged_looks: tuple[int, ...] = (20, 24)
 
     def __post_init__(self) -> None:
         _check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
-        _check_sampling(self.original_samples, self.flagged_looks or self.looks, self.max_unparsed_share)
         for name in THRESHOLDS:
             value: int | None = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"overlap rule: {name} is {value}. Give at least 1")
-        for name in EXTRAS:
-            if getattr(self, name) < 0:
-                raise InputError(f"overlap rule: {name} is {getattr(self, name)}. Give at least 0")
         most = min(self.original_samples, self.looks[-1])
         if self.accept_overlap > most:
             raise InputError(
@@ -75,49 +64,12 @@ class OverlapRule:
                 f"Give at most {most}, or draw more"
             )
 
-    def for_flagged(self) -> Self:
-        """Return the rule for a flagged candidate.
-
-        It never requires more shared answers than possible.
-        """
-        looks = self.looks + tuple(look for look in self.flagged_looks if look > self.looks[-1])
-        most = min(self.original_samples, looks[-1])
-        return replace(
-            self,
-            accept_overlap=min(self.accept_overlap + self.flagged_overlap, most),
-            accept_over_new=self.accept_over_new + self.flagged_over_new,
-            flagged_overlap=0,
-            flagged_over_new=0,
-            looks=looks,
-        )
-
-    @classmethod
-    def plain(cls) -> Self:
-        """Return the rule with the fewest conditions: accept O >= 10 and O > M, reject from M >= 3.
-
-        It ignores structural findings.
-
-        It rejects more than twice as many broken candidates as the default. It also rejects good ones whose
-        question is nearly always solved while the candidate hardly ever is. It accepts fewer good candidates.
-        """
-        return cls(
-            accept_overlap=10,
-            accept_over_new=1,
-            accept_gold_from=None,
-            reject_new=3,
-            flagged_overlap=0,
-            flagged_over_new=0,
-            flagged_looks=(),
-        )
-
     @classmethod
     def scaled(cls, original_samples: int, looks: tuple[int, ...]) -> Self:
         """Return the rule for other sample sizes, each threshold in proportion to its samples.
 
         Rounded up, and at least 2. The overlap is bounded by the smaller of the two samples and scales with
-        it. The looks of flagged candidates continue after the last of `looks` in the default's steps.
-        `accept_over_new` and `flagged_over_new` are ratios and stay. The error rates measured for the default
-        sizes do not apply to small ones.
+        it. `accept_over_new` is a ratio and stays. The error rates were measured for the default sizes only.
         """
         base = cls()
         _check_sampling(original_samples, looks, base.max_unparsed_share)
@@ -126,7 +78,6 @@ class OverlapRule:
             return max(FEWEST_SHARED, ceil(threshold * samples / base_samples))
 
         last, base_last = looks[-1], base.looks[-1]
-        more = (ceil(look * last / base_last) for look in base.flagged_looks)
         return cls(
             accept_overlap=scale(base.accept_overlap, min(original_samples, last), base_last),
             accept_gold_from=base.accept_gold_from
@@ -135,8 +86,6 @@ class OverlapRule:
             reject_original_top=scale(base.reject_original_top, original_samples, base.original_samples),
             original_samples=original_samples,
             looks=looks,
-            flagged_overlap=ceil(base.flagged_overlap * min(original_samples, last) / base_last),
-            flagged_looks=tuple(dict.fromkeys(more)),
         )
 
 

@@ -44,7 +44,6 @@ class Evidence:
         original_unparsed, candidate_unparsed: responses in which no answer was found.
         overlap: answers in common; new_top, original_top: see `rephraser.verdict.judge`.
         solvers: ids of those who drew the answers.
-        asks_for_more: groups of findings that made the rule ask for more agreement.
         original_unsettled, candidate_unsettled: answers that could not be compared in time.
     """
 
@@ -57,7 +56,6 @@ class Evidence:
     original_top: int | None
     solvers: tuple[str, ...]
     by_solver: dict[str, dict[str, int]]
-    asks_for_more: tuple[str, ...] = ()
     original_unsettled: int = 0
     candidate_unsettled: int = 0
 
@@ -115,7 +113,6 @@ def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
         original_top=evidence.get("original_top"),
         solvers=tuple(evidence.get("solvers", ())),
         by_solver=dict(evidence.get("by_solver", {})),
-        asks_for_more=tuple(evidence.get("asks_for_more", ())),
         original_unsettled=counts.get("original_unsettled", 0),
         candidate_unsettled=counts.get("candidate_unsettled", 0),
     )

@@ -111,62 +111,43 @@ def _agreed(session: Session, run_id: str | None, question_id: str | None) -> It
         query = query.where(StandingRow.run_id == run_id)
     if question_id is not None:
         query = query.where(StandingRow.question_id == question_id)
-    tallies: dict[tuple[str, str], list[_Tally]] = defaultdict(list)
+    by_question: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for run, question, counts in session.execute(query):
-        tallies[run, question].append(_tally(counts))
-    named = {run for run, _ in tallies}
+        by_question[run, question].append(counts)
+    named = {run for run, _ in by_question}
     runs = {row.id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(named)))}
-    ids = sorted({question for _, question in tallies})
     questions = {
         row.id: row
-        for part in in_parts(ids)
+        for part in in_parts(sorted({question for _, question in by_question}))
         for row in session.scalars(select(QuestionRow).where(QuestionRow.id.in_(part)))
     }
-    for (run, question), members in tallies.items():
-        first = max(members, key=lambda tally: tally.question_drawn)
+    for (run, question), verdicts in by_question.items():
+        # The answers to the question are those of the verdict with the most of them.
+        asked = max(verdicts, key=lambda counts: _drawn(counts, "original"))
+        top = _top(asked)
         yield Suspect(
             run=runs[run].name,
             question_id=question,
             question=questions[question].text,
             gold=questions[question].answer,
-            agreed=first.answer,
-            question_agreeing=first.question_agreeing,
-            question_drawn=first.question_drawn,
-            neighbor_agreeing=sum(tally.neighbor_agreeing for tally in members),
-            neighbor_drawn=sum(tally.neighbor_drawn for tally in members),
-            gold_given=first.gold_on_question + sum(tally.gold_on_neighbor for tally in members),
-            neighbors=len(members),
+            agreed=str(asked["classes"][top]),
+            question_agreeing=asked["original"][top],
+            question_drawn=_drawn(asked, "original"),
+            neighbor_agreeing=sum(counts["candidate"][_top(counts)] for counts in verdicts),
+            neighbor_drawn=sum(_drawn(counts, "candidate") for counts in verdicts),
+            gold_given=asked["original"][asked["gold"]]
+            + sum(counts["candidate"][counts["gold"]] for counts in verdicts),
+            neighbors=len(verdicts),
             solvers=tuple(solver_name(solver) for solver in runs[run].spec["solvers"]),
         )
 
 
-@dataclass(frozen=True)
-class _Tally:
-    """The most frequent answer to a question, which is not the gold, beside one of its neighbors."""
-
-    answer: str
-    question_agreeing: int
-    question_drawn: int
-    neighbor_agreeing: int
-    neighbor_drawn: int
-    gold_on_question: int
-    gold_on_neighbor: int
+def _top(counts: Mapping[str, Any]) -> int:
+    """Return the place of the most frequent answer to the question, which is not the gold."""
+    question, neighbor = counts["original"], counts["candidate"]
+    return max(range(len(question)), key=lambda place: (question[place], neighbor[place]))
 
 
-def _tally(counts: Mapping[str, Any]) -> _Tally:
-    """Read the counts of a verdict."""
-    question, neighbor, gold = counts["original"], counts["candidate"], counts["gold"]
-    top = max(range(len(question)), key=lambda place: (question[place], neighbor[place]))
-    drawn = {
-        side: sum(counts[side]) + counts[f"{side}_unparsed"] + counts.get(f"{side}_unsettled", 0)
-        for side in ("original", "candidate")
-    }
-    return _Tally(
-        answer=str(counts["classes"][top]),
-        question_agreeing=question[top],
-        question_drawn=drawn["original"],
-        neighbor_agreeing=neighbor[top],
-        neighbor_drawn=drawn["candidate"],
-        gold_on_question=question[gold],
-        gold_on_neighbor=neighbor[gold],
-    )
+def _drawn(counts: Mapping[str, Any], side: str) -> int:
+    """Return the answers to the question ("original") or its neighbor, readable or not."""
+    return int(sum(counts[side]) + counts[f"{side}_unparsed"] + counts.get(f"{side}_unsettled", 0))

@@ -27,8 +27,8 @@ from sandbox.demo.plan import (
 PER_QUESTION, BROKEN, ROUNDS = 6, 0.25, 4
 LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64
 _PLAIN = (
-    *("--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-    *("--max-tokens", str(LONGEST_RESPONSE), "--batch-size", "256"),
+    *("--preset", "plain", "temperature=1.0", "top_p=1.0"),
+    *(f"max_tokens={LONGEST_RESPONSE}", "batch_size=256"),
 )
 """How responses are drawn everywhere: the bare question, at the temperature of training.
 
@@ -151,12 +151,12 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
         "its question: enough answers in common accept it, none in common and a new dominant answer "
         "rejects it. The rest stays undecided and out of the set.",
         (
-            *("neighbors", "propose", QUESTIONS, "--name", CANDIDATES, "--proposer", "file"),
-            *("--candidates", str(folder / "candidates.jsonl"), "--n", str(NEIGHBORS)),
-            *("--solver", str(plan.solver), "--solver-preset", "plain"),
-            *("--solver-dtype", "float32", "--solver-temperature", "1.0", "--solver-top-p", "1.0"),
-            *("--rounds", str(ROUNDS), "--solver-batch-size", "256"),
-            *("--solver-max-tokens", str(LONGEST_RESPONSE), *db),
+            *("rephrase", "run", QUESTIONS, "--name", CANDIDATES, "proposer=file"),
+            *(f"proposer.candidates={folder / 'candidates.jsonl'}", "--n", str(NEIGHBORS)),
+            *("--solver", str(plan.solver), "solver.preset=plain"),
+            *("solver.dtype=float32", "solver.temperature=1.0", "solver.top_p=1.0"),
+            *(f"rounds={ROUNDS}", "solver.batch_size=256"),
+            *(f"solver.max_tokens={LONGEST_RESPONSE}", *db),
         ),
     )
     yield Step(
@@ -275,7 +275,7 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
             (
                 *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),
                 *("--model", str(plan.policy), "--cpu", "--hide-log", "--name", training.name),
-                *("--folder", str(folder), *db, *_overrides(plan, training)),
+                *(f"folder={folder}", *db, *_overrides(plan, training)),
             ),
             training=training,
         )
@@ -289,21 +289,21 @@ def _overrides(plan: DemoPlan, training: Training) -> tuple[str, ...]:
     return (
         *(f"{axis}={value}" for axis, value in CHANGES.get(training.recipe, {}).items()),
         "loss.kl_coef=0",
-        f"data.train_batch_size={size.questions_a_step}",
-        f"{actor}.ppo_mini_batch_size={size.mini_batch}",
-        f"{actor}.optim.lr={rate:g}",
-        f"{actor}.optim.lr_scheduler_type=constant",
-        f"{actor}.optim.lr_warmup_steps_ratio=0",
-        f"{actor}.ppo_max_token_len_per_gpu=16384",
-        f"data.max_response_length={LONGEST_RESPONSE}",
-        f"trainer.total_epochs={epochs}",
-        f"trainer.total_training_steps={steps}",
-        "trainer.save_freq=10",
-        f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-        f"data.seed={seed}",
-        f"tagrpo_run.seed={seed}",
-        "tagrpo_run.record_tokens=true",
-        "tagrpo_run.poll_interval_s=0.1",
+        f"verl.data.train_batch_size={size.questions_a_step}",
+        f"verl.{actor}.ppo_mini_batch_size={size.mini_batch}",
+        f"verl.{actor}.optim.lr={rate:g}",
+        f"verl.{actor}.optim.lr_scheduler_type=constant",
+        f"verl.{actor}.optim.lr_warmup_steps_ratio=0",
+        f"verl.{actor}.ppo_max_token_len_per_gpu=16384",
+        f"verl.data.max_response_length={LONGEST_RESPONSE}",
+        f"verl.trainer.total_epochs={epochs}",
+        f"verl.trainer.total_training_steps={steps}",
+        "verl.trainer.save_freq=10",
+        f"verl.{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        f"verl.data.seed={seed}",
+        f"run.seed={seed}",
+        "run.record_tokens=true",
+        "run.poll_interval_s=0.1",
     )
 
 
@@ -318,8 +318,8 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
             "intervals.",
             (
                 *("eval", "run", str(plan.folder / "questions" / "heldout.jsonl"), "--name", name),
-                *("--model", str(model), "--dtype", "float32", "--n", str(size.samples)),
-                *(*_PLAIN, "--samples-per-request", "16", *db),
+                *("--model", str(model), "dtype=float32", "--n", str(size.samples)),
+                *(*_PLAIN, "samples_per_request=16", *db),
             ),
         )
     yield Step(
@@ -367,8 +367,8 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
 
 def _eval_neighbors(plan: DemoPlan, model: Path, name: str) -> tuple[str, ...]:
     return (
-        *("eval", "run", "--neighbors", f"{QUESTIONS}@1", "--name", name, "--model", str(model)),
-        *("--dtype", "float32", "--n", str(plan.size.pilot), *_PLAIN, *_db(plan)),
+        *("eval", "run", f"neighbors={QUESTIONS}@1", "--name", name, "--model", str(model)),
+        *("dtype=float32", "--n", str(plan.size.pilot), *_PLAIN, *_db(plan)),
     )
 
 

@@ -10,21 +10,29 @@ from service.asks.request import Reply, Request
 
 
 class Endpoint(Protocol):
-    """Answers single requests. `price` None: not known.
+    """Answers single requests.
 
     `ask` owns retries, pauses between attempts, money and storage; an endpoint sends one attempt at a time
     and decides how many are in flight.
+
+    Attributes:
+        price: Of a token; None: not known.
+        model: As in `Request.model`.
+        waits_for: What is in flight, in words, for the warning after minutes without an answer.
+        generated_tokens: Tokens so far, those of unfinished responses included; None: not known.
+        notices: What the user should know of the answers so far, such as a field that the server refused.
     """
 
     @property
-    def price(self) -> Price | None:
-        """Of a token; None: not known."""
-        ...
-
+    def price(self) -> Price | None: ...
     @property
-    def model(self) -> str:
-        """As in `Request.model`."""
-        ...
+    def model(self) -> str: ...
+    @property
+    def waits_for(self) -> str: ...
+    @property
+    def generated_tokens(self) -> int | None: ...
+    @property
+    def notices(self) -> Sequence[str]: ...
 
     async def open(self) -> None:
         """Load and check what the first request needs.
@@ -51,21 +59,6 @@ class Endpoint(Protocol):
 
     def wake(self) -> None:
         """Let everyone who waits for a slot look at `stopping` again."""
-        ...
-
-    @property
-    def waits_for(self) -> str:
-        """What is in flight, in words, for the warning after minutes without an answer."""
-        ...
-
-    @property
-    def generated_tokens(self) -> int | None:
-        """Tokens generated so far, those of unfinished responses included; None: nobody knows."""
-        ...
-
-    @property
-    def notices(self) -> Sequence[str]:
-        """What the user should know of the answers so far, such as a field that the server refused."""
         ...
 
     async def close(self) -> None: ...

@@ -3,66 +3,45 @@
 What the coroutines wait for is collected and sent as one job. A job's row and its attempts are stored before
 it is sent, with a tag that the provider keeps. A later process asks for the job by its id, or finds it by the
 tag if the id was not stored. A job that the provider never got costs nothing; its requests are sent again.
-
-The openai package does the calls: litellm's own functions make a client per call that nothing closes, and
-download the results of a finished job once more to price it.
 """
 
 import asyncio
 import json
-import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
-from typing import Any, Literal, TypeVar
+from typing import Any
 
-from sqlalchemy import insert, select, update
-from sqlalchemy.orm import Session
-
-from service.asks import store as rows
-from service.asks.ask import BUDGET, INTERRUPTED, REQUESTS, Asker, Failed, Stopped, unpack
-from service.asks.faults import blame, classify, kind_of_status, shorten
+from service.asks import jobs as rows
+from service.asks.ask import BUDGET, INTERRUPTED, REQUESTS, Asker, Failed, Stopped
+from service.asks.attempts import ELSEWHERE
+from service.asks.faults import blame
 from service.asks.money import worst_pico
+from service.asks.provider_jobs import (
+    CALL_TIMEOUT_S,
+    NotSentError,
+    ProviderJobs,
+    error_message,
+    refusal,
+)
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Reply, Request
-from service.asks.store import ELSEWHERE, Attempt
-from service.asks.tables import SENT, AskBodyRow, AskRow, JobRow
 from service.errors import DatabaseError, InputError, PrerequisiteError
-from service.runs.tables import CapRow, RunRow
 
-PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 BATCH_PRICE = 0.5
 """Share of the price of single requests."""
-TAG = "tagrpo"
-"""The entry in a job's metadata that holds its tag."""
 LINES_PER_JOB = 10_000  # providers take up to 50,000 lines
 BYTES_PER_JOB = 150_000_000  # and 200 MB
 LINE_BYTES = 120
 """What a line of a job has next to the request's body."""
 JOBS_AT_ONCE = 4
-JOBS_PER_PAGE = 100
 LEAST_SHARE = 0.01
 """A smaller share of the waiting requests makes no job: days would pass for a few answers."""
 QUIET_S = 30.0
 """A job is made after so long without a new request: then all coroutines wait for answers."""
-OUTAGE_S = 86_400.0
-"""A job is paid for and takes up to a day, so tagrpo asks for it through an outage of a day."""
-LOOKS = 3
-"""How often a job is looked for after a submission without a reply: a provider's list may lag."""
-CALL_TIMEOUT_S = 120.0
-NOBODY = 0
-"""The worker of a job that no process waits for."""
 STORED_AT_ONCE = 200
-_ENDED = ("completed", "failed", "expired", "cancelled")
-
-Result = TypeVar("Result")
-
-
-class NotSentError(PrerequisiteError):
-    """A job was refused or could not be sent; the provider certainly has none of it."""
 
 
 @dataclass
@@ -92,7 +71,6 @@ class _Job:
     lines: Sequence[_Line]
     remote_id: str | None = None
     is_new: bool = False
-    completed: int = 0
 
 
 class BatchJobs:
@@ -116,12 +94,12 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: one server holds a batch job. Give --api-base once, or remove --batch."
+                f"{endpoint.spelling}: one server holds a batch job. Give one base_url, or remove batch=true."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
-                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove --batch, "
-                "or give the --api-base of a server that has them."
+                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove "
+                "batch=true, or give the base_url of a server that has them."
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
@@ -137,17 +115,12 @@ class BatchJobs:
             PrerequisiteError: the provider refuses batch jobs, or was unreachable for a day.
         """
         if request.prompt is not None:
-            raise Failed(BAD_REQUEST, "batch jobs take chats only; remove --batch for raw text", final=False)
+            raise Failed(
+                BAD_REQUEST, "batch jobs take chats only; remove batch=true for raw text", final=False
+            )
         if asker not in self._runs:
             self._runs[asker] = _RunJobs(self, asker)
         return await self._runs[asker].obtain(request)
-
-    @property
-    def waits_for(self) -> str:
-        """How far the jobs of this process are together, in words."""
-        jobs = [job for run in self._runs.values() for job in run.jobs.values()]
-        done, total = sum(job.completed for job in jobs), sum(len(job.lines) for job in jobs)
-        return f"{len(jobs)} batch jobs, {done:,} of {total:,} requests answered"
 
     async def close(self) -> None:
         """Finish storing results and close the connections; the provider goes on with its jobs.
@@ -164,8 +137,8 @@ class _RunJobs:
 
     def __init__(self, settings: BatchJobs, asker: Asker) -> None:
         self.jobs: dict[str, _Job] = {}
-        self._settings, self._endpoint, self._client = settings, settings.endpoint, settings.client
-        self._asker, self._retries = asker, asker.models.retries
+        self._settings, self._endpoint, self._asker = settings, settings.endpoint, asker
+        self._provider = ProviderJobs(settings.client, asker, settings.endpoint.where)
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiters: dict[bytes, _Waiter] = {}
         self._pending: dict[bytes, Request] = {}
@@ -199,8 +172,9 @@ class _RunJobs:
         store, mine = self._asker.store, (self._asker.worker, self._endpoint.model)
         try:
             while True:
-                for tag in await store.write(take_over, mine):
-                    self._start(await store.read(read_job, tag))
+                for tag in await store.write(rows.take_over, mine):
+                    remote_id, sent = await store.read(rows.read_job, tag)
+                    self._start(_Job(tag, [_Line(*line) for line in sent], remote_id))
                 size = -1
                 while not self._pending or size < len(self._pending) < self._largest:
                     size = len(self._pending)
@@ -221,7 +195,7 @@ class _RunJobs:
         sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
         in_one_file = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
         worst = [worst_pico(request, self._settings.price) for request in requests]
-        left = await self._asker.store.read(money_left, self._asker.run_id)
+        left = await self._asker.store.read(rows.money_left, self._asker.run_id)
         fitting = sum(left is None or total <= left for total in accumulate(each or 0 for each in worst))
         enough = fitting >= LEAST_SHARE * len(requests)
         count = min(fitting, in_one_file) if enough else 0
@@ -231,7 +205,7 @@ class _RunJobs:
             if self.jobs:
                 return False
             if enough:
-                raise Stopped(REQUESTS, f"--max-requests {self._asker.models.max_requests} is reached")
+                raise Stopped(REQUESTS, f"max_requests={self._asker.models.max_requests} is reached")
             few = f"{fitting:,} of {len(requests):,} requests"
             raise Stopped(BUDGET, f"what is left under --max-usd is enough for {few}")
         tag = uuid.uuid4().hex
@@ -239,7 +213,7 @@ class _RunJobs:
             self._asker.attempt(request, pico, tag)
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
-        begun = await self._asker.store.write(begin_job, NewJob(tag, attempts))
+        begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
         lines: list[_Line] = []
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
@@ -283,28 +257,33 @@ class _RunJobs:
         """Send a new job or find an old one, wait for it, and store its answers."""
         try:
             if job.remote_id is None:
-                job.remote_id = await (self._submit(job) if job.is_new else self._find(job.tag))
+                if job.is_new:
+                    bodies = {line.ask_id: line.body for line in job.lines}
+                    job.remote_id = await self._provider.submit(job.tag, bodies)
+                else:
+                    job.remote_id = await self._provider.find(job.tag)
                 if job.remote_id is not None:
-                    await self._asker.store.write(name_job, (job.tag, job.remote_id))
+                    await self._asker.store.write(rows.name_job, (job.tag, job.remote_id))
             if job.remote_id is None:
                 await self._give_up(job, "the batch job was never sent")
             else:
-                ended = await self._wait(job)
-                message = _message(ended)
-                if "enqueued token limit" in message.lower() and not job.completed:
+                ended = await self._provider.wait(job.remote_id, self._settings.poll_s)
+                message = error_message(ended)
+                answered = ended.request_counts.completed if ended.request_counts else 0
+                if "enqueued token limit" in message.lower() and not answered:
                     await self._give_up(job, message)
                     self._shrink(job, message)
                 else:
                     await self._collect(ended, job.lines)
-            await self._asker.store.write(close_job, job.tag)
+            await self._asker.store.write(rows.close_job, job.tag)
         except NotSentError as error:
             await self._give_up(job, str(error))
-            await self._asker.store.write(close_job, job.tag)
+            await self._asker.store.write(rows.close_job, job.tag)
             self._refuse_all(error)
         except Exception as error:
             self._refuse_all(error)
             with suppress(DatabaseError):
-                await self._asker.store.write(release_job, job.tag)
+                await self._asker.store.write(rows.release_job, job.tag)
         finally:
             del self.jobs[job.tag]
 
@@ -322,101 +301,17 @@ class _RunJobs:
             way_out = "Nothing is lost; resume when other batch jobs have ended."
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
-    async def _submit(self, job: _Job) -> str:
-        """Send a job and return its id at the provider.
-
-        Raises:
-            NotSentError: the provider refuses it, or cannot be reached.
-            PrerequisiteError: as before, but an earlier attempt may have arrived; `_find` tells later.
-        """
-        content = "".join(
-            f'{{"custom_id": "{line.ask_id}", "method": "POST", "url": "{PAGE}", "body": {line.body}}}\n'
-            for line in job.lines
-        )
-        upload = partial(
-            self._client.files.create, file=(f"{job.tag}.jsonl", content.encode()), purpose="batch"
-        )
-        try:
-            file = await self._call(upload)
-        except PrerequisiteError as error:
-            raise NotSentError(str(error)) from error
-        attempt, may_have_arrived = 0, False
-        while True:
-            attempt += 1
-            try:
-                created = await self._client.batches.create(
-                    completion_window="24h",
-                    endpoint=PAGE,
-                    input_file_id=file.id,
-                    metadata={TAG: job.tag},
-                )
-                return str(created.id)
-            except Exception as error:
-                fault = classify(error)
-            if fault.billed or fault.kind == SERVER_ERROR:
-                may_have_arrived = True
-                if (remote_id := await self._find(job.tag)) is not None:
-                    return remote_id
-            pause_s = self._retries.pause_s(fault, attempt)
-            if pause_s is None:
-                raise (PrerequisiteError if may_have_arrived else NotSentError)(self._words(fault))
-            await self._asker.pause(pause_s)
-
-    async def _find(self, tag: str) -> str | None:
-        """Return the id of the job with this tag, None if the provider has none."""
-        for look in range(LOOKS):
-            if look:
-                await self._asker.pause(self._retries.base_s)
-            after: dict[str, Any] = {}
-            while True:
-                page = await self._call(partial(self._client.batches.list, **after, limit=JOBS_PER_PAGE))
-                for remote in page.data:
-                    if (remote.metadata or {}).get(TAG) == tag:
-                        return str(remote.id)
-                if not page.data or not getattr(page, "has_more", False):
-                    break
-                after = {"after": page.data[-1].id}
-        return None
-
-    async def _wait(self, job: _Job) -> Any:
-        retrieve = partial(self._client.batches.retrieve, str(job.remote_id))
-        while True:
-            state = await self._call(retrieve, OUTAGE_S)
-            job.completed = state.request_counts.completed if state.request_counts else 0
-            if state.status in _ENDED:
-                return state
-            await self._asker.pause(self._settings.poll_s)
-
-    async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
-        """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
-        began, attempt = time.monotonic(), 0
-        while True:
-            attempt += 1
-            try:
-                return await call()
-            except Exception as error:
-                fault = classify(error)
-            pause_s = self._retries.pause_s(fault, attempt)
-            if pause_s is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
-                pause_s = self._retries.longest_s
-            if pause_s is None:
-                raise PrerequisiteError(self._words(fault))
-            await self._asker.pause(pause_s)
-
-    def _words(self, fault: Fault) -> str:
-        return f"batch jobs at {self._endpoint.where}: {fault}"
-
     async def _collect(self, ended: Any, lines: Sequence[_Line]) -> None:
         """Store what a job brought for each of its requests; a second time gives the same."""
         left = {str(line.ask_id): line for line in lines}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
-            file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
-            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in _entries(file.content)]
+            found = await self._provider.download(file_id)
+            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in found]
             known = [(line, entry) for line, entry in entries if line is not None]
             for start in range(0, len(known), STORED_AT_ONCE):
                 part = known[start : start + STORED_AT_ONCE]
                 await asyncio.gather(*(self._keep(line, entry) for line, entry in part))
-        reason = _message(ended) or f"the batch job {ended.status} without an answer to this request"
+        reason = error_message(ended) or f"the batch job {ended.status} without an answer to this request"
         for line in left.values():
             await self._fail(line, Fault(SERVER_ERROR, reason))
 
@@ -425,7 +320,7 @@ class _RunJobs:
         response = entry.get("response") or {}
         status, body = response.get("status_code"), response.get("body") or {}
         if status != 200:
-            await self._fail(line, _refusal(int(status or 0), entry.get("error") or body))
+            await self._fail(line, refusal(int(status or 0), entry.get("error") or body))
             return
         reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
         try:
@@ -477,110 +372,3 @@ class _RunJobs:
         self._error = error
         for key in self._waiters:
             self._finish(key, error)
-
-
-def _message(job: Any) -> str:
-    errors = getattr(job.errors, "data", None) or []
-    return shorten("; ".join(str(error.message) for error in errors))
-
-
-def _entries(content: bytes) -> list[dict[str, Any]]:
-    entries = []
-    for line in content.splitlines():
-        with suppress(ValueError):
-            if isinstance(entry := json.loads(line), dict):
-                entries.append(entry)
-    return entries
-
-
-def _refusal(status: int, error: dict[str, Any]) -> Fault:
-    inner = error.get("error", error)
-    message = shorten(str((inner.get("message") if isinstance(inner, dict) else None) or inner))
-    return Fault(kind_of_status(status, message) if status else SERVER_ERROR, message, status=status or None)
-
-
-# Handlers of the store.
-
-
-@dataclass(frozen=True)
-class NewJob:
-    """A job about to be sent, with an attempt at least; they name its run, worker and model."""
-
-    tag: str
-    attempts: Sequence[Attempt]
-
-
-def begin_job(session: Session, new_jobs: Sequence[NewJob]) -> list[list[int | str]]:
-    """Store jobs with those of their attempts that may be sent; see `store.begin`."""
-    begun = []
-    for job in new_jobs:
-        begun.append(rows.begin(session, job.attempts))
-        if any(isinstance(each, int) for each in begun[-1]):
-            first = job.attempts[0]
-            session.execute(
-                insert(JobRow).values(
-                    tag=job.tag, run_id=first.run_id, model=first.model, worker=first.worker, collected=False
-                )
-            )
-    return begun
-
-
-def take_over(session: Session, workers: Sequence[tuple[int, str]]) -> list[list[str]]:
-    """Give each (worker, model) the jobs that no living process waits for, of all runs; return their tags."""
-    taken = []
-    for worker, model in workers:
-        of_model = select(JobRow.worker).where(JobRow.model == model, JobRow.collected.is_(False))
-        holders = set(session.scalars(of_model))
-        tags = session.scalars(
-            update(JobRow)
-            .where(JobRow.model == model, JobRow.collected.is_(False))
-            .where(JobRow.worker.in_(rows.dead_workers(session, holders)))
-            .values(worker=worker)
-            .returning(JobRow.tag)
-        )
-        taken.append(list(tags))
-    return taken
-
-
-def release_job(session: Session, tags: Sequence[str]) -> list[None]:
-    """Let others wait for jobs."""
-    session.execute(update(JobRow).where(JobRow.tag.in_(tags)).values(worker=NOBODY))
-    return [None] * len(tags)
-
-
-def read_job(session: Session, tags: Sequence[str]) -> list[_Job]:
-    """Return jobs with their requests that have no answer."""
-    jobs = []
-    for tag in tags:
-        remote_id = session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
-        sent = session.execute(
-            select(AskRow.id, AskRow.key, AskBodyRow.request)
-            .join(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
-            .where(AskRow.job == tag, AskRow.state == SENT)
-            .order_by(AskRow.id)
-        )
-        lines = [
-            _Line(ask_id, key or b"", int(json.loads(unpack(body))["sampling"]["max_tokens"]))
-            for ask_id, key, body in sent
-        ]
-        jobs.append(_Job(tag, lines, remote_id))
-    return jobs
-
-
-def name_job(session: Session, names: Sequence[tuple[str, str]]) -> list[None]:
-    """Store the ids that the provider gave to jobs, by tag."""
-    for tag, remote_id in names:
-        session.execute(update(JobRow).where(JobRow.tag == tag).values(remote_id=remote_id))
-    return [None] * len(names)
-
-
-def close_job(session: Session, tags: Sequence[str]) -> list[None]:
-    """Note that jobs need nothing more."""
-    session.execute(update(JobRow).where(JobRow.tag.in_(tags)).values(collected=True))
-    return [None] * len(tags)
-
-
-def money_left(session: Session, run_ids: Sequence[str]) -> list[int | None]:
-    """Return the picodollars left under the caps of runs; None without a cap."""
-    left = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
-    return [session.scalar(left.where(RunRow.id == run_id)) for run_id in run_ids]

@@ -2,14 +2,11 @@
 
 import json
 import math
-import tomllib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from service.asks.request import Request
-from service.errors import BudgetError, InputError
+from service.errors import BudgetError
 
 if TYPE_CHECKING:
     from service.questions.images import Image
@@ -30,86 +27,32 @@ class Price:
         """Return this price times `factor`."""
         return Price(self.prompt * factor, self.completion * factor)
 
-    @classmethod
-    def parse(cls, value: Any, place: str) -> Self:
-        """Return the price in `[10.0, 30.0]` or `{prompt = 10.0, completion = 30.0}`.
 
-        Raises:
-            InputError: it is no pair of finite numbers from 0; the message starts with `place`.
-        """
-        if isinstance(value, Mapping):
-            value = [value.get("prompt"), value.get("completion")]
-        try:
-            prompt, completion = (float(number) for number in value)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{place}: give two numbers, USD per million tokens of prompt and of response."
-            ) from None
-        if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-            raise InputError(f"{place}: give finite numbers from 0, not {prompt} and {completion}.")
-        return cls(prompt, completion)
+def find_price(model: str, given: tuple[float, float] | None = None) -> Price | None:
+    """Return the price of a model: what the user gives (prompt, response), else litellm's, None if "
+    "unknown."""
+    if given is not None:
+        return Price(*given)
+    from service.asks.providers import known_price
+
+    return known_price(model)
 
 
-class PriceTable:
-    """The user's prices by model, then those of litellm's map.
+def require_price(model: str, given: tuple[float, float] | None = None) -> Price:
+    """Return the price of a model.
 
-    Models are spelled as litellm does; the name without its provider (`openai/`) matches too.
+    Raises:
+        BudgetError: it is not known.
     """
-
-    def __init__(self, prices: Mapping[str, Price] | None = None) -> None:
-        self._prices = dict(prices or {})
-
-    @classmethod
-    def read(cls, path: Path | None = None, spellings: Iterable[str] = ()) -> Self:
-        """Read prices from a TOML or JSON file and from `MODEL=IN,OUT`, which take precedence.
-
-        Raises:
-            InputError: the file cannot be read, or a price is invalid.
-        """
-        prices = _read_file(path) if path is not None else {}
-        for spelling in spellings:
-            model, _, numbers = spelling.rpartition("=")
-            if not model:
-                raise InputError(
-                    f"--price {spelling}: give MODEL=IN,OUT in USD per million tokens, as gpt-4-turbo=10,30."
-                )
-            prices[model] = Price.parse(numbers.split(","), f"--price {spelling}")
-        return cls(prices)
-
-    def price(self, model: str) -> Price | None:
-        """Return the price of a model, or None if it is not known."""
-        for name in (model, model.partition("/")[2]):
-            if name in self._prices:
-                return self._prices[name]
-        from service.asks.providers import known_price
-
-        return known_price(model)
-
-    def require(self, model: str) -> Price:
-        """Return the price of a model.
-
-        Raises:
-            BudgetError: it is not known.
-        """
-        price = self.price(model)
-        if price is None:
-            raise BudgetError(
-                f"tagrpo does not know the price of {model}, so it cannot keep a cap. Give --price "
-                f"{model}=IN,OUT in USD per million tokens of prompt and response ({model}=0,0 if it is "
-                "free), or remove the cap."
-            )
-        return price
-
-
-def _read_file(path: Path) -> dict[str, Price]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot read prices: {error}") from error
-    if not isinstance(table, dict):
-        raise InputError(f"{path}: give a table of prices by model, not a {type(table).__name__}.")
-    return {model: Price.parse(value, f"{path}: {model}") for model, value in table.items()}
+    price = find_price(model, given)
+    if price is None:
+        raise BudgetError(
+            f"tagrpo does not know the price of {model}, so it cannot keep a cap. Set the model's "
+            f"`price`, as in "
+            "price=[10,30]: USD per million tokens of prompt and response ([0,0] if it is free). Or "
+            "remove the cap."
+        )
+    return price
 
 
 # A tokenizer makes at most one token of a byte; templates add role names and separators to each message.

@@ -3,23 +3,21 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from service.asks.chat import chat_messages, optional_fields
 from service.asks.faults import blame, classify, fault_of_status
 from service.asks.money import Price
+from service.asks.prompts import chat_messages, optional_fields
 from service.asks.request import Reply, Request
-from service.asks.servers import ServedEndpoint, Server, Servers, Serving, look_at
+from service.asks.servers import ServedEndpoint, Server
+from service.asks.serving import Serving, look_at
 from service.models.settings import TOKENS_PER_S
 
 if TYPE_CHECKING:
     import aiohttp
 
     from service.asks.request import Fault
-
-Render = Callable[[Request], list[int] | None]
-"""Returns the token ids of a request's prompt; None: the server renders the chat."""
 
 
 class PlainEndpoint(ServedEndpoint):
@@ -28,35 +26,34 @@ class PlainEndpoint(ServedEndpoint):
     It queues by itself, so its concurrency does not adapt. It takes every setting, and costs nothing.
     """
 
+    price: Price | None = Price(0.0, 0.0)
+
     def __init__(
         self,
-        model: str,
         base: str,
         served_name: str,
         *,
-        render: Render = lambda request: None,
         max_concurrency: int = 256,
         timeout_s: float | None = None,
         tokens_per_s: float = TOKENS_PER_S,
-        key: str | None = None,
     ) -> None:
         """Set up; nothing is sent.
 
         Args:
-            model: `Request.model`, the identity of the weights.
             base: The server's address, ending in `/v1`.
             served_name: The model's name at the server.
-            render: Makes token ids of a prompt, which are sent to `/completions` instead of the chat.
             max_concurrency: The most requests in flight.
             timeout_s: See `ServedEndpoint`.
             tokens_per_s: See `ServedEndpoint`.
-            key: What the server wants as its key.
         """
-        self.model, self.price = model, Price(0.0, 0.0)
-        self._base, self._served_name, self._render, self._key = base.rstrip("/"), served_name, render, key
+        self.base, self.served_name = base, served_name
         self._session: aiohttp.ClientSession | None = None
-        server = Server(self._base, self._base, max_concurrency, limit=max_concurrency)
-        super().__init__(Servers([server], self._look), timeout_s, tokens_per_s)
+        server = Server(base, base, max_concurrency, limit=max_concurrency)
+        super().__init__([server], timeout_s, tokens_per_s)
+
+    @property
+    def model(self) -> str:
+        return self.served_name
 
     async def open(self) -> None:
         """Connect, and ask the server what it serves.
@@ -66,54 +63,57 @@ class PlainEndpoint(ServedEndpoint):
         """
         import aiohttp
 
-        headers = {"Content-Type": "application/json"}
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key}"
         self._session = aiohttp.ClientSession(
-            headers=headers,
+            headers={"Content-Type": "application/json"},
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None),
         )
         try:
-            self.serving = await self._servers.survey()
+            await self.survey()
         except BaseException:
             await self.close()
             raise
 
-    async def _look(self, _: Server) -> "Serving | Fault":
-        return await look_at(self._base, self._served_name, self._key)
+    async def look(self, server: Server) -> "Serving | Fault":
+        return await look_at(self.base, self.served_name, None)
 
     async def send(self, request: Request, server: Server) -> Reply:
-        assert self._session is not None, "PlainEndpoint is not open"
-        page, body = self._page_and_body(request)
+        return await self.post(*self.page_and_body(request), request, server)
+
+    async def post(self, page: str, body: Mapping[str, Any], request: Request, server: Server) -> Reply:
+        """Send one attempt as `body` to a page of the server.
+
+        Raises:
+            Fault: it failed.
+        """
+        assert self._session is not None, "the endpoint is not open"
         began = time.monotonic()
         try:
             async with asyncio.timeout(self.attempt_s(request)):
                 data = json.dumps(body).encode()
-                async with self._session.post(f"{self._base}/{page}", data=data) as response:
+                async with self._session.post(f"{self.base}/{page}", data=data) as response:
                     text = (await response.read()).decode("utf-8", "replace")
             if response.status != 200:
                 raise fault_of_status(response.status, text, response.headers)
         except Exception as error:
-            raise self._servers.failed(server, blame(classify(error), request.max_tokens), began) from None
-        self._servers.answered(server)
+            raise self.failed(server, blame(classify(error), request.max_tokens), began) from None
+        self.answered(server)
         return Reply(text)
 
-    def _page_and_body(self, request: Request) -> tuple[str, dict[str, Any]]:
-        body = {"model": self._served_name, **_settings(request.sampling), **optional_fields(request)}
+    def page_and_body(
+        self, request: Request, token_ids: Sequence[int] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the page for a request and its JSON; `token_ids` replace the chat."""
+        body = {"model": self.served_name, **_settings(request.sampling), **optional_fields(request)}
         if request.prompt is not None:
             return "completions", {**body, "prompt": request.prompt, **request.extra}
-        if (token_ids := self._render(request)) is not None:
+        if token_ids is not None:
             extra = {name: value for name, value in request.extra.items() if name != "chat_template_kwargs"}
             return "completions", {**body, "prompt": [token_ids], **extra}
         return "chat/completions", {**body, "messages": chat_messages(request), **request.extra}
 
-    @property
-    def notices(self) -> tuple[str, ...]:
-        return ()
-
     async def close(self) -> None:
-        await self._servers.close()
+        await super().close()
         if self._session is not None:
             await self._session.close()
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
-from service.asks.chat import chat_messages, optional_fields
 from service.asks.money import Price
+from service.asks.prompts import chat_messages, optional_fields
 from service.asks.redaction import name_secret
 from service.asks.request import Request
 from service.errors import PrerequisiteError
@@ -104,7 +104,7 @@ class Provider:
         """
         if self.name == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
             raise PrerequisiteError(
-                f"{self.spelling} needs its server's address: --api-base http://HOST:8000/v1"
+                f"{self.spelling} needs its server's address: --base-url http://HOST:8000/v1"
             )
         if self.key_env is not None and self.key() is None:
             raise PrerequisiteError(f"{self.spelling} needs a key: set {self.key_env} in the environment.")
@@ -114,7 +114,7 @@ class Provider:
             )
 
     def takes_field(self, name: str) -> bool:
-        """Return whether an optional field (see `chat`) reaches the server, as far as litellm knows."""
+        """Return whether an optional field (see `prompts`) reaches the server, as far as litellm knows."""
         return self._structured if name == "response_format" else name in self._supported
 
     @property
@@ -152,12 +152,12 @@ class Provider:
         if request.prompt is not None and not self.takes_raw_text:
             raise PrerequisiteError(
                 f"{self.spelling}: {self.name} takes chats only, no raw text. Use a chat prompt, or a server "
-                "with /completions as hosted_vllm/NAME with --api-base."
+                "with /completions as hosted_vllm/NAME with --base-url."
             )
         if request.extra and not self.takes_extra:
             raise PrerequisiteError(
                 f"{self.spelling}: {self.name} does not take {', '.join(sorted(request.extra))}. Leave it "
-                "out, or use a server of your own as hosted_vllm/NAME with --api-base."
+                "out, or use a server of your own as hosted_vllm/NAME with --base-url."
             )
         for name, value in request.sampling.items():
             neutral = _UNSENT.get(name)
@@ -167,7 +167,7 @@ class Provider:
             way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Leave it out"
             raise PrerequisiteError(
                 f"{self.spelling}: {self.name} does not take {name} ({value}). {way_out}, or use a vLLM "
-                "server as hosted_vllm/NAME with --api-base; it takes all settings."
+                "server as hosted_vllm/NAME with --base-url; it takes all settings."
             )
 
     def body(self, request: Request, without: Collection[str] = ()) -> dict[str, Any]:

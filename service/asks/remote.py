@@ -6,16 +6,16 @@ import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from service.asks.chat import optional_fields
 from service.asks.faults import blame, classify
 from service.asks.money import Price
+from service.asks.prompts import optional_fields
 from service.asks.redaction import redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request
-from service.asks.servers import ServedEndpoint, Server, Servers, Serving, look_at
-from service.errors import InputError
+from service.asks.servers import ServedEndpoint, Server
+from service.asks.serving import Serving, look_at
 from service.hashing import whole_characters
+from service.models.access import checked_addresses
 from service.models.settings import TOKENS_PER_S
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class RemoteEndpoint(ServedEndpoint):
         Args:
             spelling: The model in litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`).
             bases: Addresses of own servers (`http://localhost:8000/v1`) that serve the same model.
-            price: None: not known. See `money.PriceTable`.
+            price: None: not known. See `money.find_price`.
             identity: `Request.model`; default: the spelling.
             max_concurrency: The most requests in flight at a server; the limit adapts below it.
             timeout_s: See `ServedEndpoint`.
@@ -67,7 +67,7 @@ class RemoteEndpoint(ServedEndpoint):
             InputError: an address has a password or is given twice.
         """
         self.spelling, self.price, self.model = spelling, price, identity or spelling
-        self.bases = checked_addresses(spelling, bases)
+        self.bases = checked_addresses(bases)
         self.where = redact(" and ".join(self.bases) or spelling)
         self._key_env = key_env
         self._providers: dict[str | None, Provider] = {}
@@ -76,7 +76,7 @@ class RemoteEndpoint(ServedEndpoint):
         self._secrets: tuple[str, ...] = ()
         addresses = self.bases or (None,)
         servers = [Server(base, redact(base or spelling), max_concurrency) for base in addresses]
-        super().__init__(Servers(servers, self._look), timeout_s, tokens_per_s)
+        super().__init__(servers, timeout_s, tokens_per_s)
 
     async def open(self) -> None:
         """Load litellm, check the key, and ask servers what they serve; nothing is paid.
@@ -92,7 +92,7 @@ class RemoteEndpoint(ServedEndpoint):
         if provider.base is None and provider.name != "openai":
             return  # no list of models in OpenAI's form
         try:
-            self.serving = await self._servers.survey()
+            await self.survey()
         except BaseException:
             await self.close()
             raise
@@ -104,7 +104,7 @@ class RemoteEndpoint(ServedEndpoint):
             PrerequisiteError: litellm knows no provider for the model.
         """
         module = await asyncio.to_thread(importlib.import_module, "service.asks.providers")
-        for server in self._servers.all:
+        for server in self.servers:
             if server.base not in self._providers:
                 self._providers[server.base] = module.Provider(self.spelling, server.base, self._key_env)
         self._secrets = secret_values()
@@ -118,7 +118,7 @@ class RemoteEndpoint(ServedEndpoint):
         """Return whether seed, n or response_format reaches the server, as far as is known."""
         return field not in self._refused and self.provider.takes_field(field)
 
-    async def _look(self, server: Server) -> Serving | Fault:
+    async def look(self, server: Server) -> Serving | Fault:
         provider = self._providers[server.base]
         return await look_at((provider.base or _OPENAI).rstrip("/"), provider.model, provider.key())
 
@@ -128,7 +128,7 @@ class RemoteEndpoint(ServedEndpoint):
         Raises:
             Fault: it failed.
         """
-        if server.fault is not None and (fault := await self._servers.look_again(server)) is not None:
+        if (fault := self.rests(server)) is not None:
             raise fault
         timeout_s, began = self.attempt_s(request), time.monotonic()
         while True:
@@ -143,8 +143,8 @@ class RemoteEndpoint(ServedEndpoint):
                 fault = blame(classify(error), request.max_tokens)
                 if self.learn_refused(request, without, fault):
                     continue
-                raise self._servers.failed(server, fault, began) from None
-            self._servers.answered(server)
+                raise self.failed(server, fault, began) from None
+            self.answered(server)
             return reply
 
     def redact(self, body: str) -> str:
@@ -174,25 +174,6 @@ class RemoteEndpoint(ServedEndpoint):
         ]
 
     async def close(self) -> None:
-        await self._servers.close()
+        await super().close()
         for provider in self._providers.values():
             await provider.close()
-
-
-def checked_addresses(model: str, bases: Sequence[str]) -> tuple[str, ...]:
-    """Return the addresses of a model's servers without a slash at the end.
-
-    Raises:
-        InputError: an address has a password, or is given twice.
-    """
-    addresses = tuple(base.strip().rstrip("/") for base in bases)
-    for address in addresses:
-        parts = urlsplit(address)
-        if parts.username is not None:
-            raise InputError(
-                f"{model}: the address of {parts.hostname} has a name or password, which cannot be sent next "
-                "to a key. Leave it out; a proxy of your own can add it."
-            )
-        if addresses.count(address) > 1:
-            raise InputError(f"{model}: {address} is given twice. Name each server once.")
-    return addresses

@@ -115,12 +115,14 @@ def _part(part: "str | Image") -> str:
 class Choice:
     """One response. `finish_reason` is the server's word: stop, length, content_filter, ...
 
-    `reasoning` is what a server's reasoning parser took out of the text; None where it took nothing.
+    `reasoning` is what a server's reasoning parser took out of the text; None where it took nothing. `tokens`
+    is its number of tokens; None where the server counts the responses of a request together.
     """
 
     text: str
     finish_reason: str
     reasoning: str | None = None
+    tokens: int | None = None
 
     @property
     def full_text(self) -> str:
@@ -212,7 +214,8 @@ def _choice(choice: Mapping[str, Any]) -> Choice:
     native = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
     reason = native if native in _CUT_SHORT else reason
     if "message" not in choice:
-        return Choice(whole_characters(str(choice["text"] or "")), reason)
+        text = whole_characters(str(choice["text"] or ""))
+        return Choice(text, reason, tokens=choice.get("completion_tokens"))
     message = choice["message"]
     content = message.get("content")
     extra = message.get("provider_specific_fields") or {}

@@ -1,4 +1,4 @@
-"""Servers of one model: what they serve, how many requests each bears, which one is asked next.
+"""Servers of one model: how many requests each bears, which one rests, which one is asked next.
 
 litellm's Router is not used: it counts requests in callbacks, which cost a good part of each call, it never
 rests a server that refuses connections, and it would be a second owner of retries.
@@ -8,13 +8,10 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
-from service.asks.faults import shorten
-from service.asks.redaction import redact
 from service.asks.request import (
     AUTHENTICATION,
     CONNECTION,
@@ -27,11 +24,9 @@ from service.asks.request import (
     Fault,
     Request,
 )
+from service.asks.serving import Serving
 from service.errors import PrerequisiteError
 from service.models.settings import SHORTEST_TIMEOUT_S
-
-if TYPE_CHECKING:
-    import httpx
 
 _LOG = logging.getLogger("tagrpo.servers")
 
@@ -44,7 +39,6 @@ FAILURES = 3
 FIRST_S, LONGEST_S = 1.0, 60.0
 """How long a server rests first, doubled until it answers."""
 LONGEST_PAUSE_S = 300.0
-LOOK_TIMEOUT_S = 15.0
 START = 16
 """Requests in flight at first; every answer adds one until the first refusal."""
 
@@ -62,7 +56,6 @@ class Server:
     where: str
     max_concurrency: int
     limit: float = START
-    sent_at: dict[int, float] = field(default_factory=dict)
     taken_at: float = 0.0
     in_flight: int = 0
     failures: int = 0
@@ -71,7 +64,6 @@ class Server:
     on_trial: bool = False
     announced: bool = False
     returning: asyncio.Task[None] | None = None
-    looking: asyncio.Task[Fault | None] | None = None
     _doubling: bool = True
     _halved_at: float = float("-inf")
     _refused_at: float = float("-inf")
@@ -111,46 +103,44 @@ class Server:
         self._paused_until = max(self._paused_until, now + seconds)
 
 
-@dataclass(frozen=True)
-class Serving:
-    """What a server says about itself; None if it does not say.
+class ServedEndpoint:
+    """A model at servers, handed out the least loaded first, in the order of asking. One event loop only.
 
-    `engine` is the owner in the list of models (vllm, sglang, ...), `version` what vLLM's `/version` says,
-    `root` the weights behind the served name, `max_model_len` the longest prompt and response together.
+    A failing server rests if there are others, and returns when it serves the same model again. A single
+    server never rests. What all endpoints of servers share; see `backend.Endpoint`.
     """
 
-    engine: str | None = None
-    version: str | None = None
-    root: str | None = None
-    max_model_len: int | None = None
+    def __init__(self, servers: Sequence[Server], timeout_s: float | None, tokens_per_s: float) -> None:
+        """Set up.
 
-    def merged(self, other: "Serving") -> "Serving":
-        """Return these details, completed by those of another server of the same model."""
-        names = [each.name for each in fields(Serving)]
-        return Serving(**{name: getattr(self, name) or getattr(other, name) for name in names})
-
-    def differences(self, other: "Serving") -> str:
-        """Name the details that both servers state differently; "" if there are none."""
-        pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(Serving)}
-        different = [f"{name} {a} instead of {b}" for name, (a, b) in pairs.items() if a and b and a != b]
-        return redact("; ".join(different))
-
-
-class Servers:
-    """Hands out the servers of a model, the least loaded first, in the order of asking. One event loop only.
-
-    A failing server rests if there are others, and returns when `look` finds that it serves the same model. A
-    single server never rests.
-    """
-
-    def __init__(
-        self, servers: Sequence[Server], look: Callable[[Server], Awaitable[Serving | Fault]]
-    ) -> None:
-        self.all = tuple(servers)
-        self._look = look
-        self._serving: Serving | None = None
+        Args:
+            servers: The servers of the model.
+            timeout_s: The time for one attempt up to the last byte; None: `SHORTEST_TIMEOUT_S` plus the time
+                of the longest response at `tokens_per_s`.
+            tokens_per_s: The slowest server to wait for.
+        """
+        self.servers = tuple(servers)
+        self.serving = Serving()
+        self._timeout_s, self._tokens_per_s = timeout_s, tokens_per_s
         self._waiting: deque[asyncio.Future[Server | None]] = deque()
-        self._sent = 0
+
+    @property
+    def generated_tokens(self) -> int | None:
+        return None
+
+    @property
+    def notices(self) -> Sequence[str]:
+        return ()
+
+    async def look(self, server: Server) -> Serving | Fault:
+        """Return what a server serves, or the fault that a request would meet."""
+        raise NotImplementedError
+
+    def attempt_s(self, request: Request) -> float:
+        """Return the seconds that one attempt may take."""
+        if self._timeout_s is not None:
+            return self._timeout_s
+        return SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
@@ -168,15 +158,11 @@ class Servers:
                     self._release(given)
                 raise
         if server is None:
-            server = self.all[0]
+            server = self.servers[0]
             self._take(server)
-        self._sent += 1
-        number = self._sent
-        server.sent_at[number] = time.monotonic()
         try:
             yield server
         finally:
-            del server.sent_at[number]
             self._release(server)
 
     def wake(self) -> None:
@@ -190,8 +176,6 @@ class Servers:
         """Note that a server answered a request."""
         server.grow()
         server.failures, server.rest_s, server.fault, server.on_trial = 0, 0.0, None, False
-        if server.returning is not None:
-            server.returning.cancel()
         if server.announced:
             server.announced = False
             _LOG.warning("%s answers again", server.where)
@@ -207,7 +191,7 @@ class Servers:
             pause = min(fault.retry_after_s, LONGEST_PAUSE_S)
             server.pause(pause, now)
             asyncio.get_running_loop().call_later(pause + 0.001, self._hand_out)
-        if len(self.all) == 1:
+        if len(self.servers) == 1:
             return fault
         if fault.kind in _COUNTED and server.fault is None:
             server.failures += 1
@@ -216,96 +200,83 @@ class Servers:
                 self._rest(server, fault)
         return self._of_one(server, fault)
 
+    def rests(self, server: Server) -> Fault | None:
+        """Return the fault of a server that rests, as one of a request that was not sent to it."""
+        if server.fault is None:
+            return None
+        return self._of_one(server, Fault(server.fault.kind, server.fault.message))
+
     def _of_one(self, server: Server, fault: Fault) -> Fault:
-        all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.all)
+        all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.servers)
         kind = SERVER_ERROR if fault.kind in REFUSING and not all_refuse else fault.kind
         text = fault.message if server.where in fault.message else f"{server.where}: {fault.message}"
         return Fault(kind, text, billed=fault.billed, retry_after_s=fault.retry_after_s, status=fault.status)
 
-    async def survey(self) -> Serving:
-        """Look at all servers and return what they serve; those that cannot be reached rest.
+    async def survey(self) -> None:
+        """Look at all servers and note what they serve; those that cannot be reached rest.
 
         Raises:
             PrerequisiteError: none answers, or one refuses the key, lacks the model or serves another.
         """
-        looks = await asyncio.gather(*(self._look(server) for server in self.all))
-        for server, look in zip(self.all, looks, strict=True):
+        looks = await asyncio.gather(*(self.look(server) for server in self.servers))
+        for server, look in zip(self.servers, looks, strict=True):
             fault = self._compare(server, look)
-            if fault is not None and (fault.kind in REFUSING or len(self.all) == 1):
+            if fault is not None and (fault.kind in REFUSING or len(self.servers) == 1):
                 raise PrerequisiteError(fault.message)
             if fault is not None:
                 self._rest(server, fault)
-        if self._serving is None:
-            raise PrerequisiteError(f"no server answers: {'; '.join(str(each) for each in looks)}")
-        return self._serving
+        if all(isinstance(look, Fault) for look in looks):
+            raise PrerequisiteError(f"no server answers: {'; '.join(map(str, looks))}")
 
     def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:
         if isinstance(look, Fault):
             return look
-        if self._serving is not None and (different := look.differences(self._serving)):
+        if different := look.differences(self.serving):
             return Fault(
                 UNKNOWN_MODEL,
                 f"{server.where} does not serve what the other servers serve: {different}. All servers of "
                 "a run must serve the same model: start it like the others, or leave it out.",
             )
-        self._serving = look if self._serving is None else self._serving.merged(look)
+        self.serving = look.merged(self.serving)
         return None
-
-    async def look_again(self, server: Server) -> Fault | None:
-        """Look at a resting server and let it return if it serves what it did; callers share one look."""
-        if server.looking is None:
-            server.looking = asyncio.create_task(self._try(server))
-        fault = await asyncio.shield(server.looking)
-        return None if fault is None else self._of_one(server, fault)
-
-    async def _try(self, server: Server) -> Fault | None:
-        try:
-            fault = self._compare(server, await self._look(server))
-        finally:
-            server.looking = None
-        if server.fault is None:  # a request was answered in the meantime
-            return None
-        if fault is None:
-            server.on_trial = server.fault.kind != CONNECTION or server.fault.billed
-            server.failures = FAILURES - 1 if server.on_trial else 0
-        server.fault = fault
-        self._hand_out()
-        return fault
 
     def _rest(self, server: Server, fault: Fault) -> None:
         server.fault, server.on_trial = fault, False
         server.rest_s = min(LONGEST_S, max(FIRST_S, 2 * server.rest_s))
-        if server.returning is not None:
-            server.returning.cancel()
-        server.returning = asyncio.create_task(self._bring_back(server))
+        if server.returning is None or server.returning.done():
+            server.returning = asyncio.create_task(self._bring_back(server))
         if not server.announced:
             server.announced = True
-            answering = sum(each.fault is None for each in self.all)
+            answering = sum(each.fault is None for each in self.servers)
             text = "%s rests and is tried again from time to time; %d of %d servers answer: %s"
-            _LOG.warning(text, server.where, answering, len(self.all), fault)
+            _LOG.warning(text, server.where, answering, len(self.servers), fault)
         self._hand_out()
 
     async def _bring_back(self, server: Server) -> None:
-        while server.fault is not None:
+        """Look at a resting server from time to time; it returns on trial when it serves what it did."""
+        while True:
             await asyncio.sleep(server.rest_s)
-            if await self.look_again(server) is not None:
-                server.rest_s = min(LONGEST_S, 2 * server.rest_s)
+            fault = self._compare(server, await self.look(server))
+            if server.fault is None:  # a request was answered in the meantime
+                return
+            server.fault, server.on_trial, server.failures = fault, fault is None, FAILURES - 1
+            server.rest_s = min(LONGEST_S, 2 * server.rest_s)
+            if fault is None:
+                self._hand_out()
+                return
 
     @property
     def waits_for(self) -> str:
         """The requests in flight by server, in words."""
-        now, busy = time.monotonic(), [server for server in self.all if server.sent_at]
         return ", ".join(
-            f"{len(server.sent_at)} request{'s' * (len(server.sent_at) > 1)} at {server.where}, "
-            f"the oldest for {now - next(iter(server.sent_at.values())):.0f} s"
-            for server in busy
+            f"{server.in_flight} request{'s' * (server.in_flight > 1)} at {server.where}"
+            for server in self.servers
+            if server.in_flight
         )
 
     async def close(self) -> None:
         """End the tasks that wait for resting servers."""
-        tasks = [
-            task for server in self.all for task in (server.returning, server.looking) if task is not None
-        ]
+        tasks = [server.returning for server in self.servers if server.returning is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -313,7 +284,7 @@ class Servers:
     def _choose(self) -> Server | None:
         """Return the least loaded server with room; resting ones only if all rest."""
         now = time.monotonic()
-        awake = [server for server in self.all if server.fault is None] or self.all
+        awake = [server for server in self.servers if server.fault is None] or self.servers
         roomy = (server for server in awake if server.has_room(now))
         return min(roomy, key=lambda server: (server.load, server.taken_at), default=None)
 
@@ -331,86 +302,3 @@ class Servers:
             if not turn.done():
                 self._take(server)
                 turn.set_result(server)
-
-
-class ServedEndpoint:
-    """What endpoints of servers share; see `backend.Endpoint`."""
-
-    def __init__(self, servers: Servers, timeout_s: float | None, tokens_per_s: float) -> None:
-        """Set up.
-
-        Args:
-            servers: The servers of the model.
-            timeout_s: The time for one attempt up to the last byte; None: `SHORTEST_TIMEOUT_S` plus the time
-                of the longest response at `tokens_per_s`.
-            tokens_per_s: The slowest server to wait for.
-        """
-        self.serving = Serving()
-        self._servers, self._timeout_s, self._tokens_per_s = servers, timeout_s, tokens_per_s
-
-    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Server]:
-        return self._servers.slot(stopping)
-
-    def wake(self) -> None:
-        self._servers.wake()
-
-    def attempt_s(self, request: Request) -> float:
-        """Return the seconds that one attempt may take."""
-        if self._timeout_s is not None:
-            return self._timeout_s
-        return SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
-
-    @property
-    def waits_for(self) -> str:
-        return self._servers.waits_for
-
-    @property
-    def generated_tokens(self) -> int | None:
-        return None
-
-
-async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
-    """Ask a server what it serves, at no cost; return the fault that a request would meet too."""
-    import httpx
-
-    url, headers = f"{base}/models", {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
-            response = await http.get(url)
-            version = await http.get(f"{base.removesuffix('/v1')}/version")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Fault(CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}"))
-    status = response.status_code
-    if status in (401, 403):
-        return Fault(AUTHENTICATION, f"{url} refuses the key ({status}): {shorten(response.text)}")
-    if status == 404:  # a server without this page
-        return Serving(version=_text(_json_object(version).get("version")))
-    try:
-        entries = {str(entry["id"]): entry for entry in response.json()["data"]}
-    except (ValueError, KeyError, TypeError):
-        kind = SERVER_ERROR if status == 429 or status >= 500 else UNKNOWN_MODEL
-        reply = f"status {status}: {shorten(response.text)}"
-        return Fault(kind, redact(f"{url} does not speak OpenAI's protocol ({reply})"))
-    if entries and model not in entries:
-        names = ", ".join(list(entries)[:10])
-        return Fault(UNKNOWN_MODEL, redact(f"{base} does not list the model {model!r}, only: {names}"))
-    entry = entries.get(model, {})
-    length = entry.get("max_model_len")
-    return Serving(
-        engine=_text(entry.get("owned_by")),
-        version=_text(_json_object(version).get("version")),
-        root=_text(entry.get("root")),
-        max_model_len=length if isinstance(length, int) else None,
-    )
-
-
-def _json_object(response: "httpx.Response") -> dict[str, Any]:
-    try:
-        page = response.json() if response.status_code == 200 else None
-    except ValueError:
-        return {}
-    return page if isinstance(page, dict) else {}
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Stopped
+from service.asks.attempts import have_answers
 from service.asks.money import PICO_PER_USD
-from service.asks.store import Claim, Finished, Store
+from service.asks.store import Claim, Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.models.stopping import finish_on_signals
 
@@ -88,7 +89,7 @@ async def work_on(
     """
     worker = await store.write(rows.enter, "")
     asker = Asker(store, run_id, worker, models)
-    asker.has_answers = await store.read(rows.have_answers, run_id)
+    asker.has_answers = await store.read(have_answers, run_id)
     tasks = _Tasks(store, asker, do_task, models.at_once)
     watching = [
         asyncio.create_task(_beat(store, worker, asker, models.stall_s)),
@@ -112,8 +113,7 @@ async def work_on(
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
         await store.write(rows.leave, worker)
-    counts = await store.read(rows.count_tasks, run_id)
-    outcome = tasks.outcome
+    outcome, counts = tasks.outcome, await store.read(rows.count_tasks, run_id)
     outcome.open, outcome.sent = counts.get(OPEN, 0), asker.totals.sent
     outcome.failures = dict(asker.totals.failures)
     if asker.stopped is not None and outcome.stopped is None:
@@ -135,10 +135,12 @@ class _Tasks:
 
     async def run(self) -> None:
         """Do each open task once; at the end wait for those of other processes, which may die."""
+        all_claimed = False
         while True:
+            has_room = len(self._running) <= self._at_once * 3 // 4 and not all_claimed
             try:
-                if len(self._running) <= self._at_once * 3 // 4 and not self._must_end():
-                    await self._claim()
+                if (has_room or not self._running) and not self._must_end():
+                    all_claimed = not await self._claim()
                 if not self._running and (self._must_end() or not await self._others_work()):
                     break
             except Exception as error:
@@ -163,13 +165,16 @@ class _Tasks:
     def _must_end(self) -> bool:
         return self.outcome.stopped is not None or self._asker.stopping.is_set()
 
-    async def _claim(self) -> None:
+    async def _claim(self) -> bool:
+        """Begin more tasks; return whether there may be others that are free."""
         count = self._at_once - len(self._running)
         wish = Claim(self._asker.run_id, self._asker.worker, count, frozenset(self._left_open))
-        for position, item in await self._store.write(rows.claim, wish):
+        claimed = await self._store.write(rows.claim, wish)
+        for position, item in claimed:
             task = asyncio.create_task(self._do(position, item))
             task.add_done_callback(self._ended.put_nowait)
             self._running.add(task)
+        return len(claimed) == count
 
     async def _one_ends(self) -> None:
         task = await self._ended.get()
@@ -200,7 +205,7 @@ class _Tasks:
         finally:
             if state == OPEN:
                 self._left_open.add(position)
-            ended = Finished(self._asker.run_id, position, self._asker.worker, state, error)
+            ended = (self._asker.run_id, position, self._asker.worker, state, error)
             await self._store.write(rows.finish, ended)
 
 

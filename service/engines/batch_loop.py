@@ -18,6 +18,7 @@ from service.engines.checkpoint import Checkpoint, engine_id, open_checkpoint
 from service.engines.images import image_tokens, takes_images
 from service.engines.prompts import Prompt
 from service.errors import InputError, PrerequisiteError
+from service.models.settings import Sampling
 
 if TYPE_CHECKING:
     from service.engines.decoding import Decoder, Row
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 _ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
 _TURN_S = 0.1
 """How long the loop decodes before new requests can join."""
-_SETTINGS = frozenset({"temperature", "top_p", "top_k", "min_p"}) | {
-    "repetition_penalty", "presence_penalty", "frequency_penalty", "max_tokens", "stop",
-}  # fmt: skip
 
 
 class TransformersSettings(BaseModel):
@@ -67,7 +65,6 @@ class TransformersEndpoint:
         self._loop: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._slots: asyncio.Semaphore | None = None
-        self._notices: list[str] = []
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -148,11 +145,8 @@ class TransformersEndpoint:
 
     async def send(self, request: Request, server: Any = None) -> Reply:
         """Draw the responses of a request."""
-        try:
-            prompt = self.checkpoint.renderer.render(request)
-            rows = self._rows(request, prompt)
-        except InputError as error:
-            raise Fault(SETTINGS, str(error)) from error
+        prompt, room = self.checkpoint.renderer.fit(request, self.checkpoint.context)
+        rows = self._rows(request, prompt, room)
         pending = _Pending(rows, asyncio.get_running_loop().create_future())
         self._pending.add(pending)
         if self._loop is None or self._loop.done():
@@ -163,29 +157,23 @@ class TransformersEndpoint:
             self._pending.discard(pending)
         return Reply(self._body(request, prompt, rows), seeded=request.seed is not None)
 
-    def _rows(self, request: Request, prompt: Prompt) -> "list[Row]":
-        from service.engines.choosing import Choosing
-        from service.engines.decoding import PromptImages, Row
+    def _rows(self, request: Request, prompt: Prompt, room: int) -> "list[Row]":
+        from service.engines.decoding import Row
 
-        sampling = {name: value for name, value in request.sampling.items() if value is not None}
-        unknown = sorted(sampling.keys() - _SETTINGS) + sorted(
-            request.extra.keys() - {"chat_template_kwargs"}
-        )
+        settings = {name: value for name, value in request.sampling.items() if value is not None}
+        unknown = sorted(settings.keys() - Sampling().decoding.keys())
+        unknown += sorted(request.extra.keys() - {"chat_template_kwargs"})
         unknown += ["response_schema"] if request.response_schema is not None else []
         if unknown:
-            raise InputError(f"transformers does not support {', '.join(unknown)}. Use vLLM or a server.")
-        stop = tuple(sampling.pop("stop", ()))
-        room = prompt.room(sampling.pop("max_tokens"), self.checkpoint.context)
-        if room < request.max_tokens:
-            self._notice("Some prompts leave fewer than max_tokens tokens in the context.")
-        how, images = Choosing(**sampling), None
-        if prompt.images:
-            images = PromptImages(lambda: self._encode(prompt))
+            names = ", ".join(unknown)
+            raise Fault(SETTINGS, f"transformers does not support {names}. Use vLLM or a server.")
+        sampling = Sampling(**settings | {"stop": tuple(settings.get("stop", ()))})
+        ends = _StopTexts(self.checkpoint.tokenizer, sampling.stop) if sampling.stop else None
+        images = (lambda: self._encode(prompt)) if prompt.images else None
         first = secrets.randbits(31) if request.seed is None else request.seed
-        number = request.n if how.temperature else 1
-        ends = _StopTexts(self.checkpoint.tokenizer, stop) if stop else None
+        number = request.n if sampling.temperature else 1
         return [
-            Row(prompt.token_ids, room, first + place, how, self._stop_ids, ends=ends, images=images)
+            Row(prompt.token_ids, room, first + place, sampling, self._stop_ids, ends=ends, images=images)
             for place in range(number)
         ]
 
@@ -239,7 +227,13 @@ class TransformersEndpoint:
             text = _decode(self.checkpoint.tokenizer, tokens)
             if isinstance(row.ends, _StopTexts) and row.stop_reason == "stop":
                 text = row.ends.cut(text)
-            choices.append({"text": prompt.restore_thought(text), "finish_reason": row.stop_reason})
+            choices.append(
+                {
+                    "text": prompt.restore_thought(text),
+                    "finish_reason": row.stop_reason,
+                    "completion_tokens": len(row.tokens),
+                }
+            )
         choices *= request.n // len(rows)
         completion = sum(len(row.tokens) for row in rows)
         body = {
@@ -262,13 +256,9 @@ class TransformersEndpoint:
         """The tokens drawn so far, including those of unfinished responses."""
         return self._decoder.generated_tokens if self._decoder else 0
 
-    def _notice(self, text: str) -> None:
-        if text not in self._notices:
-            self._notices.append(text)
-
     @property
     def notices(self) -> Sequence[str]:
-        return (*self._notices, *(self._decoder.notices if self._decoder else ()))
+        return (*self.checkpoint.renderer.notices, *(self._decoder.notices if self._decoder else ()))
 
     async def close(self) -> None:
         """Drop unfinished requests and free the weights' memory."""

@@ -7,32 +7,15 @@ never swaps two tokens. So a response does not depend on its batch.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from service.errors import InputError
+from service.models.settings import Sampling
 
 _BLOCK = 256
 _FIRST_LOOK = 256
-
-
-@dataclass(frozen=True)
-class Choosing:
-    """The decoding settings of a response, as vLLM defines them; `top_k` 0 keeps all tokens."""
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-
-    @property
-    def has_penalties(self) -> bool:
-        return (self.repetition_penalty, self.presence_penalty, self.frequency_penalty) != (1.0, 0.0, 0.0)
 
 
 class Uniforms:
@@ -52,13 +35,15 @@ class Uniforms:
 
 
 def penalize(
-    logits: torch.Tensor, how: Choosing, prompts: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]
+    logits: torch.Tensor, how: Sampling, prompts: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]
 ) -> torch.Tensor:
-    """Return logits (rows, vocabulary) after the penalties.
+    """Return logits (rows, vocabulary) after the penalties, if there are any.
 
     The repetition penalty (arXiv 1909.05858, section 4.1) counts prompt and response; the presence and
     frequency penalties count the response.
     """
+    if (how.repetition_penalty, how.presence_penalty, how.frequency_penalty) == (1.0, 0.0, 0.0):
+        return logits
     logits = logits.clone()
     for row, (prompt, response) in enumerate(zip(prompts, tokens, strict=True)):
         seen = torch.tensor(sorted({*prompt, *response}), device=logits.device)
@@ -70,7 +55,7 @@ def penalize(
     return logits
 
 
-def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Choosing) -> list[int]:
+def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Sampling) -> list[int]:
     """Return the next token of each row of `logits` (rows, vocabulary), after penalties.
 
     At temperature 0 this is the most probable token (the first of equals). Otherwise min-p and top-k cut the
@@ -94,7 +79,7 @@ def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Choosing
     return chosen
 
 
-def log_probs(logits: torch.Tensor, tokens: Sequence[int], how: Choosing) -> list[float]:
+def log_probs(logits: torch.Tensor, tokens: Sequence[int], how: Sampling) -> list[float]:
     """Return the log-probability of one token per row in the distribution that it was drawn from.
 
     `logits` (rows, vocabulary) are those after penalties. A token at temperature 0 gets its log-probability
@@ -111,7 +96,7 @@ def log_probs(logits: torch.Tensor, tokens: Sequence[int], how: Choosing) -> lis
     return values
 
 
-def _cut(logits: torch.Tensor, how: Choosing) -> torch.Tensor:
+def _cut(logits: torch.Tensor, how: Sampling) -> torch.Tensor:
     """Return logits at the temperature; those of tokens outside min-p and top-k are -inf."""
     logits = (logits - logits.amax(-1, keepdim=True)) / how.temperature
     if how.min_p > 0:

@@ -13,8 +13,9 @@ from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
-from service.engines.choosing import Choosing, Uniforms, choose_tokens, log_probs, penalize
+from service.engines.choosing import Uniforms, choose_tokens, log_probs, penalize
 from service.errors import PrerequisiteError
+from service.models.settings import Sampling
 
 _PREFILL_TOKENS = 4096
 _REFILL_SHARE = 8
@@ -22,28 +23,25 @@ _REFILL_SHARE = 8
 _TOLERANCE = 0.1  # of the logits' standard deviation; rounding in bfloat16 stays well below
 
 
-@dataclass(frozen=True, eq=False)
-class PromptImages:
-    """The images of a prompt: `load` returns the model's arguments for them (`pixel_values`, ...)."""
-
-    load: Callable[[], Mapping[str, torch.Tensor]]
+LoadImages = Callable[[], Mapping[str, torch.Tensor]]
+"""Returns the model's arguments for the images of a prompt (`pixel_values`, ...)."""
 
 
 @dataclass(eq=False)
 class Row:
     """One response being drawn. `ends` returns whether the tokens so far end it (a stop text).
 
+    Rows of one prompt with images have the same `images`, so that the prompt is read once.
     `log_probs` gets the log-probability of each token; None: they are not computed.
     """
 
     prompt: tuple[int, ...]
     max_tokens: int
     seed: int
-    how: Choosing
+    how: Sampling
     stop_ids: frozenset[int]
-    owner: Any = None
     ends: Callable[[Sequence[int]], bool] | None = None
-    images: PromptImages | None = None
+    images: LoadImages | None = None
     log_probs: list[float] | None = None
     tokens: list[int] = field(default_factory=list)
     stop_reason: str | None = None
@@ -195,7 +193,7 @@ class Decoder:
     def _read(self, rows: Mapping[Any, Row]) -> _Prefill:
         """Let the model read prompts of one length, those with images one at a time."""
         first = next(iter(rows.values()))
-        seen = dict(first.images.load()) if first.images else {}
+        seen = dict(first.images()) if first.images else {}
         seen = {name: value.to(self._model.device) for name, value in seen.items()}
         ids = torch.tensor([row.ids for row in rows.values()], device=self._model.device)
         positions, shift = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1), 0
@@ -253,14 +251,13 @@ class Decoder:
         if self._never:
             logits = logits.clone()
             logits[:, self._never] = -torch.inf
-        alike: dict[Choosing, list[int]] = {}
+        alike: dict[Sampling, list[int]] = {}
         for place, row in enumerate(rows):
             alike.setdefault(row.how, []).append(place)
         for how, places in alike.items():
             chosen = [rows[place] for place in places]
             part = logits if len(alike) == 1 else logits[places]
-            if how.has_penalties:
-                part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
+            part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
             uniforms = [row.uniforms.at(len(row.tokens)) for row in chosen] if how.temperature else []
             tokens = choose_tokens(part, uniforms, how)
             if any(row.log_probs is not None for row in chosen):

@@ -1,22 +1,25 @@
 """Open the models of a command: each endpoint once, however many roles use it."""
 
+import os
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from service.asks.ask import Models
+from service.asks.ask import Models, RetryPolicy
 from service.asks.backend import Endpoint
-from service.asks.batch import LINES_PER_JOB, BatchJobs
-from service.asks.money import PriceTable
+from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs
+from service.asks.money import Price, find_price, require_price
 from service.asks.redaction import redact
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Request
+from service.database import Database
 from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
 from service.engines.vllm import VllmEndpoint, VllmSettings
 from service.errors import InputError
+from service.models.access import ENGINE_SETTINGS, Access, Budget, Model
 from service.models.settings import TOKENS_PER_S
 
 
@@ -25,20 +28,47 @@ class RemoteSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(description="Model in litellm's spelling: gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B.")
-    base_url: tuple[str, ...] = Field((), description="Addresses of servers that serve the same model.")
-    api_key_env: str | None = Field(None, description="Environment variable with the key.")
-    max_concurrency: int = Field(64, ge=1, le=4096, description="Maximum requests in flight per server.")
-    timeout_s: float | None = Field(
-        None, gt=0, description="Seconds per attempt; by default from max_tokens and tokens_per_s."
-    )
-    tokens_per_s: float = Field(TOKENS_PER_S, gt=0, description="Slowest server to wait for.")
-    batch: bool = Field(False, description="Use the provider's batch jobs: half the price, hours to wait.")
-    batch_poll_s: float = Field(60.0, gt=0, description="Seconds between two looks at a batch job.")
+    model: str
+    base_url: tuple[str, ...] = ()
+    api_key_env: str | None = None
+    price: tuple[float, float] | None = None
+    max_concurrency: int = 64
+    timeout_s: float | None = None
+    tokens_per_s: float = TOKENS_PER_S
+    batch: bool = False
+    batch_poll_s: float = 60.0
 
 
 ModelSettings = RemoteSettings | VllmSettings | TransformersSettings
 """How one model is asked: over the network, or in an engine on this machine."""
+
+
+def model_settings(config: Model) -> ModelSettings:
+    """Return how a model is asked."""
+    if config.sampler == "remote":
+        return remote_settings(config, config.model)
+    names = ENGINE_SETTINGS[config.sampler]
+    given: dict[str, Any] = {name: value for name in names if (value := getattr(config, name)) is not None}
+    if config.sampler == "local":
+        return TransformersSettings(checkpoint=config.model, **given)
+    if config.max_concurrency is not None:
+        given["max_concurrency"] = config.max_concurrency
+    gpus, shared = given.pop("gpus", None), given.pop("tensor_parallel", 1)
+    if (address := given.pop("ray_address", None)) is not None:
+        os.environ["RAY_ADDRESS"] = address
+    return VllmSettings(
+        checkpoint=config.model,
+        tensor_parallel_size=shared,
+        data_parallel_size=1 if gpus is None else gpus // shared,
+        ray=address is not None,
+        **given,
+    )
+
+
+def remote_settings(access: Access, model: str) -> RemoteSettings:
+    """Return how a model is asked over the network."""
+    shared = {name: getattr(access, name) for name in RemoteSettings.model_fields if name != "model"}
+    return RemoteSettings(model=model, **{name: value for name, value in shared.items() if value is not None})
 
 
 def model_name(settings: ModelSettings) -> str:
@@ -46,18 +76,16 @@ def model_name(settings: ModelSettings) -> str:
     return settings.model if isinstance(settings, RemoteSettings) else settings.checkpoint
 
 
+AT_ONCE = 256
+"""Tasks under way at least."""
+
+
 class OpenModels:
     """The models that a command has opened, as an async context that closes them."""
 
-    def __init__(self, logs: Path, prices: PriceTable, *, capped: bool = False) -> None:
-        """Set up; nothing is opened.
-
-        Args:
-            logs: The folder for `vllm.log`, `vllm-2.log`, ...
-            prices: Of models that are asked over the network.
-            capped: Whether every price must be known.
-        """
-        self._logs, self._prices, self._capped = logs, prices, capped
+    def __init__(self, logs: Path, budget: Budget = Budget()) -> None:
+        """Set up; nothing is opened. `logs` is the folder for `vllm-1.log`, `vllm-2.log`, ..."""
+        self._logs, self._budget = logs, budget
         self._open: dict[ModelSettings, Endpoint] = {}
         self._backends: dict[str, BatchJobs] = {}
         self._stack = AsyncExitStack()
@@ -110,31 +138,36 @@ class OpenModels:
         if isinstance(settings, VllmSettings):
             servers = sum(isinstance(each, VllmSettings) for each in self._open)
             return VllmEndpoint(settings, self._logs / f"vllm-{servers + 1}.log")
-        price = self._prices.require if self._capped else self._prices.price
+        price = find_price if self._budget.max_usd is None else require_price
         return RemoteEndpoint(
             settings.model,
             settings.base_url,
-            price=price(settings.model),
+            price=price(settings.model, settings.price),
             max_concurrency=settings.max_concurrency,
             timeout_s=settings.timeout_s,
             tokens_per_s=settings.tokens_per_s,
             key_env=settings.api_key_env,
         )
 
-    def models(self, options: Models | None = None) -> Models:
-        """Return everything that is open, as runs take it; `options` says how it is asked.
+    def models(self) -> Models:
+        """Return everything that is open, as runs take it.
 
         At least as many tasks are under way as requests can be in flight or fill two batch jobs.
         """
-        options = options or Models({})
-        endpoints = {endpoint.model: endpoint for endpoint in self._open.values()}
         places = sum(
             settings.max_concurrency * max(1, len(settings.base_url))
             for settings in self._open
             if isinstance(settings, RemoteSettings)
         )
-        at_once = max(options.at_once, 2 * LINES_PER_JOB if self._backends else places)
-        return replace(options, endpoints=endpoints, backends=dict(self._backends), at_once=at_once)
+        return Models(
+            {endpoint.model: endpoint for endpoint in self._open.values()},
+            dict(self._backends),
+            retries=RetryPolicy(halt_after=self._budget.halt_after),
+            max_requests=self._budget.max_requests,
+            at_once=max(AT_ONCE, 2 * LINES_PER_JOB if self._backends else places),
+            grace_s=self._budget.grace_s,
+            stall_s=self._budget.stall_s,
+        )
 
     @property
     def notices(self) -> list[str]:
@@ -147,6 +180,20 @@ def has_batch_jobs(settings: RemoteSettings) -> bool:
     return settings.batch and not settings.model.startswith("hosted_vllm/")
 
 
+def price_of(models: Iterable[ModelSettings]) -> Callable[[str], Price | None]:
+    """Return what finds the price of these models for an estimate: half of it in batch jobs, 0 on this "
+    "machine."""
+    prices: dict[str, Price | None] = {}
+    for each in models:
+        if isinstance(each, RemoteSettings):
+            price = find_price(each.model, each.price)
+            halved = price is not None and has_batch_jobs(each)
+            prices[each.model] = price.scaled(BATCH_PRICE) if price is not None and halved else price
+        else:
+            prices[each.checkpoint] = Price(0.0, 0.0)
+    return prices.get
+
+
 def describe_engine(endpoint: Endpoint) -> dict[str, Any]:
     """Return what shapes responses besides prompt and sampling: part of a run's key."""
     if isinstance(endpoint, RemoteEndpoint):
@@ -154,6 +201,22 @@ def describe_engine(endpoint: Endpoint) -> dict[str, Any]:
         return {"sampler": "remote", "provider": endpoint.provider.name, **serving}
     assert isinstance(endpoint, VllmEndpoint | TransformersEndpoint)
     return {"sampler": endpoint.engine["engine"], "identity": endpoint.model, **endpoint.engine}
+
+
+def engine_of(endpoint: Endpoint) -> dict[str, Any] | None:
+    """Return what tells apart the weights and the engine of a model on this machine; None for a remote "
+    "model."""
+    return None if isinstance(endpoint, RemoteEndpoint) else describe_engine(endpoint)
+
+
+def takes_schema(endpoint: Endpoint) -> bool:
+    """Return whether the provider of a model enforces a schema for its answers."""
+    return isinstance(endpoint, RemoteEndpoint) and endpoint.provider.enforces_schema
+
+
+def engine_logs(db: Database) -> Path:
+    """Return where engines on this machine write their logs: next to the database."""
+    return db.path.parent if isinstance(db.place, Path) else Path()
 
 
 def check_request(endpoint: Endpoint, request: Request) -> None:
@@ -169,17 +232,3 @@ def check_request(endpoint: Endpoint, request: Request) -> None:
 def takes_n(endpoint: Endpoint) -> bool:
     """Return whether one request can ask for several responses."""
     return not isinstance(endpoint, RemoteEndpoint) or endpoint.takes("n")
-
-
-__all__ = [
-    "ModelSettings",
-    "OpenModels",
-    "RemoteSettings",
-    "TransformersSettings",
-    "VllmSettings",
-    "check_request",
-    "describe_engine",
-    "has_batch_jobs",
-    "model_name",
-    "takes_n",
-]

@@ -8,7 +8,7 @@ from datetime import date
 from functools import cached_property, lru_cache
 from typing import Any
 
-from service.asks.request import CONTEXT_LENGTH, Fault, Message, Request
+from service.asks.request import CONTEXT_LENGTH, SETTINGS, Fault, Message, Request
 from service.engines.images import open_held
 from service.errors import InputError
 from service.hashing import canonical_json, content_id
@@ -57,12 +57,14 @@ class Prompt:
 class Renderer:
     """Renders prompts for the model `name` with its tokenizer.
 
-    `open_processor` opens the processor of a model that takes images; None: the model takes none.
+    `open_processor` opens the processor of a model that takes images; None: the model takes none. `notices`
+    says what the user should know of the prompts so far.
     """
 
     def __init__(self, tokenizer: Any, name: str, open_processor: Callable[[], Any] | None = None) -> None:
         self._tokenizer, self._name = tokenizer, name
         self._open_processor = open_processor
+        self.notices: list[str] = []
         template = tokenizer.chat_template
         self._cached = lru_cache(_CACHED)(self._render)
         # A model may have several templates by name; transformers picks its default.
@@ -82,13 +84,24 @@ class Renderer:
     def _prints_date(self) -> bool:
         return "strftime_now" in (self._template or "")
 
-    def notices(self, chat_template_kwargs: Mapping[str, Any]) -> list[str]:
-        """Return what the user should know about the template before any request."""
-        names = sorted(chat_template_kwargs)
-        if not self._template:
-            return [f"{self._name} has no chat template. It continues prompts as raw text."]
-        unread = ", ".join(name for name in names if not re.search(rf"\b{name}\b", self._template))
-        return [f"The chat template of {self._name} does not use {unread}."] if unread else []
+    def fit(self, request: Request, context: int | None) -> tuple[Prompt, int]:
+        """Return the prompt of a request, and how many tokens a response may have.
+
+        Raises:
+            Fault: the prompt cannot be rendered, or leaves no room for a response.
+        """
+        try:
+            prompt = self.render(request)
+        except InputError as error:
+            raise Fault(SETTINGS, str(error)) from error
+        room = prompt.room(request.max_tokens, context)
+        if room < request.max_tokens:
+            self._note("Some prompts leave fewer than max_tokens tokens in the context.")
+        return prompt, room
+
+    def _note(self, notice: str) -> None:
+        if notice not in self.notices:
+            self.notices.append(notice)
 
     def render(self, request: Request) -> Prompt:
         """Return the prompt of a request.
@@ -112,7 +125,14 @@ class Renderer:
                     f"{self._name} has no chat template, so it takes one user message only. Use a chat "
                     "model, or put the system prompt into the prompt."
                 )
+            self._note(
+                f"{self._name} has no chat template, so it continues the prompts as raw text. If it is a "
+                "chat model, add its chat_template.jinja to the folder; if not, use --raw."
+            )
             return self._raw(chat[0].content)
+        for name in json.loads(kwargs):
+            if not re.search(rf"\b{name}\b", self._template):
+                self._note(f"The chat template of {self._name} does not use {name}.")
         messages = [{"role": message.role, "content": message.content} for message in chat]
         text = self._apply(self._tokenizer, messages, kwargs)
         return Prompt(text, tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"]))

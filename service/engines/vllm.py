@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,13 +18,13 @@ from typing import Any
 import aiohttp
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.asks.money import Price
 from service.asks.plain import PlainEndpoint
 from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request
+from service.asks.servers import Server
 from service.engines.checkpoint import Checkpoint, engine_id, gpu_name, open_checkpoint
 from service.engines.ending import owned_environment
 from service.engines.prompts import Prompt
-from service.errors import InputError, PrerequisiteError
+from service.errors import PrerequisiteError
 
 _LEAST_TEMPERATURE = 0.01
 """vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
@@ -55,7 +54,7 @@ class VllmSettings(BaseModel):
     max_concurrency: int = Field(256, ge=1, description="Requests in flight per copy of the model.")
 
 
-class VllmEndpoint:
+class VllmEndpoint(PlainEndpoint):
     """Starts a server and sends requests to it; see `service.asks.backend.Endpoint`.
 
     tagrpo renders the prompts and sends token ids, so that the checkpoint's template decides, on a fixed
@@ -71,12 +70,15 @@ class VllmEndpoint:
     ) -> None:
         """Set up; nothing is started yet. `log` is the file for the server's messages."""
         self.settings, self._log, self._program = settings, log, program
-        self.price: Price | None = Price(0.0, 0.0)
         self._process: asyncio.subprocess.Process | None = None
-        self._plain: PlainEndpoint | None = None
         self._counting: asyncio.Task[None] | None = None
         self._generated = 0
-        self._notices: list[str] = []
+        super().__init__(
+            "",
+            settings.checkpoint,
+            max_concurrency=settings.max_concurrency * settings.data_parallel_size,
+            tokens_per_s=_SLOWEST_TOKENS_PER_S,
+        )
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -117,37 +119,28 @@ class VllmEndpoint:
         Raises:
             PrerequisiteError: it does not become ready; the message has the last lines of its log.
         """
-        model = self.model
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        assert self.engine  # raises if vLLM is not installed
+        command = self._command(port := _free_port())
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command(address.rpartition(":")[2]),
+                *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **owned_environment()},
                 start_new_session=True,  # Ctrl-C is tagrpo's: requests in flight finish first
             )
+        address = f"http://127.0.0.1:{port}"
+        self.base = self.servers[0].where = f"{address}/v1"
         try:
-            await self._wait(f"http://{address}/health")
-            plain = PlainEndpoint(
-                model,
-                f"http://{address}/v1",
-                self.settings.checkpoint,
-                render=self._token_ids,
-                max_concurrency=self.settings.max_concurrency * self.settings.data_parallel_size,
-                tokens_per_s=_SLOWEST_TOKENS_PER_S,
-            )
-            await plain.open()
+            await self._wait(f"{address}/health")
+            await super().open()
         except BaseException:
             await self.close()
             raise
-        self._plain = plain
-        self._counting = asyncio.create_task(self._count(f"http://{address}/metrics"))
+        self._counting = asyncio.create_task(self._count(f"{address}/metrics"))
 
-    def _command(self, port: str) -> list[str]:
+    def _command(self, port: int) -> list[str]:
         given = self.settings
         options = {
             "served-model-name": given.checkpoint,
@@ -205,27 +198,17 @@ class VllmEndpoint:
         """The tokens that the server generated, as of some seconds ago."""
         return self._generated
 
-    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
-        assert self._plain is not None, "VllmEndpoint is not open"
-        return self._plain.slot(stopping)
-
-    async def send(self, request: Request, server: Any) -> Reply:
+    async def send(self, request: Request, server: Server) -> Reply:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
-        assert self._plain is not None
-        assert self._process is not None
+        assert self._process is not None, "VllmEndpoint is not open"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(SETTINGS, f"vLLM takes temperature 0, or {_LEAST_TEMPERATURE} and more.")
-        try:
-            prompt = self.checkpoint.renderer.render(request)
-        except InputError as error:
-            raise Fault(SETTINGS, str(error)) from error
-        room = prompt.room(request.max_tokens, self._plain.serving.max_model_len)
+        prompt, room = self.checkpoint.renderer.fit(request, self.serving.max_model_len)
         if room < request.max_tokens:
-            notice = "Some prompts leave fewer than max_tokens tokens in the context."
-            self._notices = [notice]
             request = replace(request, sampling={**request.sampling, "max_tokens": room})
+        token_ids = None if prompt.images else prompt.token_ids
         try:
-            reply = await self._plain.send(request, server)
+            reply = await self.post(*self.page_and_body(request, token_ids), request, server)
         except Fault as fault:
             if fault.kind == CONNECTION:
                 with contextlib.suppress(TimeoutError):
@@ -237,28 +220,15 @@ class VllmEndpoint:
             raise
         return replace(reply, body=_restore_thoughts(reply.body, prompt))
 
-    def _token_ids(self, request: Request) -> list[int] | None:
-        prompt = self.checkpoint.renderer.render(request)  # cached
-        return None if prompt.images else list(prompt.token_ids)
-
-    def wake(self) -> None:
-        if self._plain is not None:
-            self._plain.wake()
-
-    @property
-    def waits_for(self) -> str:
-        return self._plain.waits_for if self._plain is not None else "vLLM, which is starting"
-
     @property
     def notices(self) -> Sequence[str]:
-        return tuple(self._notices)
+        return self.checkpoint.renderer.notices
 
     async def close(self) -> None:
         """End the server and all its processes."""
         if self._counting is not None:
             self._counting.cancel()
-        if self._plain is not None:
-            await self._plain.close()
+        await super().close()
         process, self._process = self._process, None
         if process is None:
             return
@@ -272,6 +242,13 @@ class VllmEndpoint:
             with contextlib.suppress(ProcessLookupError):  # its engines are in its group
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 def _restore_thoughts(body: str, prompt: Prompt) -> str:

@@ -1,108 +1,112 @@
 """How a text becomes a prompt and how responses to it are drawn: what shapes every response."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from service.errors import InputError
+from pydantic import Field, model_validator
+
+from service.config import Config
 
 SHORTEST_TIMEOUT_S = 120.0
 TOKENS_PER_S = 10.0
 """The slowest that a response is waited for: a server under load, a large model."""
 
+NO_RAW_IMAGES = (
+    "raw text has no place for images: leave out form=raw, or take another preset than paper-eval."
+)
 
-NO_RAW_IMAGES = "raw text has no place for images: leave out --raw, or take another --preset than paper-eval."
-NEUTRAL: Mapping[str, Any] = {
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "stop": (),
+_THINKING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": 0.0, "max_tokens": 32_768}
+
+PUBLISHED: Mapping[str, Mapping[str, Any]] = {
+    "qwen3-thinking": _THINKING,
+    "qwen3-non-thinking": {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "min_p": 0.0},
+    "qwq": {"temperature": 0.6, "top_p": 0.95, "top_k": 40, "min_p": 0.0, "max_tokens": 32_768},
+    "deepseek-r1": {"temperature": 0.6, "top_p": 0.95, "max_tokens": 32_768},
+    "gpt-oss": {"temperature": 1.0, "top_p": 1.0},
 }
-"""The values with which a setting changes nothing: they are left out of a run's key."""
+"""Settings by name, as the cards of the models on the Hugging Face Hub say under "Best Practices" or "Usage":
+
+- qwen3-*: Qwen/Qwen3-8B and its sisters; 32,768 tokens is their length for most queries, 38,912 for
+  competitions. Thinking itself is switched by the chat template (`enable_thinking`).
+- qwq: Qwen/QwQ-32B, which says "between 20 and 40" of top_k.
+- deepseek-r1: deepseek-ai/DeepSeek-R1, "Usage Recommendations", and the length of its evaluation.
+- gpt-oss: github.com/openai/gpt-oss, "Recommended Sampling Parameters".
+
+What a card leaves open is left to the verb.
+"""
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """All that decides the distribution of a response, given its prompt.
+class Sampling(Config):
+    """How responses are drawn. Every value is sent, or refused where it cannot be; none is a server's "
+    "to choose."""
 
-    Every value is sent, or refused where it cannot be; none is a server's to choose. `top_k` 0 is all tokens,
-    `stop` ends a response before any of these texts.
-    """
+    temperature: float = Field(0.6, ge=0, le=10, description="Sampling temperature; 0 is greedy.")
+    top_p: float = Field(0.95, gt=0, le=1, description="Nucleus sampling.")
+    max_tokens: int = Field(3072, ge=1, le=10_000_000, description="Maximum tokens in a response.")
+    top_k: int = Field(0, ge=0, description="Number of most probable tokens to draw from; 0: all.")
+    min_p: float = Field(
+        0.0, ge=0, le=1, description="Drop tokens less probable than this share of the most probable one."
+    )
+    repetition_penalty: float = Field(1.0, gt=0, le=10, description="1 changes nothing.")
+    presence_penalty: float = Field(0.0, ge=-2, le=2, description="0 changes nothing.")
+    frequency_penalty: float = Field(0.0, ge=-2, le=2, description="0 changes nothing.")
+    stop: tuple[str, ...] = Field((), description="Texts that end a response.")
 
-    temperature: float = 0.6
-    top_p: float = 0.95
-    max_tokens: int = 3072
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    stop: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= 10:
-            raise InputError(f"temperature is {self.temperature}; give 0 to 10.")
-        if not 0 < self.top_p <= 1:
-            raise InputError(f"top-p is {self.top_p}; give more than 0 and at most 1.")
-        if not 1 <= self.max_tokens <= 10_000_000:
-            raise InputError(f"max-tokens is {self.max_tokens}; give 1 to 10,000,000.")
-        if self.top_k < 0:
-            raise InputError(f"top_k is {self.top_k}; give 1 or more, or 0 for all tokens.")
-        if not 0 <= self.min_p <= 1:
-            raise InputError(f"min_p is {self.min_p}; give 0 to 1.")
-        if not 0 < self.repetition_penalty <= 10:
-            raise InputError(
-                f"repetition_penalty is {self.repetition_penalty}; give more than 0, at most 10."
-            )
-        for name in ("presence_penalty", "frequency_penalty"):
-            if not -2 <= getattr(self, name) <= 2:
-                raise InputError(f"{name} is {getattr(self, name)}; give -2 to 2.")
+    @model_validator(mode="after")
+    def _check_stop(self) -> "Sampling":
         if "" in self.stop:
-            raise InputError("an empty text to stop at would end every response; leave it out.")
+            raise ValueError("an empty text in stop would end every response; leave it out.")
+        return self
 
-    @property
-    def beyond(self) -> dict[str, Any]:
-        """The settings beside temperature, top-p and length that change something."""
-        return {name: getattr(self, name) for name, none in NEUTRAL.items() if getattr(self, name) != none}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the form that is stored, hashed and shown, without neutral values."""
-        every = asdict(self)
-        return {name: value for name, value in every.items() if name not in NEUTRAL or name in self.beyond}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the settings that `to_json` made."""
-        return cls(**{**data, "stop": tuple(data.get("stop", ()))})
+    def without_neutral(self) -> dict[str, Any]:
+        """Return the form that is stored and hashed: values that change nothing are left out."""
+        neutral = {name for name, value in NEUTRAL.items() if getattr(self, name) == value}
+        return self.model_dump(mode="json", exclude=neutral)
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """All of these settings by name, neutral ones too, as a request has them."""
-        return {each.name: getattr(self, each.name) for each in fields(Sampling)}
+        """All of these settings by name, as a request has them."""
+        return {name: getattr(self, name) for name in Sampling.model_fields}
 
 
-@dataclass(frozen=True)
+NEUTRAL: Mapping[str, Any] = {
+    name: info.default
+    for name, info in Sampling.model_fields.items()
+    if name not in ("temperature", "top_p", "max_tokens")
+}
+"""The values with which a setting changes nothing."""
+
+
 class SamplingSettings(Sampling):
-    """How responses are drawn; by default as in the public evaluation of arXiv 2601.22478.
+    """How an evaluation draws responses; by default as in the public evaluation of arXiv 2601.22478.
 
-    `samples_per_request` responses are drawn by one request (the last of a problem may be smaller). The seed
-    of a sample follows from `seed`, the problem and the sample's ordinal, whatever is drawn with it; None
-    sends no seed, and what is drawn cannot be drawn again.
+    The seed of a sample follows from `seed`, the problem and the sample's ordinal, whatever is drawn with it;
+    None sends no seed, and what is drawn cannot be drawn again.
     """
 
-    seed: int | None = 0
-    samples_per_request: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.samples_per_request <= 1024:
-            raise InputError(f"{self.samples_per_request} samples per request; give 1 to 1024.")
+    seed: int | None = Field(0, ge=0, le=2**63 - 1, description="Random seed; none sends no seed.")
+    samples_per_request: int = Field(
+        8, ge=1, le=1024, description="Responses per request; the last of a problem may be smaller."
+    )
 
 
-@dataclass(frozen=True)
-class PromptSpec:
+class PublishedSampling(Config):
+    """Settings that a model's authors publish, in place of the defaults."""
+
+    sampling: Literal["qwen3-thinking", "qwen3-non-thinking", "qwq", "deepseek-r1", "gpt-oss"] | None = Field(
+        None,
+        description="Sampling settings that the model's authors publish, in place of the defaults below.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _published(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("sampling") in PUBLISHED:
+            return {**PUBLISHED[data["sampling"]], **data}
+        return data
+
+
+class PromptSpec(Config):
     """How a problem becomes a prompt.
 
     `template` holds `{question}`. `form` is chat (messages through the model's chat template) or raw (the
@@ -112,13 +116,15 @@ class PromptSpec:
     template: str
     form: Literal["chat", "raw"] = "chat"
     system: str | None = None
-    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    chat_template_kwargs: Mapping[str, Any] = Field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> "PromptSpec":
         if "{question}" not in self.template:
-            raise InputError("a prompt needs the placeholder {question}, where the problem's text goes.")
+            raise ValueError("a prompt needs the placeholder {question}, where the problem's text goes.")
         if self.form == "raw" and (self.system or self.chat_template_kwargs):
-            raise InputError("a system prompt and chat-template arguments need a chat prompt, not raw text.")
+            raise ValueError("a system prompt and chat-template arguments need a chat prompt, not raw text.")
+        return self
 
     def fill(self, question: str) -> str:
         """Return the prompt's text for a question."""

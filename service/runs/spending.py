@@ -4,14 +4,16 @@ Sums are kept in whole picodollars, in the transactions that store answers.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.tables import AskRow
+from service.database import Database
 from service.errors import InputError
+from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD, CapRow, RunRow, RunSpendingRow
 
 
@@ -90,6 +92,19 @@ def read_account(session: Session, run_id: str) -> Account:
     return Account(
         cap.max_pico / PICO_PER_USD, float(pico or 0) / PICO_PER_USD, cap.committed_pico / PICO_PER_USD
     )
+
+
+def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Callable[[str], None]) -> None:
+    """Cap what runs may cost together, or leave them the caps that they have; say what changes or stays."""
+    with db.write() as session:
+        for run in runs:
+            account = read_account(session, run.id)
+            if account.max_usd is not None and max_usd in (None, account.max_usd):
+                note(f"{run.name} keeps its cap of ${account.max_usd:g}; ${account.spent_usd:.2f} is spent")
+            elif account.max_usd not in (None, max_usd):
+                note(f"{run.name}: the cap changes from ${account.max_usd:g} to ${max_usd:g}")
+        if max_usd is not None:
+            set_cap(session, [run.id for run in runs], max_usd)
 
 
 def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> float | None:

@@ -1,11 +1,12 @@
 """Runs in the database: made once, found by name or id, keyed by everything that shapes their result."""
 
+import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 from service.database import utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash, content_id
-from service.runs.tables import RunCommandRow, RunQuestionRow, RunRow
+from service.runs.tables import RunConfigRow, RunQuestionRow, RunRow
 
 _PACKAGES = (
     "tagrpo",
@@ -173,28 +174,23 @@ def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
     )
 
 
-Words = Mapping[str, Sequence[str]]
-"""What was given, by parameter, as it is written on the command line."""
-
-
 @dataclass(frozen=True)
-class RunCommand:
-    """`words` of the command in `folder`, as `max_usd`: ["--max-usd", "5"]."""
+class KeptConfig:
+    """The config that a run was last worked on with, and the folder in which its relative paths hold."""
 
     folder: str
-    words: Words
+    config: Mapping[str, Any]
 
 
-def keep_command(session: Session, run_id: str, folder: str, words: Words) -> None:
-    """Keep the command of a run, in place of an earlier one."""
-    kept: dict[str, Any] = {name: list(given) for name, given in words.items()}
-    session.merge(RunCommandRow(run_id=run_id, folder=folder, words=kept))
+def keep_config(session: Session, run_id: str, config: Mapping[str, Any]) -> None:
+    """Keep the config of a run, in place of an earlier one."""
+    session.merge(RunConfigRow(run_id=run_id, folder=os.getcwd(), config=dict(config)))
 
 
-def read_command(session: Session, run_id: str) -> RunCommand | None:
-    """Return the command of a run; None where it was made by other means."""
-    row = session.get(RunCommandRow, run_id)
-    return None if row is None else RunCommand(row.folder, cast("Words", row.words))
+def read_config(session: Session, run_id: str) -> KeptConfig | None:
+    """Return the config of a run; None where it was made by other means."""
+    row = session.get(RunConfigRow, run_id)
+    return None if row is None else KeptConfig(row.folder, row.config)
 
 
 def as_run(row: RunRow) -> Run:

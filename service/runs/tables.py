@@ -35,13 +35,13 @@ class RunRow(Base):
     __table_args__ = (Index(None, "kind", "created_at"),)
 
 
-class RunCommandRow(Base):
-    """The command that a run was last worked on with, and the folder it was given in."""
+class RunConfigRow(Base):
+    """The config that a run was last worked on with, and the folder in which its relative paths hold."""
 
-    __tablename__ = "run_commands"
+    __tablename__ = "run_configs"
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     folder: Mapped[str]
-    words: Mapped[dict[str, Any]]
+    config: Mapped[dict[str, Any]]
 
 
 class RunQuestionRow(Base):

@@ -30,7 +30,6 @@ ON_DATA = {
     "studies.grading_accuracy": "--rows 5 --skip-math-verify --files grader_cases",
     "studies.neighbors": "",
     "studies.rules": "--rows 200 --sample 2",
-    "studies.structural_checks": "--rows 5",
 }
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
 ON_VERL = {

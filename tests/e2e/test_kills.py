@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.sqlite]
 
 USD_PER_TOKEN = 1e-5
 KILLS = 10
-SHORT = ("--max-concurrency", str(CONCURRENCY))
+PRICE = f"price=[{USD_PER_TOKEN * 1e6},{USD_PER_TOKEN * 1e6}]"
 Command = Callable[[str, str], list[str]]
 """Returns the words of a command, given its database and the server's address."""
 
@@ -49,18 +49,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     cluster.drop(url)
 
 
-def price(model: str) -> str:
-    return f"--price={model}={USD_PER_TOKEN * 1e6},{USD_PER_TOKEN * 1e6}"
-
-
 def evaluate(folder: Path) -> Command:
     sums = write_sums(folder / "sums.jsonl", 8)
 
     def words(db: str, url: str) -> list[str]:
         return [
-            *("eval", "run", str(sums), "--db", db, "--model", "hosted_vllm/test-model", "--api-base", url),
-            *("--n", "16", "--samples-per-request", "2", "--max-tokens", "64", *SHORT),
-            price("hosted_vllm/test-model"),
+            *("eval", "run", str(sums), "--db", db, "--model", "hosted_vllm/test-model", "--base-url", url),
+            *("--n", "16", "samples_per_request=2", "max_tokens=64"),
+            *(f"max_concurrency={CONCURRENCY}", PRICE),
         ]
 
     return words
@@ -70,9 +66,10 @@ def rephrase(folder: Path) -> Command:
     def words(db: str, url: str) -> list[str]:
         if not holds_questions(db):
             import_world(db, 4, folder / "world.jsonl")
-        tokens = ("--max-tokens", "500", "--solver-max-tokens", "64")
-        prices = (price("openai/test-model"), price("hosted_vllm/test-model"))
-        return propose_arguments(db, url, *PREMISES, *SHORT, *tokens, *prices)
+        tokens = ("proposer.max_tokens=500", "solver.max_tokens=64")
+        limits = (f"{role}.max_concurrency={CONCURRENCY}" for role in ("proposer", "solver"))
+        prices = (f"proposer.{PRICE}", f"solver.{PRICE}")
+        return propose_arguments(db, url, PREMISES, *limits, *tokens, *prices)
 
     return words
 
@@ -172,8 +169,8 @@ def test_a_batch_job_outlives_kills_of_its_process(place: str, tmp_path: Path) -
     sums = write_sums(tmp_path / "sums.jsonl", 4)
     with world_server("--model", "test-model", "--batch-polls", "60") as url:
         arguments = [
-            *("eval", "run", str(sums), "--db", place, "--model", "openai/test-model", "--api-base", url),
-            *("--n", "4", "--samples-per-request", "2", "--batch", "--batch-poll", "0.05"),
+            *("eval", "run", str(sums), "--db", place, "--model", "openai/test-model", "--base-url", url),
+            *("--n", "4", "samples_per_request=2", "batch=true", "batch_poll_s=0.05"),
         ]
         for _ in range(3):  # the first one sends it, the others find and await it
             process = Forked(*arguments, code=QUICK_BATCH)

@@ -71,8 +71,8 @@ def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Pa
     assert all(row["drawn"] == 8 >= row["correct"] >= row["boxed"] for row in tested)
     assert sum(row["correct"] for row in tested) > 0
     starts = rows_of(place / "grpo-10" / "attempts.jsonl")
-    # verl may save its second and last step before it notices the kill. Then a second start has nothing left to train,
-    # and there is none if the first one still ended well.
+    # verl may save its second and last step before it notices the kill. Then a second start has nothing
+    # left to train, and there is none if the first one still ended well.
     assert len(starts) == 2 or (len(starts) == 1 and starts[0]["checkpoint"] == 2)
     assert (out / "set.tar").exists()
 

@@ -37,18 +37,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         ("sandbox", "candidates", "questions", "--out", "all.jsonl", "--truth", "truth.jsonl",
          "--per-question", "3", "--broken", "0"),
         ("questions", "import", "questions/train.jsonl", "--name", "a"),
-        ("neighbors", "propose", "a", "--name", "true", "--proposer", "file", "--candidates", "all.jsonl"),
+        ("rephrase", "run", "a", "--name", "true", "proposer=file", "proposer.candidates=all.jsonl"),
         ("sets", "publish", "a", "--run", "true", "--include", "unverified", "--n", str(NEIGHBORS)),
-        ("sets", "export", "a@1", "--format", "verl", "--out", "verl", "--tokenizer", "policy",
+        ("sets", "export", "a@1", "--format", "verl", "--out", "verl", "tokenizer=policy",
          "--instruction", "", "--max-prompt-tokens", "64"),
         ("train", "run", "ta_grpo", "--data", "verl", "--model", "policy", "--cpu", "--hide-log",
-         "--name", "ta", "--folder", "run",
-         f"data.train_batch_size={QUESTIONS}", f"{ACTOR}.ppo_mini_batch_size={QUESTIONS // 2}",
-         f"{ACTOR}.optim.lr=6e-4", f"{ACTOR}.optim.lr_scheduler_type=constant",
-         f"{ACTOR}.optim.lr_warmup_steps_ratio=0", f"{ACTOR}.ppo_max_token_len_per_gpu=16384",
-         f"{ACTOR}.checkpoint.save_contents=[hf_model]", "data.max_response_length=40",
-         "trainer.total_epochs=2", f"trainer.total_training_steps={STEPS}", f"trainer.save_freq={STEPS}",
-         "data.seed=1", "tagrpo_run.seed=1", "tagrpo_run.poll_interval_s=0.1"),
+         "--name", "ta", "folder=run",
+         f"verl.data.train_batch_size={QUESTIONS}", f"verl.{ACTOR}.ppo_mini_batch_size={QUESTIONS // 2}",
+         f"verl.{ACTOR}.optim.lr=6e-4", f"verl.{ACTOR}.optim.lr_scheduler_type=constant",
+         f"verl.{ACTOR}.optim.lr_warmup_steps_ratio=0", f"verl.{ACTOR}.ppo_max_token_len_per_gpu=16384",
+         f"verl.{ACTOR}.checkpoint.save_contents=[hf_model]", "verl.data.max_response_length=40",
+         "verl.trainer.total_epochs=2", f"verl.trainer.total_training_steps={STEPS}",
+         f"verl.trainer.save_freq={STEPS}",
+         "verl.data.seed=1", "run.seed=1", "run.poll_interval_s=0.1"),
         evaluation("base", "policy"),
         evaluation("ta", f"run/checkpoints/global_step_{STEPS}/actor/huggingface"),
     ):  # fmt: skip
@@ -68,9 +69,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 def evaluation(name: str, model: str) -> tuple[str, ...]:
     return (
-        *("eval", "run", "questions/heldout.jsonl", "--name", name, "--model", model, "--dtype", "float32"),
-        *("--n", "16", "--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-        *("--max-tokens", "40", "--samples-per-request", "16", "--batch-size", "512"),
+        *("eval", "run", "questions/heldout.jsonl", "--name", name, "--model", model, "dtype=float32"),
+        *("--n", "16", "--preset", "plain", "temperature=1.0", "top_p=1.0"),
+        *("max_tokens=40", "samples_per_request=16", "batch_size=512"),
     )
 
 

@@ -99,7 +99,7 @@ class Killed:
 def killed(place: Path) -> Killed:
     """The run that is killed, goes on, is killed again, and comes to its end."""
     seen = Killed(place / "runs" / "second")
-    given = words("second", "tiny", STEPS, f"reward.custom_reward_function.path={REWARD}")
+    given = words("second", "tiny", STEPS, f"verl.reward.custom_reward_function.path={REWARD}")
     half_a_step = 3 * RESPONSES  # the first call after it belongs to the fourth step that a start trains
 
     def begin(name: str, *more: str) -> Any:
@@ -293,7 +293,7 @@ def test_an_engine_that_never_takes_the_weights_ends_the_run_with_the_reason(pla
     folder = place / "runs" / "stalled"
     process = start(
         place,
-        *words("stalled", "tiny", STEPS, "tagrpo_run.weight_update_limit_s=1"),
+        *words("stalled", "tiny", STEPS, "run.weight_update_limit_s=1"),
         VERL_USE_EXTERNAL_MODULES="stalled_weights",
         PYTHONPATH=os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(REWARD.parent)]),
     )

@@ -132,7 +132,7 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
     assert (found.group_id, found.prompts) == ("a", {0: ("one",), 1: ("three",)})
     with pytest.raises(InputError, match=r'r\.jsonl:1: has no "response"'):
         list(rollout_texts(write_rows(path, row("a", 1)), [None], ["a"]))
-    with pytest.raises(InputError, match="have no responses"):
+    with pytest.raises(InputError, match='has no "response"'):
         list(rollout_texts(write_rows(path, {"id": "a", "group_size": 2, "successes": [1]}), [1], ["a"]))
 
 

@@ -26,13 +26,13 @@ RIGHT = {GOOD[0]: "accepted", GOOD[1]: "accepted", CHANGED: "rejected"}
 REPLIES = "SELECT reply FROM ask_bodies JOIN asks ON id = ask_id WHERE state = 'answered'"
 KILLED = """
 import os, signal
-from service.asks import store
-end, stores = store.end, iter(range(99))
+from service.asks import attempts
+end, stores = attempts.end, iter(range(99))
 def end_or_die(session, ended):
     if next(stores) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return end(session, ended)
-store.end = end_or_die
+attempts.end = end_or_die
 from ui.cli.app import main
 main()
 """
@@ -96,15 +96,15 @@ def import_questions(folder: Path) -> Path:
 def propose_words(db: Path, solver: Path | str, *more: str) -> list[str]:
     """Return the command that judges the candidates of the file by this solver."""
     return [
-        *("neighbors", "propose", "q", "--name", "run", "--db", str(db), "--n", "2"),
-        *("--proposer", "file", "--candidates", str(db.parent / "c.jsonl")),
-        *("--question-column", "question", "--candidate-column", "candidate"),
-        *("--solver", str(solver), "--solver-preset", "plain", "--solver-max-tokens", "16", *more),
+        *("rephrase", "run", "q", "--name", "run", "--db", str(db), "--n", "2"),
+        *("proposer=file", f"proposer.candidates={db.parent / 'c.jsonl'}"),
+        *("proposer.question_column=question", "proposer.candidate_column=candidate"),
+        *("--solver", str(solver), "solver.preset=plain", "solver.max_tokens=16", *more),
     ]
 
 
 def propose(db: Path, solver: Path | str, *more: str) -> Done:
-    return run_here(*propose_words(db, solver, "--solver-device", "cpu", *more))
+    return run_here(*propose_words(db, solver, "solver.device=cpu", *more))
 
 
 def verdicts(db: Path) -> dict[str, str]:
@@ -159,7 +159,7 @@ def test_every_request_has_its_own_seed(calm: Path) -> None:
 @pytest.mark.timeout(300)
 def test_a_killed_run_goes_on_with_the_same_answers(calm: Path, solver: Path, tmp_path: Path) -> None:
     db = import_questions(tmp_path)
-    arguments = propose_words(db, solver, "--solver-device", "cpu", "--solver-batch-size", "8")
+    arguments = propose_words(db, solver, "solver.device=cpu", "solver.batch_size=8")
     code, _, errors = Forked(*arguments, code=KILLED).end()
     assert code == -signal.SIGKILL, errors
     stored = rows(db, "SELECT id, ended_at FROM asks WHERE state = 'answered' ORDER BY id")
@@ -185,7 +185,7 @@ def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Pat
     assert "run 'run' exists with other settings: solvers.1.engine." in words(again.err)
     resumed = run_here("resume", "run", "--db", db)
     assert resumed.code == 2
-    assert f"{folder}: the checkpoint or its engine is not the one that the run was made with" in resumed.err
+    assert "run 'run' exists with other settings: solvers.1.engine." in words(resumed.err)
     shutil.rmtree(folder)
     gone = run_here("resume", "run", "--db", db)
     assert gone.code == 2
@@ -196,11 +196,15 @@ def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("solver_name", "more", "message"),
     [
-        ("hosted_vllm/m", ["--solver-batch-size", "2"], "--solver-batch-size"),
-        ("FOLDER", ["--solver-api-base", "http://localhost:1/v1"], "those of this run are on this machine"),
-        ("FOLDER", ["--solver-preset", "none"], "default, paper, paper-eval, plain"),
-        ("FOLDER", ["--solver-dtype", "int3"], "int3"),
-        ("FOLDER", ["--solver-sampler", "vllm", "--solver-batch-size", "8"], "--solver-batch-size"),
+        ("hosted_vllm/m", ["solver.batch_size=2"], "solver.0: batch_size does not belong to sampler=remote"),
+        ("FOLDER", ["solver.base_url=http://localhost:1/v1"], "base_url is for remote models"),
+        ("FOLDER", ["solver.preset=no"], "default, paper, paper-eval, plain"),
+        ("FOLDER", ["solver.dtype=int3"], "int3"),
+        (
+            "FOLDER",
+            ["solver.sampler=vllm", "solver.batch_size=8"],
+            "batch_size does not belong to sampler=vllm",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_the_run_is_made(
@@ -239,24 +243,28 @@ def test_a_checkpoint_proposes_the_same_again(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         db = import_questions(tmp_path / name)
         done = run_here(
-            *("neighbors", "propose", "q", "--name", "run", "--db", db, "--n", 1, "--rounds", 1),
-            *("--model", folder, "--max-tokens", 40, "--content-attempts", 2),
-            *("--device", "cpu", "--batch-size", batch_size),
+            *("rephrase", "run", "q", "--name", "run", "--db", db, "--n", 1, "rounds=1"),
+            *("--model", folder, "proposer.max_tokens=40", "proposer.content_attempts=2"),
+            *("proposer.device=cpu", f"proposer.batch_size={batch_size}"),
         )
         assert done.code == 0, done.err  # random weights propose nothing usable
         asked = "SELECT kind, count(DISTINCT about), sum(cost_pico) FROM asks GROUP BY kind"
         assert rows(db, asked) == [("propose", 2, 0)]
         states.append(state(db))
-        refused = run_here("resume", "run", "--db", db, "--api-base", "http://127.0.0.1:1/v1")
+        refused = run_here("resume", "run", "--db", db, "proposer.base_url=http://127.0.0.1:1/v1")
         assert (refused.code, refused.out) == (2, "")
-        assert "--api-base is for remote models" in words(refused.err)
+        assert "base_url is for remote models" in words(refused.err)
     assert states[0] == states[1]
     assert len(set(states[0]["replies"])) >= 2
 
 
 def test_a_solver_is_sent_the_prompt_of_its_preset(tmp_path: Path) -> None:
-    raw = PromptSpec("Q: {question}\nA:", "raw")
-    solvers = (SolverSpec("a"), SolverSpec("b", prompt=PromptSpec("{question}")), SolverSpec("c", prompt=raw))
+    raw = PromptSpec(template="Q: {question}\nA:", form="raw")
+    solvers = (
+        SolverSpec("a"),
+        SolverSpec("b", prompt=PromptSpec(template="{question}")),
+        SolverSpec("c", prompt=raw),
+    )
     spec = make_spec(solvers=solvers, rounds=1, content_attempts=1)
     world = World(tmp_path, spec, proposed=[proposals(GOOD[0], BAD_NUMBER)])
     world.endpoints["c"].say = lambda _: "So it is $\\boxed{12}$."
@@ -279,7 +287,7 @@ def asked(world: World, solver: str) -> set[tuple[str, str]]:
 
 
 def test_settings_of_solvers_survive_the_database_and_differ() -> None:
-    prompt = PromptSpec("{question}")
+    prompt = PromptSpec(template="{question}")
     solvers = (SolverSpec("m"), SolverSpec("m", prompt=prompt), SolverSpec("m", engine={"weights": "w"}))
     assert len({solver.id for solver in solvers}) == 3
     for solver in solvers:

@@ -1,4 +1,4 @@
-"""A model is asked whether each premise is kept: what it says is read, stored, and weighed."""
+"""A model is asked whether each premise is kept. Its reply is stored, and a dropped premise blocks."""
 
 import time
 from pathlib import Path
@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import GOOD, QUESTION, World, make_spec, proposals
 
-from rephraser.checks import groups_of
 from rephraser.checks.premises import Premises, build_messages, parse_premises
-from rephraser.run.check import structure_of
 from rephraser.run.spec import PREMISES, PremiseSpec, RunSpec
 from service.errors import InputError
 from service.runs.spending import read_ledger
@@ -82,19 +80,6 @@ def test_both_texts_are_shown() -> None:
     assert "<rewrite>\na pair of pens\n</rewrite>" in user["content"]
 
 
-def test_groups_that_do_not_tell_honest_from_broken_weigh_nothing() -> None:
-    names = ["formula_changed", "text_missing", "options_changed", "variables_renamed"]
-    assert groups_of(names) == {"formulas", "length", "form"}
-    assert not structure_of(names).flagged
-    assert structure_of([*names, "number_missing", "keyword_changed"]).groups == {"numbers", "words"}
-
-
-def test_a_dropped_premise_blocks_and_a_changed_one_weighs() -> None:
-    assert structure_of(["premise_dropped"]).premises_dropped
-    changed = structure_of(["premise_changed"])
-    assert (changed.flagged, changed.premises_dropped) == (True, False)
-
-
 def test_a_spec_with_premises_survives_and_one_without_is_as_before() -> None:
     spec = make_spec(premises=ASKED)
     assert RunSpec.from_json(spec.to_json()) == spec
@@ -104,14 +89,14 @@ def test_a_spec_with_premises_survives_and_one_without_is_as_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "groups"),
+    ("answer", "status", "names"),
     [
         ("<kept>x + 7 = 19</kept>", "accepted", []),
-        ("<changed>x + 7 = 19</changed>", "accepted", ["premises"]),
-        ("<kept>x</kept><dropped>x + 7 = 19</dropped>", "undecided", ["premises"]),
+        ("<changed>x + 7 = 19</changed>", "accepted", ["premise_changed"]),
+        ("<kept>x</kept><dropped>x + 7 = 19</dropped>", "undecided", ["premise_dropped"]),
     ],
 )
-def test_a_verdict_weighs_the_premises(tmp_path: Path, answer: str, status: str, groups: list[str]) -> None:
+def test_a_dropped_premise_blocks(tmp_path: Path, answer: str, status: str, names: list[str]) -> None:
     world = World(
         tmp_path,
         make_spec(n=1, rounds=1, premises=ASKED),
@@ -124,7 +109,7 @@ def test_a_verdict_weighs_the_premises(tmp_path: Path, answer: str, status: str,
     assert GOOD[0] in request.messages[1].content
     assert world.statuses()[-1] == (GOOD[0], status, True)
     evidence = world.evidence()
-    assert evidence["asks_for_more"] == groups
+    assert [each["name"] for each in evidence["findings"]] == names
     assert evidence["premises"]["model"] == "judge"
     dropped = [one for one in evidence["findings"] if one["name"] == "premise_dropped"]
     assert [one["detail"] for one in dropped] == (["x + 7 = 19"] if status == "undecided" else [])
@@ -132,7 +117,7 @@ def test_a_verdict_weighs_the_premises(tmp_path: Path, answer: str, status: str,
         assert [line.requests for line in read_ledger(session, world.run.id) if line.kind == PREMISES] == [1]
 
 
-def test_unreadable_premises_are_asked_for_again_and_then_weigh_nothing(tmp_path: Path) -> None:
+def test_unreadable_premises_are_asked_for_again_and_then_block_nothing(tmp_path: Path) -> None:
     world = World(
         tmp_path,
         make_spec(n=1, rounds=1, premises=ASKED),

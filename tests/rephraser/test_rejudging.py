@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from scripted import CHANGED, GOOD, OTHER, World, make_spec, proposals
 
+from benchmarks.studies.verdict_simulation import PLAIN
 from evaluator.grading import Grader
 from rephraser.run.rejudge import Rejudged, judge_again
 from rephraser.tables import VerdictRow
@@ -78,7 +79,7 @@ def test_candidates_without_compared_answers_and_undecided_ones_are_left_alone(t
     found = again(world, STRICT)
     assert (found.judged, found.waiting) == (0, 1)
     world.work()
-    plain = again(world, OverlapRule.plain())
+    plain = again(world, PLAIN)
     assert (plain.judged, plain.changes, plain.waiting) == (1, (), 0)
 
 

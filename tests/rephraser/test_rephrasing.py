@@ -10,8 +10,8 @@ import pytest
 from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 from sqlalchemy import select, text
 
+from benchmarks.studies.verdict_simulation import PLAIN
 from evaluator.grading import Clustering, Grader
-from rephraser.checks import Finding
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.rejudge import judge_again
 from rephraser.run.rephrase import FEWEST_JUDGED
@@ -280,7 +280,7 @@ class SlowGrader(Grader):
         return found
 
 
-@pytest.mark.parametrize("rule", [OverlapRule(), OverlapRule.plain()])
+@pytest.mark.parametrize("rule", [OverlapRule(), PLAIN])
 def test_a_slow_grader_rejects_no_good_neighbor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: OverlapRule
 ) -> None:
@@ -299,21 +299,15 @@ def test_a_slow_grader_rejects_no_good_neighbor(
     assert counts["candidate_unparsed"] == 0
 
 
-def test_a_candidate_with_findings_is_looked_at_more_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    finding = Finding("number_added", "7")
-    monkeypatch.setattr("rephraser.run.check.check_candidate", lambda *_, **__: (finding,))
-    world = World(
-        tmp_path,
-        make_spec(n=1, rounds=1, rule=OverlapRule(accept_overlap=11)),
-        proposed=[proposals(GOOD[0])],
-    )
+@pytest.mark.parametrize(("solved", "status"), [(True, "accepted"), (False, "undecided")])
+def test_a_number_finding_blocks_only_without_a_solver(tmp_path: Path, solved: bool, status: str) -> None:
+    candidate = "If the sum of $x$ and 7 is 19, what is $x$, give or take 300?"
+    spec = make_spec(n=1, rounds=1) if solved else make_spec(n=1, rounds=1, solvers=())
+    world = World(tmp_path, spec, proposed=[proposals(candidate)])
     world.work()
-    assert world.statuses()[1:] == [(GOOD[0], "undecided", False), (GOOD[0], "accepted", True)]
-    evidence = world.evidence()
-    assert sum(evidence["counts"]["candidate"]) == 16  # 13 shared answers are asked for
-    assert (evidence["asks_for_more"], evidence["rule"]["accept_overlap"]) == (["numbers"], 11)
+    assert world.final() == {candidate: status}
+    (finding,) = world.evidence()["findings"]
+    assert (finding["name"], finding["severity"]) == ("number_added", "evidence")
 
 
 def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_path: Path) -> None:
@@ -366,7 +360,7 @@ def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
         world.proposed[each.id] = [proposals("Name the sum of two numbers. How big is it?")]
     outcome = world.work(stop_below=0.5)
     assert outcome.stopped == ENOUGH
-    assert "which is below --stop-below 0.5" in str(outcome.message)
+    assert "which is below stop_below=0.5" in str(outcome.message)
     assert FEWEST_JUDGED <= outcome.done < count
     assert outcome.open == count - outcome.done
     assert world.work(stop_below=0.0).open == 0

@@ -35,10 +35,10 @@ from service.runs.store import find_run
 QUESTIONS = 8
 KILLED = """
 import os, signal, sys
-from service.asks import store
+from service.asks import attempts, store
 
 place, left = sys.argv.pop(1), int(sys.argv.pop(1))
-end, handle = store.end, store.Store._handle
+end, handle = attempts.end, store.Store._handle
 
 def die_at(reached):
     if reached == place and left <= 0:
@@ -58,7 +58,7 @@ def handle_or_die(*arguments, write):
         die_at("after the commit")
     return done
 
-store.end, store.Store._handle = end_or_die, handle_or_die
+attempts.end, store.Store._handle = end_or_die, handle_or_die
 from ui.cli.app import main
 main()
 """
@@ -88,7 +88,13 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: 
     import_world(db, QUESTIONS)
     lost: list[int] = []
     with world_server("--model", "test-model") as url:
-        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", str(CONCURRENCY))
+        arguments = propose_arguments(
+            db,
+            url,
+            *PREMISES,
+            f"proposer.max_concurrency={CONCURRENCY}",
+            f"solver.max_concurrency={CONCURRENCY}",
+        )
         # The second store of the first process is of proposals, later ones are of answers and premises.
         for place, store in (("before the commit", 2), ("in the commit", 4), ("after the commit", 4)):
             code, _, errors = Forked(place, store, *arguments, code=KILLED).end()
@@ -107,7 +113,9 @@ def test_two_processes_share_a_run_without_asking_anything_twice(calm: Calm, tmp
     db = tmp_path / "shared.db"
     import_world(db, QUESTIONS)
     with world_server("--model", "test-model", "--latency", "0.1") as url:
-        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", "4")
+        arguments = propose_arguments(
+            db, url, *PREMISES, *("proposer.max_concurrency=4", "solver.max_concurrency=4")
+        )
         processes = [Forked(*arguments) for _ in range(2)]
         ends = [process.end(timeout=240) for process in processes]
         seen = stats(url)
@@ -140,7 +148,7 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     }
     faults = [f"--fault={name}={share}" for name, share in shares.items()]
     with world_server("--model", "test-model", "--retry-after", "0.1", *faults) as url:
-        done = run_here(*propose_arguments(db, url, *PREMISES, "--timeout", "1"))
+        done = run_here(*propose_arguments(db, url, *PREMISES, "proposer.timeout_s=1", "solver.timeout_s=1"))
         seen = stats(url)
     assert done.code == 0, done.err
     assert final_state(db) == undisturbed
@@ -153,16 +161,16 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
     undisturbed, paid = calm
     db = tmp_path / "capped.db"
     import_world(db, QUESTIONS)
-    prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=1,1"]
+    prices = ["proposer.price=[10,30]", "solver.price=[1,1]"]
     with world_server("--model", "test-model") as url:
         capped = run_here(*propose_arguments(db, url, *PREMISES, *prices, "--max-usd", "0.25"))
         assert capped.code == 3
         assert "--max-usd 0.25" in capped.err
-        assert f"`tagrpo resume run --max-usd MORE --db {db}`" in capped.err
+        assert f"`tagrpo resume run max_usd=MORE --db {db}`" in capped.err
         spent = sum(line["usd"] for line in ledger(db))
         at_the_cap = stats(url)
-        addresses = ("--api-base", url, "--solver-api-base", url)
-        done = run_here("resume", "run", "--db", str(db), *addresses, *prices, "--max-usd", "9")
+        addresses = (f"proposer.base_url={url}", f"solver.base_url={url}")
+        done = run_here("resume", "run", "--db", str(db), *addresses, *prices, "max_usd=9")
         assert done.code == 0, done.err
         seen = stats(url)
     assert 0.03 < spent <= 0.25
@@ -178,7 +186,7 @@ def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(
 ) -> None:
     db = tmp_path / "capped.db"
     import_world(db, QUESTIONS)
-    prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
+    prices = ["proposer.price=[10,30]", "solver.price=[0,0]"]
     with world_server("--model", "test-model") as url:
         arguments = propose_arguments(db, url, *prices, "--max-usd", "0.17")
         capped = run_here(*arguments)
@@ -199,7 +207,7 @@ def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(
 def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tmp_path: Path) -> None:
     db = tmp_path / "killed.db"
     import_world(db, QUESTIONS)
-    priced = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=1,1"]
+    priced = ["proposer.price=[10,30]", "solver.price=[1,1]"]
     with world_server("--model", "test-model", "--fault=hang=1") as url:
         arguments = propose_arguments(db, url, *priced, "--max-usd", "0.4")
         process = Forked(*arguments)
@@ -214,7 +222,7 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
         (line,) = ledger(db)
         assert (line["requests"], line["usd"]) == (2, line["doubtful_usd"])
         assert 0.24 < line["usd"] < 0.4
-        done = run_here("resume", "run", "--db", str(db), "--max-usd", "9")
+        done = run_here("resume", "run", "max_usd=9", "--db", str(db))
         assert done.code == 0, done.err
         assert "run: the cap changes from $0.4 to $9" in done.err
 
@@ -228,10 +236,12 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
     undisturbed, paid = calm
     db = tmp_path / "batch.db"
     import_world(db, QUESTIONS)
-    prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
+    prices = ["proposer.price=[10,30]", "solver.price=[0,0]"]
     with world_server("--model", "test-model", "--batch-polls", "3") as url:
-        arguments = propose_arguments(db, url, *PREMISES, *prices, "--batch", "--batch-poll", "0.05")
-        process = Forked(*arguments[:-1], "600", "--grace", "200")
+        arguments = propose_arguments(
+            db, url, *PREMISES, *prices, "proposer.batch=true", "proposer.batch_poll_s=0.05"
+        )
+        process = Forked(*arguments[:-1], "proposer.batch_poll_s=600", "grace_s=200")
         while stats(url)["batches"] == 0 and process.poll() is None:
             time.sleep(0.02)
         # It waits for the job, which goes on without it.
@@ -239,7 +249,7 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
         code, _, errors = process.end(signal.SIGTERM)
         assert (code, "terminated; run the same" in errors) == (143, True), errors
         assert time.monotonic() - began < 100
-        direct = run_here(*(word for word in arguments if word != "--batch"))
+        direct = run_here(*(word for word in arguments if word != "proposer.batch=true"))
         assert direct.code == 3, direct.err
         assert "waiting in a batch job" in direct.err
         assert run_finished(db) is None
@@ -273,7 +283,7 @@ def test_an_unknown_price_with_a_cap_is_refused_before_anything_is_sent(tmp_path
     with world_server("--model", "test-model") as url:
         done = run_here(*propose_arguments(db, url, "--max-usd", "1"))
         assert done.code == 2
-        assert "--price" in done.err
+        assert "does not know the price" in done.err
         assert stats(url)["requests"] == 0
 
 
@@ -297,7 +307,9 @@ def test_a_run_that_finds_all_answers_judges_them(tmp_path: Path) -> None:
         first = propose_arguments(db, url)
         assert run_here(*first).code == 0
         paid = stats(url)["paid"]
-        done = run_here(*("second" if word == "run" else word for word in first))
+        done = run_here(
+            *("second" if first[place - 1] == "--name" else word for place, word in enumerate(first))
+        )
         assert done.code == 0, done.err
         asked_again = stats(url)["paid"] - paid
     with Database.open(db, read_only=True) as database, database.read() as session:

@@ -74,7 +74,7 @@ def test_a_review_is_there_once_or_not_at_all(cluster: Cluster, url: str, in_com
     with Database.open(url) as db, db.read() as session:
         text = CandidateRow.text == "Sum up 2 and 3."
         candidate = session.scalars(select(CandidateRow.id).where(text)).one()
-    review = ("neighbors", "review", candidate, "--accept", "--reviewer", "ann", "--db", url)
+    review = ("rephrase", "review", candidate, "--accept", "--reviewer", "ann", "--db", url)
     with Restart(cluster, "INSERT INTO reviews", in_commit=in_commit):
         done = run_here(*review)
     assert (done.code, "The last step was not written" in done.err) == (2, True), done

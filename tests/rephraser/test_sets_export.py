@@ -112,7 +112,7 @@ def test_an_export_reads_back_to_the_same_hash_in_another_database(
     export(db, "math", tmp_path / name)
 
     with open_empty(tmp_path / "other.db") as other:
-        imported = sets.import_set(other, tmp_path / name, "copy")
+        imported = sets.import_set(other, sets.read_set(tmp_path / name), "copy")
         with other.read() as session:
             assert sets.verify(session, "copy@1").ok
             copied = sets.load_set(session, "copy").entries
@@ -135,12 +135,12 @@ def test_an_export_reads_back_to_the_same_hash_in_another_database(
 
 def test_an_import_of_an_import_is_the_same_again(db: Database, header: SetHeader, tmp_path: Path) -> None:
     sets.export_file(db, "math", tmp_path / "a.jsonl", "jsonl")
-    sets.import_set(db, tmp_path / "a.jsonl", "copy")
+    sets.import_set(db, sets.read_set(tmp_path / "a.jsonl"), "copy")
     sets.export_file(db, "copy", tmp_path / "b.parquet", "parquet")
-    again = sets.import_set(db, tmp_path / "b.parquet", "copy")
+    again = sets.import_set(db, sets.read_set(tmp_path / "b.parquet"), "copy")
 
     assert (again.created, again.header.ref) == (False, "copy@1")
-    assert sets.import_set(db, tmp_path / "b.parquet", "math").created is False
+    assert sets.import_set(db, sets.read_set(tmp_path / "b.parquet"), "math").created is False
 
 
 def test_rows_in_another_order_are_the_same_set(db: Database, header: SetHeader, tmp_path: Path) -> None:
@@ -148,7 +148,8 @@ def test_rows_in_another_order_are_the_same_set(db: Database, header: SetHeader,
     sets.export_file(db, "math", path, "jsonl")
     path.write_bytes(b"\n".join(reversed(path.read_bytes().split(b"\n"))))
 
-    assert sets.import_set(db, path, "copy").header.content_hash == header.content_hash
+    imported = sets.import_set(db, sets.read_set(path), "copy").header
+    assert imported.content_hash == header.content_hash
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
@@ -163,8 +164,8 @@ def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader
     edit(path, lambda rows: rows[0]["neighbors"].pop())
 
     with pytest.raises(InputError, match="changed after the export"):
-        sets.import_set(db, path, "copy")
-    imported = sets.import_set(db, path, "copy", accept_changes=True).header
+        sets.import_set(db, sets.read_set(path), "copy")
+    imported = sets.import_set(db, sets.read_set(path, accept_changes=True), "copy").header
 
     assert imported.content_hash != header.content_hash
     assert imported.counts["neighbors"] == 3
@@ -177,7 +178,7 @@ def test_rows_without_a_manifest_are_a_set_too(db: Database, header: SetHeader, 
     sets.export_file(db, "math", path, "jsonl")
     (tmp_path / "a.jsonl.tagrpo.json").unlink()
 
-    imported = sets.import_set(db, path, "copy").header
+    imported = sets.import_set(db, sets.read_set(path), "copy").header
 
     assert imported.content_hash == header.content_hash
     assert imported.spec == {"import": {"file": "a.jsonl", "edited": False}}
@@ -226,7 +227,7 @@ def test_bad_rows_are_named_and_nothing_is_imported(
 
     with open_empty(tmp_path / "other.db") as other:
         with pytest.raises(InputError, match=re.escape(message)):
-            sets.import_set(other, path, "copy", accept_changes=True)
+            sets.import_set(other, sets.read_set(path, accept_changes=True), "copy")
         with other.read() as session:
             assert sets.list_sets(session) == []
 
@@ -240,7 +241,7 @@ def test_other_labels_in_this_database_are_refused(db: Database, header: SetHead
             InputError,
             match=r"level 'Level 3' and subject .*, but None and 'Algebra' in this database",
         ):
-            sets.import_set(other, tmp_path / "a.jsonl", "copy")
+            sets.import_set(other, sets.read_set(tmp_path / "a.jsonl"), "copy")
 
 
 def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Path) -> None:
@@ -248,13 +249,13 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
     sets.export_file(db, "math", path, "jsonl")
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"a\.jsonl:3: not JSON .*cut off"):
-        sets.import_set(db, path, "copy")
+        sets.import_set(db, sets.read_set(path), "copy")
 
     cut = tmp_path / "b.parquet"
     sets.export_file(db, "math", cut, "parquet")
     cut.write_bytes(cut.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"b\.parquet: not a readable parquet file"):
-        sets.import_set(db, cut, "copy")
+        sets.import_set(db, sets.read_set(cut), "copy")
 
     (tmp_path / "folder").mkdir()
     for foreign, message in (
@@ -263,7 +264,7 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
         ("t.db", r"\.jsonl file"),
     ):
         with pytest.raises(InputError, match=message):
-            sets.import_set(db, tmp_path / foreign, "copy")
+            sets.import_set(db, sets.read_set(tmp_path / foreign), "copy")
 
 
 def test_a_newer_format_is_refused(db: Database, header: SetHeader, tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_a_newer_format_is_refused(db: Database, header: SetHeader, tmp_path: Pa
     (path / "tagrpo.json").write_text(json.dumps({**described, "format_version": 99}), encoding="utf-8")
 
     with pytest.raises(InputError, match="format version 99"):
-        sets.import_set(db, path, "copy")
+        sets.import_set(db, sets.read_set(path), "copy")
 
 
 def test_a_manifest_that_is_none_is_said_to_be_so(db: Database, header: SetHeader, tmp_path: Path) -> None:
@@ -285,7 +286,7 @@ def test_a_manifest_that_is_none_is_said_to_be_so(db: Database, header: SetHeade
         text = text or json.dumps({**described, "counts": None}).encode()
         pq.write_table(table.replace_schema_metadata({b"tagrpo": text}), path)
         with pytest.raises(InputError, match=message):
-            sets.import_set(db, path, "copy")
+            sets.import_set(db, sets.read_set(path), "copy")
 
 
 @pytest.mark.parametrize("kind", list(FORMATS))
@@ -299,7 +300,9 @@ def test_nothing_is_overwritten_unasked(db: Database, header: SetHeader, tmp_pat
     assert len(read_rows(tmp_path / name)[1]["neighbors"]) == 2
     export(db, "math", tmp_path / name, overwrite=True)
 
-    assert sets.import_set(db, tmp_path / name, "copy").header.content_hash == newer.content_hash
+    assert (
+        sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == newer.content_hash
+    )
     assert list(tmp_path.glob(".*")) == []
 
 
@@ -331,7 +334,9 @@ def test_an_export_that_fails_leaves_the_old_one(
     export(db, "math", tmp_path / name)
     with pytest.raises(InputError, match="No space left"):
         export(db, "math", tmp_path / name, overwrite=True, report=fail)
-    assert sets.import_set(db, tmp_path / name, "copy").header.content_hash == header.content_hash
+    assert (
+        sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == header.content_hash
+    )
     assert list(tmp_path.glob(".*")) == []
 
 
@@ -369,12 +374,15 @@ def test_posteriors_of_earlier_sets_are_kept(db: Database, header: SetHeader, tm
     rows[1]["neighbors"][0]["posterior"] = 1 / 3
     (tmp_path / "old.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    old = sets.import_set(db, tmp_path / "old.jsonl", "old").header
+    old = sets.import_set(db, sets.read_set(tmp_path / "old.jsonl"), "old").header
 
     assert old.content_hash != header.content_hash
     sets.export_file(db, "old", tmp_path / "again.jsonl", "jsonl")
     assert read_rows(tmp_path / "again.jsonl")[1]["neighbors"][0]["posterior"] == 0.333333
-    assert sets.import_set(db, tmp_path / "again.jsonl", "again").header.content_hash == old.content_hash
+    assert (
+        sets.import_set(db, sets.read_set(tmp_path / "again.jsonl"), "again").header.content_hash
+        == old.content_hash
+    )
 
 
 def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_an_export_holds_the_images_and_reads_back_to_the_same(
     write = sets.export_hf if form == "hf" else partial(sets.export_file, form=form)
     report = write(source, "geo@1", tmp_path / name)
     with open_empty(tmp_path / "other.db") as other:
-        imported = sets.import_set(other, tmp_path / name, "again")
+        imported = sets.import_set(other, sets.read_set(tmp_path / name), "again")
         with other.read() as session, source.read() as original:
             again, first = sets.load_set(session, "again@1"), sets.load_set(original, "geo@1")
             images = load_images(session, [RED.id, BLUE.id])

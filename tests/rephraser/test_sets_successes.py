@@ -134,7 +134,7 @@ def test_exports_carry_the_counts_there_and_back(db: Database, tmp_path: Path, k
         sets.export_file(db, "math", target, kind)
 
     with open_empty(tmp_path / "other.db") as other:
-        sets.import_set(other, target, "copy")
+        sets.import_set(other, sets.read_set(target), "copy")
         assert neighbors(other, "copy") == neighbors(db, "math")
         with other.read() as session:
             assert sets.verify(session, "copy").ok
@@ -152,8 +152,8 @@ def test_edited_counts_are_refused(db: Database, tmp_path: Path) -> None:
 
     with open_empty(tmp_path / "other.db") as other:
         with pytest.raises(InputError, match="their success counts differ"):
-            sets.import_set(other, target, "copy")
-        assert sets.import_set(other, target, "copy", accept_changes=True).created
+            sets.import_set(other, sets.read_set(target), "copy")
+        assert sets.import_set(other, sets.read_set(target, accept_changes=True), "copy").created
 
 
 def test_a_set_without_counts_has_no_summary() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.studies.verdict_simulation import PLAIN
 from rephraser.verdict import (
     AnswerCounts,
     OverlapRule,
@@ -27,7 +28,7 @@ def answer_counts(draw: st.DrawFn) -> AnswerCounts:
     return AnswerCounts(tuple(o for o, _ in pairs), tuple(c for _, c in pairs), gold, *unparsed)
 
 
-RULE_CASES = st.sampled_from([OverlapRule(), OverlapRule.plain(), OverlapRule.scaled(4, (4,))])
+RULE_CASES = st.sampled_from([OverlapRule(), PLAIN, OverlapRule.scaled(4, (4,))])
 
 
 @pytest.mark.slow
@@ -92,4 +93,4 @@ def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: OverlapRule) 
 @given(answer_counts())
 def test_what_the_default_rejects_the_plain_rule_rejects(counted: AnswerCounts) -> None:
     rejected = judge(counted).verdict is Verdict.REJECTED
-    assert not rejected or judge(counted, OverlapRule.plain()).verdict is Verdict.REJECTED
+    assert not rejected or judge(counted, PLAIN).verdict is Verdict.REJECTED

@@ -35,7 +35,9 @@ def test_every_step_is_a_command_with_options_it_knows(plan: DemoPlan) -> None:
 
 def test_everything_is_kept_in_the_folder() -> None:
     for step in demo_steps(PLAN):
-        paths = [word for word in step.arguments if "/" in word and not word.startswith("--")]
+        paths = [
+            word.rpartition("=")[2] for word in step.arguments if "/" in word and not word.startswith("--")
+        ]
         assert paths
         assert [path for path in paths if not path.startswith("some/folder/")] == []
         if "--db" in step.arguments:
@@ -54,8 +56,8 @@ def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
     for place, step in enumerate(trained):
         seed = 1 + place // 3
         of_step = 16 * (8 if step.arguments[2] == "ta_grpo" else 32)
-        assert f"trainer.total_training_steps={FULL.responses // of_step}" in step.arguments
-        assert {f"tagrpo_run.seed={seed}", f"data.seed={seed}"} <= set(step.arguments)
+        assert f"verl.trainer.total_training_steps={FULL.responses // of_step}" in step.arguments
+        assert {f"run.seed={seed}", f"verl.data.seed={seed}"} <= set(step.arguments)
         assert step.training == Training(step.arguments[2], seed)
     assert len(steps_of(LARGE, "eval", "run")) == 1 + 7 + 3  # pilot; held-out; neighbors of the first seed
 
@@ -63,7 +65,7 @@ def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
 def test_the_epochs_hold_all_steps() -> None:
     for size, epochs in ((DemoSize(train=64, responses=768), 2), (DemoSize(train=256, responses=2048), 1)):
         for training in steps_of(replace(PLAN, size=size), "train", "run"):
-            assert f"trainer.total_epochs={epochs}" in training.arguments
+            assert f"verl.trainer.total_epochs={epochs}" in training.arguments
 
 
 def test_a_step_of_fewer_responses_is_taken_more_often() -> None:

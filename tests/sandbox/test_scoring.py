@@ -27,12 +27,12 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 def prepare(cli: CommandLine, *, broken: float = 0.25) -> None:
     """Bring 40 questions with 3 candidates each to a run `checked`, which has no solver."""
     few = ("--per-question", 3)
-    from_file = ("--proposer", "file", "--candidates", "c.jsonl")
+    from_file = ("proposer=file", "proposer.candidates=c.jsonl")
     commands = [
         ("sandbox", "questions", "w", "--train", 40, "--heldout", 8),
         ("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "t.jsonl", *few, "--broken", broken),
         ("questions", "import", "w/train.jsonl", "--name", "train"),
-        ("neighbors", "propose", "train", "--name", "checked", *from_file, "--n", 3),
+        ("rephrase", "run", "train", "--name", "checked", *from_file, "--n", 3),
     ]
     for command in commands:
         done = cli(*command)
@@ -93,7 +93,7 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
                     created_at="2026-01-01T00:00:00Z",
                 )
             )
-    assert cli("neighbors", "review", good[3], "--reject", "--reason", "no").code == 0
+    assert cli("rephrase", "review", good[3], "--reject", "--reason", "no").code == 0
     found = score(cli)
     assert found["broken"]["outcomes"]["rejected by answers"] == 1
     wanted = {"rejected by answers": 1, "rejected by a reviewer": 1, "undecided": 1}
@@ -126,8 +126,8 @@ def test_candidates_that_were_not_needed_are_counted(cli: CommandLine) -> None:
     prepare(cli, broken=0)
     lines = Path("c.jsonl").read_text().splitlines()
     again = cli(
-        *("neighbors", "propose", "train", "--name", "one", "--proposer", "file", "--n", 1),
-        *("--candidates", "c.jsonl"),
+        *("rephrase", "run", "train", "--name", "one", "proposer=file", "--n", 1),
+        "proposer.candidates=c.jsonl",
     )
     assert again.code == 0
     done = cli("sandbox", "score", "one", "--truth", "t.jsonl", "--json")

@@ -15,6 +15,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from service.asks import ask as module
+from service.asks import attempts
 from service.asks import store as rows
 from service.asks import work as working
 from service.asks.ask import Asker, Failed, Models, NotStored, RetryPolicy, Stopped
@@ -475,7 +476,7 @@ def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(
     db: Database, max_usd: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, endpoint = make_run(db, tasks=40, max_usd=max_usd), ScriptedEndpoint(latency_s=0.005)
-    end, calls = rows.end, list[int]()
+    end, calls = attempts.end, list[int]()
 
     def fill_up(session: Session, ended: Any) -> Any:
         calls.append(len(ended))
@@ -484,7 +485,7 @@ def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(
         return end(session, ended)
 
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "end", fill_up)
+        patch.setattr(attempts, "end", fill_up)
         with pytest.raises(DatabaseError, match="the disk is full"):
             asyncio.run(asyncio.wait_for(asyncio.to_thread(work, db, run, endpoint, at_once=8), 20))
     stored = states(db).count("answered")

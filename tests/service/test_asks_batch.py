@@ -11,13 +11,14 @@ from openai_faults import for_text
 from openai_server import OpenAIServer
 from sqlalchemy import select, update
 
-from service.asks import batch
+from service.asks import batch, provider_jobs
 from service.asks import store as rows
 from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
+from service.asks.attempts import have_answers
 from service.asks.batch import BatchJobs
 from service.asks.money import Price, cost_pico, worst_pico
 from service.asks.request import Answer, Request
-from service.asks.store import Store, have_answers
+from service.asks.store import Store
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
@@ -143,15 +144,15 @@ async def test_a_killed_process_pays_nothing_twice(
     async with OpenAIServer(batch_polls=10**6) as server:
         with monkeypatch.context() as patch:
             if moment == "before the job is sent":
-                patch.setattr(batch._RunJobs, "_submit", die)
+                patch.setattr(provider_jobs.ProviderJobs, "submit", die)
             elif moment == "before its id is stored":
-                submit = batch._RunJobs._submit
+                submit = provider_jobs.ProviderJobs.submit
 
                 async def submit_and_die(*arguments: Any) -> Any:
                     await submit(*arguments)
                     await die()
 
-                patch.setattr(batch._RunJobs, "_submit", submit_and_die)
+                patch.setattr(provider_jobs.ProviderJobs, "submit", submit_and_die)
             store, endpoint = Store(db), remote([server], OPENAI)
             await endpoint.load()
             jobs = BatchJobs(endpoint, poll_s=0.02, quiet_s=0.02)
@@ -315,7 +316,7 @@ def test_an_outage_does_not_lose_a_job(db: Database) -> None:
 
 
 def test_an_outage_of_a_day_ends_the_wait(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "OUTAGE_S", 0.1)
+    monkeypatch.setattr(provider_jobs, "OUTAGE_S", 0.1)
     server = OpenAIServer()
     server.batches.fail_look = [503] * 1000
     outcomes = run_batch(db, server)
@@ -416,7 +417,7 @@ def test_keys_are_removed_from_replies(db: Database, monkeypatch: pytest.MonkeyP
 async def test_places_without_batch_jobs_are_refused() -> None:
     two = remote(["http://a/v1", "http://b/v1"], OPENAI)
     await two.load()
-    with pytest.raises(InputError, match="Give --api-base once, or remove --batch"):
+    with pytest.raises(InputError, match="Give one base_url, or remove batch=true"):
         BatchJobs(two)
     anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
     await anthropic.load()

@@ -183,7 +183,7 @@ async def test_an_overloaded_server_gets_what_it_bears() -> None:
     server = OpenAIServer(latency_s=0.02, capacity=4)
     async with opened([server], max_concurrency=32) as endpoint:
         await ask_many(endpoint, 200, tries=50)
-        limit = endpoint._servers.all[0].limit
+        limit = endpoint.servers[0].limit
     assert server.stats["paid"] == 200
     assert 2 <= limit <= 8
 

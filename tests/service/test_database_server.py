@@ -13,12 +13,11 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from eval_sampling import MODEL, draw, every, places, running_server, start, sums
+from eval_sampling import draw, every, places, running_server, start, sums
 from openai_faults import Seen
 from postgres_cluster import Cluster
 from sqlalchemy import func, select, text
 
-from service.asks.money import PriceTable
 from service.asks.tables import AskRow
 from service.database import Base, Database, Server, locate_database
 from service.database.postgresql import server as postgresql
@@ -269,8 +268,7 @@ def test_a_restart_in_the_middle_of_a_run_loses_nothing_and_pays_nothing_twice(
 
     with Database.open(url) as db, running_server(faults=restart_once) as server:
         run = start(db, "run", sums(10), samples_per_request=1, max_tokens=20)
-        prices = PriceTable.read(spellings=[f"{MODEL}=1000,1000"])
-        outcome = draw(db, run, server, 4, prices=prices, max_usd=20.0, at_once=8)
+        outcome = draw(db, run, server, 4, price=(1000.0, 1000.0), max_usd=20.0, at_once=8)
         assert (outcome.missing, outcome.stopped) == (0, None)
         assert (server.stats["paid"], server.stats["paid_again"]) == (40, 0)
         assert places(db, run) == every(10, 4)

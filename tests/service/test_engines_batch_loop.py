@@ -90,6 +90,14 @@ async def test_responses_do_not_depend_on_the_batch(model: Path) -> None:
     assert not any(token in choice.text for token in SPECIAL_TOKENS for choice in choices)
 
 
+async def test_every_response_says_how_many_tokens_it_has(model: Path) -> None:
+    async with opened(model) as endpoint:
+        reply = await endpoint.send(question(1))
+    choices, (_, together), _ = read_reply(reply.body)
+    assert len(choices) == 4
+    assert sum(choice.tokens or 0 for choice in choices) == together > 4
+
+
 async def test_response_i_has_the_seed_plus_i(model: Path) -> None:
     async with opened(model) as endpoint:
         (four, *ones) = await ask_all(
@@ -136,7 +144,7 @@ async def test_a_stop_text_ends_a_response_before_it(model: Path) -> None:
         (whole,) = await ask(endpoint, question(1, n=1, seed=3, max_tokens=80))
         stop = next(char for char in whole.text[2:] if char.isascii() and char.isprintable())
         (cut,) = await ask(endpoint, question(1, n=1, seed=3, max_tokens=80, stop=("never", stop)))
-    assert cut == Choice(whole.text.partition(stop)[0], "stop")
+    assert (cut.text, cut.finish_reason) == (whole.text.partition(stop)[0], "stop")
 
 
 async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_models import sampling
 
-from service.engines.choosing import Choosing, Uniforms, choose_tokens, penalize
+from service.engines.choosing import Uniforms, choose_tokens, penalize
 from service.errors import InputError
 
 
@@ -22,7 +23,7 @@ def logits_of(probabilities: list[float]) -> torch.Tensor:
 
 
 def draw(probabilities: list[float], number: float, **how: float) -> int:
-    (token,) = choose_tokens(logits_of(probabilities), [number], Choosing(**how))  # type: ignore[arg-type]
+    (token,) = choose_tokens(logits_of(probabilities), [number], sampling(**how))
     return token
 
 
@@ -59,14 +60,13 @@ def test_cuts_keep_the_most_probable_tokens(how: dict[str, float], kept: set[int
 
 def test_greedy_takes_the_first_of_the_most_probable() -> None:
     logits = torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 2.0]])
-    assert choose_tokens(logits, [], Choosing(temperature=0, top_p=0.5)) == [1, 0]
+    assert choose_tokens(logits, [], sampling(temperature=0, top_p=0.5)) == [1, 0]
 
 
 def test_penalties_are_those_of_vllm() -> None:
     logits = torch.tensor([[2.0, -2.0, 1.0, 0.5]])
-    how = Choosing(repetition_penalty=2.0, presence_penalty=0.25, frequency_penalty=0.5)
-    assert how.has_penalties
-    assert not Choosing(top_k=3).has_penalties
+    how = sampling(repetition_penalty=2.0, presence_penalty=0.25, frequency_penalty=0.5)
+    assert penalize(logits, sampling(top_k=3), [[0, 1]], [[2, 2]]) is logits
     found = penalize(logits, how, [[0, 1]], [[2, 2]])
     assert found.tolist() == [[1.0, -4.0, 0.5 - 0.25 - 1.0, 0.5]]
     assert logits.tolist() == [[2.0, -2.0, 1.0, 0.5]]
@@ -94,13 +94,13 @@ def test_draws_agree_with_a_plain_sort_of_the_whole_vocabulary(
         kept = np.sort(order[before < top_p])
         cumulated = np.cumsum(probabilities[kept])
         expected.append(int(kept[np.searchsorted(cumulated, number * cumulated[-1], side="right")]))
-    assert choose_tokens(torch.tensor(rows), numbers.tolist(), Choosing(top_p=top_p)) == expected
+    assert choose_tokens(torch.tensor(rows), numbers.tolist(), sampling(top_p=top_p)) == expected
 
 
 def test_frequencies_are_the_probabilities_of_the_nucleus() -> None:
     uniforms = [Uniforms(seed).at(0) for seed in range(4000)]
     logits = logits_of([0.1, 0.4, 0.3, 0.2]).expand(4000, -1)
-    counts = np.bincount(choose_tokens(logits, uniforms, Choosing(top_p=0.85)), minlength=4)
+    counts = np.bincount(choose_tokens(logits, uniforms, sampling(top_p=0.85)), minlength=4)
     assert counts[0] == 0
     expected = 4000 * np.array([4 / 9, 3 / 9, 2 / 9])
     assert ((counts[1:] - expected) ** 2 / expected).sum() < 13.8  # chi-squared, 2 degrees, p = 0.001
@@ -108,7 +108,7 @@ def test_frequencies_are_the_probabilities_of_the_nucleus() -> None:
 
 def test_a_choice_does_not_depend_on_other_rows() -> None:
     logits = torch.randn(200, 50, generator=torch.Generator().manual_seed(0))
-    uniforms, how = [Uniforms(seed).at(0) for seed in range(200)], Choosing(0.7, 0.9)
+    uniforms, how = [Uniforms(seed).at(0) for seed in range(200)], sampling(0.7, 0.9)
     together = choose_tokens(logits, uniforms, how)
     alone = [choose_tokens(logits[place : place + 1], [uniforms[place]], how)[0] for place in range(200)]
     assert together == alone
@@ -126,4 +126,4 @@ def test_a_seed_always_gives_the_same_numbers() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 0.6])
 def test_logits_that_are_not_numbers_are_an_error(temperature: float) -> None:
     with pytest.raises(InputError, match="not finite numbers"):
-        choose_tokens(torch.tensor([[0.0, math.nan]]), [0.5], Choosing(temperature))
+        choose_tokens(torch.tensor([[0.0, math.nan]]), [0.5], sampling(temperature))

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import STOPS, random_model, random_prompts
+from tiny_models import STOPS, random_model, random_prompts, sampling
 
-from service.engines.choosing import Choosing
 from service.engines.decoding import Decoder, Row
 from service.engines.loading import _share_keys_of_groups
 from service.errors import PrerequisiteError
+from service.models.settings import Sampling
 
 PLENTY = 1 << 40
-HOW = Choosing(0.9, 0.9)
+HOW = sampling(0.9, 0.9)
 MAX_TOKENS = 12
 
 Tokens = dict[tuple[int, int], tuple[list[int], str | None]]
@@ -30,10 +30,10 @@ def llama() -> Any:
     return random_model("llama")
 
 
-def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], samples: int, how: Choosing = HOW) -> Tokens:
+def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], samples: int, how: Sampling = HOW) -> Tokens:
     """Draw `samples` responses to each prompt, which arrive five at a time; return them by prompt."""
     rows = [
-        Row(prompt, MAX_TOKENS, 100 * number + sample, how, frozenset(STOPS), owner=(number, sample))
+        Row(prompt, MAX_TOKENS, 100 * number + sample, how, frozenset(STOPS))
         for number, prompt in enumerate(prompts)
         for sample in range(samples)
     ]
@@ -42,8 +42,8 @@ def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], samples: int, how
         decoder.add(rows[:5])
         del rows[:5]
         for row in decoder.step():
-            assert row.owner not in found
-            found[row.owner] = (row.tokens, row.stop_reason)
+            assert divmod(row.seed, 100) not in found
+            found[divmod(row.seed, 100)] = (row.tokens, row.stop_reason)
     return found
 
 
@@ -52,7 +52,7 @@ def test_greedy_tokens_are_those_of_generate(name: str) -> None:
     from transformers import GenerationConfig
 
     model, prompts = random_model(name), random_prompts(4)
-    found = draw(Decoder(model, 8, PLENTY), prompts, 1, Choosing(temperature=0))
+    found = draw(Decoder(model, 8, PLENTY), prompts, 1, sampling(temperature=0))
     settings = GenerationConfig(
         max_new_tokens=MAX_TOKENS, do_sample=False, eos_token_id=list(STOPS), pad_token_id=0
     )
@@ -86,19 +86,19 @@ def test_shared_keys_of_groups_change_no_token(name: str) -> None:
 def test_rows_of_several_settings_share_a_batch_and_get_what_each_gets_alone(llama: Any) -> None:
     prompts, ways = (
         random_prompts(3),
-        [HOW, Choosing(0), Choosing(1.2, repetition_penalty=1.3), Choosing(top_k=3)],
+        [HOW, sampling(0), sampling(1.2, repetition_penalty=1.3), sampling(top_k=3)],
     )
     alone = [draw(Decoder(llama, 8, PLENTY), prompts, 1, how) for how in ways]
     decoder, found = Decoder(llama, 16, PLENTY), {}
     decoder.add(
         [
-            Row(prompt, MAX_TOKENS, 100 * number, how, frozenset(STOPS), owner=(place, number))
+            Row(prompt, MAX_TOKENS, 100 * number, how, frozenset(STOPS))
             for number, prompt in enumerate(prompts)
-            for place, how in enumerate(ways)
+            for how in ways
         ]
     )
     while decoder.open_rows:
-        found |= {row.owner: row.tokens for row in decoder.step()}
+        found |= {(ways.index(row.how), row.seed // 100): row.tokens for row in decoder.step()}
     for (place, number), tokens in found.items():
         assert tokens == alone[place][number, 0][0]
 
@@ -116,7 +116,7 @@ def test_a_prompt_is_read_once_and_finished_rows_are_not_computed(
 
     monkeypatch.setattr(llama, "forward", counting)
     rows = [
-        Row(prompt, MAX_TOKENS, sample, HOW, frozenset(STOPS), owner=(prompt, sample))
+        Row(prompt, MAX_TOKENS, sample, HOW, frozenset(STOPS))
         for prompt in ((9, 10, 11), (20, 21))
         for sample in range(8)
     ]

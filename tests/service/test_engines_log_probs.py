@@ -5,41 +5,42 @@ from collections import Counter
 
 import pytest
 import torch
-from tiny_models import random_model
+from tiny_models import random_model, sampling
 
-from service.engines.choosing import Choosing, log_probs
+from service.engines.choosing import log_probs
 from service.engines.decoding import Decoder, Row
+from service.models.settings import Sampling
 
 
-def probabilities(how: Choosing) -> list[float]:
+def probabilities(how: Sampling) -> list[float]:
     """Return the probabilities of four tokens, of 0.5, 0.3, 0.15 and 0.05, as if each had been drawn."""
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().expand(4, 4)
     return [round(math.exp(value), 4) for value in log_probs(logits, range(4), how)]
 
 
 def test_log_probs_follow_temperature() -> None:
-    assert probabilities(Choosing()) == [0.5, 0.3, 0.15, 0.05]
-    assert probabilities(Choosing(0, top_p=0.1)) == [0.5, 0.3, 0.15, 0.05]
+    assert probabilities(sampling()) == [0.5, 0.3, 0.15, 0.05]
+    assert probabilities(sampling(0, top_p=0.1)) == [0.5, 0.3, 0.15, 0.05]
     squares = [0.25, 0.09, 0.0225, 0.0025]
-    assert probabilities(Choosing(0.5)) == [round(square / sum(squares), 4) for square in squares]
+    assert probabilities(sampling(0.5)) == [round(square / sum(squares), 4) for square in squares]
 
 
 @pytest.mark.parametrize(
     ("how", "kept"),
     [
-        (Choosing(top_p=0.8), [0.625, 0.375]),
-        (Choosing(top_p=0.81), [0.5263, 0.3158, 0.1579]),
-        (Choosing(top_p=1e-9), [1.0]),
-        (Choosing(top_k=2), [0.625, 0.375, 0.0, 0.0]),
-        (Choosing(min_p=0.2), [0.5263, 0.3158, 0.1579, 0.0]),
+        (sampling(top_p=0.8), [0.625, 0.375]),
+        (sampling(top_p=0.81), [0.5263, 0.3158, 0.1579]),
+        (sampling(top_p=1e-9), [1.0]),
+        (sampling(top_k=2), [0.625, 0.375, 0.0, 0.0]),
+        (sampling(min_p=0.2), [0.5263, 0.3158, 0.1579, 0.0]),
     ],
 )
-def test_log_probs_are_of_the_tokens_that_could_be_drawn(how: Choosing, kept: list[float]) -> None:
+def test_log_probs_are_of_the_tokens_that_could_be_drawn(how: Sampling, kept: list[float]) -> None:
     assert probabilities(how)[: len(kept)] == kept
 
 
 def test_tokens_are_drawn_with_the_probabilities_that_they_report() -> None:
-    draws, how = 1500, Choosing(0.5, top_p=0.9)
+    draws, how = 1500, sampling(0.5, top_p=0.9)
     decoder = Decoder(random_model("llama"), draws, 1 << 40)
     decoder.add([Row((9, 10, 11), 1, seed, how, frozenset(), log_probs=[]) for seed in range(draws)])
     without = Row((9, 10, 11), 1, 0, how, frozenset())
@@ -56,7 +57,7 @@ def test_tokens_are_drawn_with_the_probabilities_that_they_report() -> None:
 
 
 def test_forbidden_tokens_are_not_drawn_and_have_no_probability() -> None:
-    model, how = random_model("llama"), Choosing(0.0)
+    model, how = random_model("llama"), sampling(0.0)
 
     def likeliest(never: frozenset[int]) -> Row:
         decoder = Decoder(model, 1, 1 << 40, never)

@@ -73,20 +73,23 @@ def test_raw_text_is_not_changed(tokenizer: Any) -> None:
 
 
 def test_arguments_reach_the_template(tokenizer: Any) -> None:
-    assert "does not use enable_thinking" in Renderer(tokenizer, "tiny").notices(SILENT)[0]
+    renderer = Renderer(tokenizer, "tiny")
+    for text in ("x", "y"):
+        renderer.render(chat(text, **SILENT))
+    assert renderer.notices == ["The chat template of tiny does not use enable_thinking."]
     tokenizer.chat_template = THINKS
     renderer = Renderer(tokenizer, "tiny")
     assert renderer.render(chat("x")).text == "x"
     assert renderer.render(chat("x", **SILENT)).text == "x</think>"
-    assert renderer.notices(SILENT) == []
+    assert renderer.notices == []
 
 
 def test_a_model_without_a_template_continues_one_user_message(tokenizer: Any) -> None:
     tokenizer.chat_template = None
     renderer = Renderer(tokenizer, "tiny")
     assert renderer.template_id is None
-    assert renderer.render(chat("1+1?")).text == "1+1?"
-    assert "raw text" in renderer.notices({})[0]
+    assert [renderer.render(chat(text)).text for text in ("1+1?", "2+2?")] == ["1+1?", "2+2?"]
+    assert [notice.startswith("tiny has no chat template") for notice in renderer.notices] == [True]
     with pytest.raises(InputError, match="one user message only"):
         renderer.render(chat("1+1?", system="Be brief."))
 

@@ -21,7 +21,6 @@ from pictures import picture
 from tiny_model import save_tiny_model
 from tiny_vision import save_tiny_vision_model
 
-from service.asks.money import PriceTable
 from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
 from service.engines import ending
 from service.engines.batch_loop import TransformersSettings
@@ -115,9 +114,11 @@ async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defa
         "ray": True,
         "gpu_memory_utilization": 0.5,
         "options": ("--enforce-eager",),
+        "max_concurrency": 3,
     }
     log = tmp_path / "vllm.log"
-    async with opened(model, log, **settings):
+    async with opened(model, log, **settings) as endpoint:
+        assert endpoint.servers[0].limit == 2 * 3
         command = json.loads(log.read_text().splitlines()[0])
     assert command[:2] == ["serve", str(model)]
     assert {
@@ -145,10 +146,10 @@ async def test_token_ids_are_sent_and_the_context_caps_the_response(model: Path,
         assert (body["max_tokens"], body["temperature"], body["top_k"], body["seed"]) == (12, 0.8, -1, 3)
         assert body["priority"] == 1
         assert "chat_template_kwargs" not in body
-        assert endpoint.notices == ()
+        assert endpoint.notices == [f"The chat template of {model} does not use enable_thinking."]
         body = await ask(endpoint, Request("m", prompt="x" * 95, sampling=SAMPLING))
         assert (body["prompt"], body["max_tokens"]) == ("x" * 95, 5)
-        assert "fewer than max_tokens" in endpoint.notices[0]
+        assert "fewer than max_tokens" in endpoint.notices[1]
         with pytest.raises(Fault, match="context has 100"):
             await ask(endpoint, Request("m", prompt="x" * 100, sampling=SAMPLING))
         with pytest.raises(Fault, match="temperature 0, or"):
@@ -225,7 +226,7 @@ async def test_one_server_serves_all_roles_and_ends_with_the_command(
         VllmEndpoint, "__init__", lambda self, settings, log: start(self, settings, log, program=PROGRAM)
     )
     settings = VllmSettings(checkpoint=str(model))
-    async with OpenModels(tmp_path, PriceTable()) as models:
+    async with OpenModels(tmp_path) as models:
         first = await models.open(settings)
         assert await models.open(VllmSettings(checkpoint=str(model))) is first
         other = await models.open(settings.model_copy(update={"gpu_memory_utilization": 0.4}))

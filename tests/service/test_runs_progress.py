@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.attempts import Attempt, Ended, begin, end
+from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
 from service.errors import NotFoundError

@@ -36,7 +36,7 @@ def remote(servers: Sequence[OpenAIServer | str], spelling: str = VLLM, **settin
 
 def plain(server: OpenAIServer, **settings: Any) -> PlainEndpoint:
     """Return an endpoint of the server by plain HTTP."""
-    return PlainEndpoint(VLLM, server.url, "test-model", **{"timeout_s": 20.0} | settings)
+    return PlainEndpoint(server.url, "test-model", **{"timeout_s": 20.0} | settings)
 
 
 async def attempt(endpoint: Endpoint, request: Request) -> Reply:

@@ -30,4 +30,9 @@ HALVED, PENDING = (candidate_id(HALF.id, item.text) for item in ASKED[1][2])
 def add_candidates(path: Path) -> Run:
     """Store them as the run "run"."""
     with Database.open(path) as database:
-        return add_run(database, "run", ASKED, spec=make_spec(sampling=Sampling(1.0, 1.0, 100)))
+        return add_run(
+            database,
+            "run",
+            ASKED,
+            spec=make_spec(sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=100)),
+        )

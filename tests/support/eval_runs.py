@@ -9,7 +9,6 @@ problem's samples, then the unknown ones, then the wrong ones.
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import insert, select, update
@@ -30,8 +29,9 @@ from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id
+from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.money import PICO_PER_USD
-from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database
 from service.models.settings import PromptSpec, SamplingSettings
@@ -61,10 +61,8 @@ def make_problems(count: int, name: str = "test") -> list[Problem]:
 
 def make_eval_spec(of: Sequence[Problem], **changes: Any) -> EvalSpec:
     """Return a spec over the problems; settings of it, its prompt and its sampling are given by name."""
-    sampling = {
-        field.name: changes.pop(field.name) for field in fields(SamplingSettings) if field.name in changes
-    }
-    prompt = {field.name: changes.pop(field.name) for field in fields(PromptSpec) if field.name in changes}
+    sampling = {name: changes.pop(name) for name in SamplingSettings.model_fields if name in changes}
+    prompt = {name: changes.pop(name) for name in PromptSpec.model_fields if name in changes}
     settings: dict[str, Any] = {
         "problems": "test",
         "problems_hash": problems_hash(of),

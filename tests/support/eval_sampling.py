@@ -18,9 +18,9 @@ from evaluator.evals.running import EvalOutcome, run_eval
 from evaluator.evals.runs import open_eval_run
 from evaluator.grading import Grader
 from service.asks.ask import RetryPolicy
-from service.asks.money import PriceTable
 from service.database import Database
 from service.engines.opening import OpenModels, RemoteSettings
+from service.models.access import Budget
 from service.runs.spending import set_cap
 from service.runs.store import Run
 from service.telling import TellStage
@@ -66,7 +66,7 @@ def draw(
     n: int,
     *,
     retry_final: bool = False,
-    prices: PriceTable | None = None,
+    price: tuple[float, float] | None = None,
     max_usd: float | None = None,
     timeout_s: float = 20,
     model: str = MODEL,
@@ -74,14 +74,13 @@ def draw(
     **options: Any,
 ) -> EvalOutcome:
     """Draw and grade at the server, with quick retries; `options` are those of `Models`."""
-    settings = RemoteSettings(model=model, base_url=(server.url,), timeout_s=timeout_s)
+    settings = RemoteSettings(model=model, base_url=(server.url,), price=price, timeout_s=timeout_s)
     if max_usd is not None:
         with db.write() as session:
             set_cap(session, [run.id], max_usd)
 
     async def evaluate() -> EvalOutcome:
-        capped = max_usd is not None
-        async with OpenModels(Path(), prices or PriceTable(), capped=capped) as models:
+        async with OpenModels(Path(), Budget(max_usd=max_usd)) as models:
             await models.open(settings)
             asked = replace(models.models(), **{"retries": FAST} | options)
             with Grader(workers=1) as grader:

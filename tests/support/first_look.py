@@ -16,7 +16,7 @@ def make_first_look(folder: Path) -> Path:
     db = ("--db", str(folder / "tagrpo.db"))
     for arguments in (
         ("questions", "import", str(folder / "questions.jsonl"), "--name", "demo"),
-        ("neighbors", "propose", "demo", "--name", "rules", "--proposer", "rules", "--n", "3"),
+        ("rephrase", "run", "demo", "--name", "rules", "proposer=rules", "--n", "3"),
         ("sets", "publish", "demo", "--run", "rules", "--include", "unverified"),
         ("sets", "export", "demo", "--format", "hf", "--out", str(folder / "hf")),
         ("sets", "export", "demo", "--format", "verl", "--out", str(folder / "verl")),

@@ -4,9 +4,11 @@ import json
 import os
 from pathlib import Path
 
+import altair as alt
 import streamlit as st
 
-from ui.charts.theme import PALETTE, altair, apply_theme
+from ui.charts.building import apply_theme
+from ui.charts.theme import PALETTE
 from ui.pages.state import links
 from ui.pages.text.differences import LEGEND, compare, show_difference
 from ui.pages.text.markup import escaped, show_math_text, show_text
@@ -54,7 +56,6 @@ page_table(
     name="texts",
     on_choose=lambda place: None,
 )
-alt = altair()
 values = [{"k": 2**i, "value": 0.2 + i * 0.1, "run": run} for i in range(6) for run in ("a", "b")]
 chart = (
     alt.Chart(alt.Data(values=values), title="A chart")

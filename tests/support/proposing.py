@@ -1,4 +1,4 @@
-"""What tests of `tagrpo neighbors propose` share: arguments, refusals."""
+"""What tests of `tagrpo rephrase run` share: arguments, refusals."""
 
 import json
 from pathlib import Path
@@ -7,15 +7,15 @@ from command_line import CommandLine, words
 
 
 def propose(*more: str, name: str = "r") -> list[str]:
-    return ["neighbors", "propose", "world", "--name", name, *more]
+    return ["rephrase", "run", "world", "--name", name, *more]
 
 
 def llm(url: str, *more: str, name: str = "r", model: str = "openai/test-model") -> list[str]:
-    return propose("--model", model, "--api-base", url, *more, name=name)
+    return propose("--model", model, "--base-url", url, *more, name=name)
 
 
 def from_file(source: Path | str, *more: str, name: str = "r") -> list[str]:
-    return propose("--proposer", "file", "--candidates", str(source), *more, name=name)
+    return propose("proposer=file", f"proposer.candidates={source}", *more, name=name)
 
 
 def runs(cli: CommandLine) -> list[str]:

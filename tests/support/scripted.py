@@ -54,7 +54,7 @@ def make_spec(**changes: Any) -> RunSpec:
         n=2,
         rounds=2,
         content_attempts=2,
-        sampling=Sampling(1.0, 1.0, 100),
+        sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=100),
         solvers=(SolverSpec("s"),),
     )
     return replace(spec, **changes)

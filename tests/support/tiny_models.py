@@ -3,6 +3,8 @@
 import random
 from typing import Any
 
+from service.models.settings import Sampling
+
 VOCABULARY = 97
 STOPS = (5, 6)
 _COMMON: dict[str, Any] = {
@@ -17,6 +19,11 @@ _COMMON: dict[str, Any] = {
     "eos_token_id": list(STOPS),
     "pad_token_id": 0,
 }
+
+
+def sampling(temperature: float = 1.0, top_p: float = 1.0, **more: Any) -> Sampling:
+    """Return settings of which only the given ones change the distribution."""
+    return Sampling(temperature, top_p, **more)
 
 
 def random_model(name: str, *, double: bool = True) -> Any:

@@ -40,15 +40,30 @@ def publish_sums(place: Path, answer: int) -> None:
 def words(name: str, model: str, steps: int, *more: str) -> tuple[str, ...]:
     """Return the command that trains `steps` steps and saves every second one."""
     return (
-        *("train", "run", "ta_grpo", "--set", "sums", "--validation-share", "0.3", "--model", model),
+        *("train", "run", "ta_grpo", "--set", "sums", "validation_share=0.3", "--model", model),
         *("--cpu", "--name", name, "--hide-log", "--json", "neighbors=2", "responses=2"),
-        *("data.max_prompt_length=192", "data.max_response_length=2", "data.train_batch_size=2"),
-        *("actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.val_kwargs.n=1"),
-        *("actor_rollout_ref.rollout.dtype=float64", "actor_rollout_ref.actor.optim.lr=1e-3"),
-        *(f"trainer.total_training_steps={steps}", f"trainer.total_epochs={steps}", "trainer.save_freq=2"),
-        *(f"trainer.test_freq={steps}", "trainer.val_before_train=false", "tagrpo_run.poll_interval_s=0.1"),
-        "tagrpo_run.record_tokens=true",
-        "+reward.custom_reward_function.reward_kwargs.time_limit_s=1",
+        *(
+            "verl.data.max_prompt_length=192",
+            "verl.data.max_response_length=2",
+            "verl.data.train_batch_size=2",
+        ),
+        *(
+            "verl.actor_rollout_ref.actor.ppo_mini_batch_size=2",
+            "verl.actor_rollout_ref.rollout.val_kwargs.n=1",
+        ),
+        *("verl.actor_rollout_ref.rollout.dtype=float64", "verl.actor_rollout_ref.actor.optim.lr=1e-3"),
+        *(
+            f"verl.trainer.total_training_steps={steps}",
+            f"verl.trainer.total_epochs={steps}",
+            "verl.trainer.save_freq=2",
+        ),
+        *(
+            f"verl.trainer.test_freq={steps}",
+            "verl.trainer.val_before_train=false",
+            "run.poll_interval_s=0.1",
+        ),
+        "run.record_tokens=true",
+        "verl.+reward.custom_reward_function.reward_kwargs.time_limit_s=1",
         *more,
     )
 

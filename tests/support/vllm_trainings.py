@@ -52,23 +52,36 @@ def publish_sums(place: Path, dead: int) -> None:
 
 
 SUMS = (
-    *("--set", "sums", f"neighbors={NEIGHBORS}", f"responses={RESPONSES}", "data.max_response_length=16"),
-    *("actor_rollout_ref.actor.optim.lr=1e-2", f"reward.custom_reward_function.path={_REWARD}"),
+    *(
+        "--set",
+        "sums",
+        f"neighbors={NEIGHBORS}",
+        f"responses={RESPONSES}",
+        "verl.data.max_response_length=16",
+    ),
+    *("verl.actor_rollout_ref.actor.optim.lr=1e-2", f"verl.reward.custom_reward_function.path={_REWARD}"),
 )
 """Data, groups and reward of trainings on the published sums."""
 
 
 def train_words(name: str, recipe: Sequence[str], model: Path, steps: int, *more: str) -> tuple[str, ...]:
     """Return the command that trains `steps` steps and saves each."""
-    rollout = [f"actor_rollout_ref.rollout.{key}={value}" for key, value in _ROLLOUT.items()]
+    rollout = [f"verl.actor_rollout_ref.rollout.{key}={value}" for key, value in _ROLLOUT.items()]
     return (
         *("train", "run", recipe[0], "--model", str(model), "--cpu", "--name", name),
-        *("--hide-log", "--json", *recipe[1:], "data.max_prompt_length=192"),
-        *(f"data.train_batch_size={QUESTIONS}", f"actor_rollout_ref.actor.ppo_mini_batch_size={QUESTIONS}"),
-        *("actor_rollout_ref.model.external_lib=null", *rollout),
-        "+actor_rollout_ref.rollout.enable_sleep_mode=false",
-        *(f"trainer.total_training_steps={steps}", "trainer.save_freq=1", "trainer.test_freq=-1"),
-        *("tagrpo_run.poll_interval_s=0.1", *more),
+        *("--hide-log", "--json", *recipe[1:], "verl.data.max_prompt_length=192"),
+        *(
+            f"verl.data.train_batch_size={QUESTIONS}",
+            f"verl.actor_rollout_ref.actor.ppo_mini_batch_size={QUESTIONS}",
+        ),
+        *("verl.actor_rollout_ref.model.external_lib=null", *rollout),
+        "verl.+actor_rollout_ref.rollout.enable_sleep_mode=false",
+        *(
+            f"verl.trainer.total_training_steps={steps}",
+            "verl.trainer.save_freq=1",
+            "verl.trainer.test_freq=-1",
+        ),
+        *("run.poll_interval_s=0.1", *more),
     )
 
 

@@ -17,7 +17,7 @@ from service.database import Database
 
 WORLD = Path(world.__file__)
 CONCURRENCY = 8
-PREMISES = ("--premises", "openai/test-model")  # asked at the proposer's server
+PREMISES = ("premises=openai/test-model",)  # asked at the proposer's server
 Calm = tuple[dict[str, Sequence[Any]], int]
 """The final state of an undisturbed run and the number of its requests."""
 
@@ -68,9 +68,9 @@ def import_world(db: Path | str, count: int, source: Path | None = None) -> None
 def propose_arguments(db: Path | str, url: str, *more: str) -> list[str]:
     """Return the command that proposes and judges neighbors of the small world's questions."""
     return [
-        *("neighbors", "propose", "world", "--name", "run", "--db", str(db)),
-        *("--model", "openai/test-model", "--api-base", url),
-        *("--solver", "hosted_vllm/test-model", "--solver-api-base", url),
+        *("rephrase", "run", "world", "--name", "run", "--db", str(db)),
+        *("--model", "openai/test-model", "--base-url", url),
+        *("--solver", "hosted_vllm/test-model", f"solver.base_url={url}"),
         *more,
     ]
 
@@ -89,7 +89,7 @@ def write_sums(path: Path, count: int) -> Path:
 
 def evaluate(url: str, *more: object, benchmark: str = "sums.jsonl", n: int = 8) -> list[object]:
     """Return the command that evaluates the server's model."""
-    return ["eval", "run", benchmark, "--model", MODEL, "--api-base", url, "--n", n, *more]
+    return ["eval", "run", benchmark, "--model", MODEL, "--base-url", url, "--n", n, *more]
 
 
 def final_state(db: Path | str) -> dict[str, Sequence[Any]]:

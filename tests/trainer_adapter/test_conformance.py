@@ -15,7 +15,7 @@ from trainer_adapter.methods.advantages.a_grae import (
     positive_dominant_advantages,
 )
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
-from trainer_adapter.methods.advantages.grpo_lead import ALPHA, REPO_GATE, lead_advantages, lead_rewards
+from trainer_adapter.methods.advantages.grpo_lead import ALPHA, REPO_GATE, grpo_lead_advantages, lead_rewards
 from trainer_adapter.methods.advantages.rloo import rloo_advantages
 from trainer_adapter.methods.advantages.w_reinforce import w_reinforce_advantages
 from trainer_adapter.methods.groups import Groups, over_tokens
@@ -24,7 +24,7 @@ from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.token_weights.clip_cov import clip_cov_candidates
 from trainer_adapter.methods.token_weights.covariance import token_covariance
-from trainer_adapter.methods.token_weights.cw_grpo import cw_weights, cw_weights_repo
+from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights, cw_weights_repo
 
 
 def rloo(case: Case) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def lead_advantage(case: Case) -> dict[str, Any]:
         str(id): float((rewards_B[[other == id for other in ids]] > 0).double().mean()) for id in set(ids)
     }
     return {
-        **with_tokens(case, lead_advantages(inputs["rewards"], ids, formula="repo")),
+        **with_tokens(case, grpo_lead_advantages(inputs["rewards"], ids, formula="repo")),
         "correct_ratio": ratios,
     }
 
@@ -90,7 +90,7 @@ def lead_paper(case: Case) -> dict[str, Any]:
     groups = Groups.of(inputs["group_ids"])
     rewards_B = lead_rewards(inputs["correct"], inputs["lengths"], groups)
     before_B = grpo_advantages(rewards_B, groups)
-    after_B = lead_advantages(rewards_B, groups)
+    after_B = grpo_lead_advantages(rewards_B, groups)
     return {
         "rewards": rewards_B.tolist(),
         "advantages_before_reweight": before_B.tolist(),
@@ -122,7 +122,7 @@ def cw_paper(case: Case) -> dict[str, Any]:
     log_prob_BT, mask_BT = leaf(inputs["log_prob"]), doubles(inputs["completion_mask"])
     advantages_B = doubles(inputs["advantages"])
     cov_BT = token_covariance(log_prob_BT, advantages_B, mask_BT)
-    weights_BT = cw_weights(log_prob_BT.detach(), advantages_B, mask_BT)
+    weights_BT = cw_grpo_weights(log_prob_BT.detach(), advantages_B, mask_BT)
     sigma = float(cov_BT[mask_BT > 0].std(unbiased=False))
     weighted_BT = weights_BT * advantages_B.unsqueeze(-1)
     surrogate = clipped_surrogate(log_prob_BT, log_prob_BT.detach(), weighted_BT)

@@ -1,6 +1,5 @@
 """Identities of the formulas, their degenerate cases, and their gradients."""
 
-import inspect
 import itertools
 import math
 from typing import Any
@@ -23,11 +22,11 @@ from trainer_adapter.methods.groups import Groups
 from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
-from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.methods.registry import ADVANTAGES, find_formula, takes_alpha
+from trainer_adapter.methods.recipes import RECIPES, Recipe
+from trainer_adapter.methods.registry import FORMULAS, find_formula, settings_of_advantage
 from trainer_adapter.methods.rewards import overlong_penalty, shaped_rewards
 from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
-from trainer_adapter.methods.token_weights.cw_grpo import cw_weights
+from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights
 
 BATCHES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=1, max_size=60)
 
@@ -53,10 +52,9 @@ def test_the_weight_of_a_binary_group_follows_from_its_success_rate(size: int) -
         assert easy == pytest.approx(size * math.sqrt(p), rel=1e-12)
 
 
-def test_an_advantage_takes_alpha_where_its_function_does() -> None:
-    for name in ADVANTAGES:
-        taken = inspect.signature(find_formula("advantage", name)).parameters
-        assert takes_alpha(name) == ("alpha" in taken)
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_names_every_setting_of_its_advantage(name: str) -> None:
+    assert RECIPES[name].settings == settings_of_advantage(RECIPES[name].advantage)
 
 
 @given(BATCHES)
@@ -77,7 +75,7 @@ def test_the_order_of_the_batch_makes_no_difference(batch: list[tuple[int, int]]
     order = list(range(len(batch)))
     random.shuffle(order)
     ids, rewards = split(batch)
-    for name in ADVANTAGES:
+    for name in FORMULAS["advantage"]:
         advantages = find_formula("advantage", name)
         straight = advantages(rewards, ids)
         mixed = advantages([rewards[place] for place in order], [ids[place] for place in order])
@@ -182,7 +180,7 @@ def random_batch(seed: int, rows: int = 4, tokens: int = 6) -> tuple[torch.Tenso
 @pytest.mark.parametrize("dual_clip", [None, 3.0])
 def test_gradients_agree_with_finite_differences(mode: Any, dual_clip: float | None) -> None:
     log_prob, old, mask, advantages = random_batch(3)
-    weights = cw_weights(old, advantages, mask)
+    weights = cw_grpo_weights(old, advantages, mask)
 
     def loss(values: torch.Tensor) -> torch.Tensor:
         surrogate = clipped_surrogate(
@@ -200,7 +198,9 @@ def test_padding_takes_no_part_whatever_it_holds() -> None:
     for mode in ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum"):
         clean = aggregate(clipped_surrogate(log_prob, old, advantages).loss_BT, mask, mode)
         assert aggregate(clipped_surrogate(spoiled, old, advantages).loss_BT, mask, mode) == clean
-    assert torch.equal(cw_weights(spoiled, advantages, mask), cw_weights(log_prob, advantages, mask))
+    assert torch.equal(
+        cw_grpo_weights(spoiled, advantages, mask), cw_grpo_weights(log_prob, advantages, mask)
+    )
 
 
 def test_a_padding_row_changes_no_mean() -> None:

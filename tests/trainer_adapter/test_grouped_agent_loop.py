@@ -93,9 +93,10 @@ class Loop:
         )
 
 
-def make_worker(kind: Any, queue: Queue, rewards: Any, module: Any, monkeypatch: Any) -> Any:
+def make_worker(kind: Any, queue: Queue, rewards: Any, monkeypatch: Any) -> Any:
     """Return a worker of verl's or ours without its start, which loads a model's tokenizer."""
-    monkeypatch.setattr(module, "tq", queue)
+    for module in ("trainer_adapter.verl.transfer", "verl.trainer.ppo.v1.agent_loop_tq"):
+        monkeypatch.setattr(f"{module}.tq", queue)
     worker = object.__new__(kind)
     worker.processor, worker.distillation_enabled, worker.mm_processor_kwargs = None, False, {}
     worker._by_verl, worker._loops = False, {"known": Loop()}
@@ -110,23 +111,17 @@ def run_ours(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker, sessions: i
     from trainer_adapter.verl.cpu import grouped_agent_loop
 
     queue = Queue()
-    worker = make_worker(
-        grouped_agent_loop.GroupedAgentLoopWorker, queue, rewards, grouped_agent_loop, monkeypatch
-    )
-    # where verl's own way is taken
-    monkeypatch.setattr("verl.trainer.ppo.v1.agent_loop_tq.tq", queue)
+    worker = make_worker(grouped_agent_loop.GroupedAgentLoopWorker, queue, rewards, monkeypatch)
     prompt = {**ROW, "__rollout_n__": sessions}
     asyncio.run(worker._run_prompt(prompt, {"temperature": 1.0}, {"validate": False}))
     return queue
 
 
 def run_verls(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker) -> Queue:
-    from verl.trainer.ppo.v1 import agent_loop_tq
-
     from trainer_adapter.verl.cpu.grouped_agent_loop import _Worker
 
     queue = Queue()
-    worker = make_worker(_Worker, queue, rewards, agent_loop_tq, monkeypatch)
+    worker = make_worker(_Worker, queue, rewards, monkeypatch)
 
     async def drawn() -> None:
         for session in range(3):

@@ -190,7 +190,7 @@ def test_the_trainer_is_asked_about_the_prompts_that_were_asked(
     tensors = {**responses.tensors_BT, "responses": tokens_BT}
     responses = responses._replace(about=tuple(about), tensors_BT=tensors)
     workers = Workers()
-    monkeypatch.setattr(module, "tq", workers)
+    monkeypatch.setattr("trainer_adapter.verl.transfer.tq", workers)
     batch = KVBatchMeta(keys=["a_0_0"], tags=[{}], partition_id="train")
     own_BT = module.own_log_probs(
         batch, responses, workers, ranks=ranks, temperature=0.7, micro_batch=micro_batch

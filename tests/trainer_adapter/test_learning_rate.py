@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from training_configs import assign
 
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.presets import PRESETS
-from trainer_adapter.verl.fitting import rate_notes
 
 pytest.importorskip("verl")
 
@@ -93,18 +92,3 @@ def test_a_constant_rate_begins_at_0_and_a_flat_cosine_is_the_same_without_that_
     constant, flat = made("constant"), made("cosine", min_lr_ratio=1.0)
     assert constant[:4] == pytest.approx([0, 1 / 3, 2 / 3, 1])
     assert flat == pytest.approx([*constant[1:], 1])
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, True),
-        ({"lr_warmup_steps_ratio": 0.0}, False),
-        ({"lr_warmup_steps_ratio": 0, "lr_warmup_steps": 5}, True),
-        ({"lr_scheduler_type": "cosine"}, False),
-    ],
-)
-def test_a_first_step_without_a_rate_is_told(changes: dict[str, Any], told: bool) -> None:
-    schedule = {"lr_scheduler_type": "constant", "lr_warmup_steps": -1, "lr_warmup_steps_ratio": 0.1}
-    notes = rate_notes({"actor_rollout_ref": {"actor": {"optim": schedule | changes}}})
-    assert [note.startswith("the first step of a warm-up trains nothing") for note in notes] == [True] * told

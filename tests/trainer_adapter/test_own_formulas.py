@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from training_configs import assign
 
 from service.errors import InputError
 from service.own_code import is_own
@@ -15,7 +16,6 @@ from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
 from trainer_adapter.methods.registry import FORMULAS, call, find_formula, user_sources
 from trainer_adapter.methods.step_advantages import step_advantages
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.resuming import differences, make_spec
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
@@ -29,7 +29,7 @@ NOT_A_FUNCTION = 3
 def centred(rewards_B, groups):
     return groups.centred(rewards_B)
 
-def shorter_first(rewards_B, groups, *, lengths_B, correct_B, alpha):
+def shorter_first(rewards_B, groups, *, lengths_B, correct_B, alpha=1.0):
     return torch.where(correct_B, alpha / lengths_B, -1.0).double()
 
 def one_for_all(rewards_B, groups):
@@ -87,7 +87,7 @@ def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path: Path) -
 
 
 def test_they_get_what_they_name_and_nothing_else() -> None:
-    with pytest.raises(InputError, match="advantage my_formulas:centred has no alpha"):
+    with pytest.raises(InputError, match="no axis 'alpha'"):
         compose(own(advantage="centred"), {"alpha": 0.5})
     recipe = compose(own(advantage="shorter_first"), {"alpha": 0.5})
     made = step_advantages(recipe, **STEP, max_length=3)
@@ -121,7 +121,7 @@ def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
         ("my_formulas:NOT_A_FUNCTION", "is int, not a function"),
         (
             "nothing",
-            "advantage 'nothing' is not a formula; available: grpo, .*; or give your own as module:function",
+            "advantage 'nothing' is not a formula; available: .*; or give your own",
         ),
     ],
 )

@@ -14,7 +14,6 @@ from verl.utils import tensordict_utils
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_weights
 from trainer_adapter.verl.plugin.responses import StepResponses
-from trainer_adapter.verl.plugin.steps import replaying as module
 from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
 
 SIZE, TOKENS = 2, 3
@@ -104,7 +103,7 @@ class Queue:
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
     made = Queue()
-    monkeypatch.setattr(module, "tq", made)
+    monkeypatch.setattr("trainer_adapter.verl.transfer.tq", made)
     return made
 
 

@@ -8,7 +8,7 @@ from rescues import NEVER, RECIPE, REVIVED, write_rescues
 
 from service.errors import InputError
 from trainer_adapter.record.reading import Record
-from trainer_adapter.record.rescues import OUTCOMES, page_rescues, place_of, rescue_totals
+from trainer_adapter.record.rescues import OUTCOMES, page_rescues, rescue_totals
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +47,13 @@ def test_questions_are_listed_with_the_neighbors_that_did_it(record: Record) -> 
     for outcome, question in zip(OUTCOMES, (revived, never), strict=True):
         assert page(outcome=outcome) == [question]
     assert page(limit=1) == [revived]
-    behind = page(after=place_of(revived.place))
+    behind = page(after=revived.question_id)
     assert [question.question_id for question in behind] == [f"q_{NEVER:024x}"]
 
 
-def test_other_trainings_outcomes_and_places_are_refused(record: Record) -> None:
+def test_other_trainings_and_outcomes_are_refused(record: Record) -> None:
     assert RECIPE["sampling"] == "rescue"
     with pytest.raises(InputError, match="asks neighbors of every question"):
         rescue_totals(record.counts(), {"recipe": "ta_grpo"})
     with pytest.raises(InputError, match="Choose rescued or never rescued"):
         page_rescues(record.counts(), record.run.spec, outcome="dead")
-    for text in ("", "q_1", "x:q", "99999999999:q"):
-        with pytest.raises(InputError, match="no place"):
-            place_of(text)

@@ -17,10 +17,12 @@ from rollout_shards import make_record, make_step, write_run
 
 from service.errors import InputError, TagrpoError
 from service.parquet import DamagedFileError
-from trainer_adapter.record import RolloutRecord, RolloutWriter, files
+from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.counting import current_counts
 from trainer_adapter.record.diagnosing import training_source
 from trainer_adapter.record.groups import GroupFilters
-from trainer_adapter.record.reading import Record, RolloutFilters, read_rollouts
+from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+from trainer_adapter.record.reading import Record, read_rollouts
 from trainer_adapter.record.rescues import page_rescues, rescue_totals
 from trainer_adapter.record.rollout import token_ratios_text
 
@@ -35,8 +37,8 @@ QUERIES: dict[str, Query] = {
     "drawn": lambda record: record.counts().drawn_by_step(),
     "group": lambda record: record.joint_group(2, QUESTION),
     "rollout": lambda record: [record.rollout(f"2:{row}") for row in (0, 150)],
-    "list": lambda record: record.rollouts(RolloutFilters(step=2), limit=999),
-    "search": lambda record: record.rollouts(RolloutFilters(text="boxed"), limit=999),
+    "list": lambda record: list_rollouts(record, RolloutFilters(step=2), limit=999),
+    "search": lambda record: list_rollouts(record, RolloutFilters(text="boxed"), limit=999),
     "totals": lambda record: rescue_totals(record.counts(), record.run.spec),
     "rescues": lambda record: page_rescues(record.counts(), record.run.spec),
     "diagnosis": lambda record: [
@@ -117,7 +119,10 @@ def test_half_files_are_named_and_the_rest_answers(folder: Path, tmp_path: Path)
             (place / f"{kind}.parquet").write_bytes(content[:length])
             record = Record(place)
             assert [step.step for step in record.counts().page_steps()] == [1, 2, 3]
-            named = [*record.problems(), *record.rollouts(RolloutFilters(text="boxed"), limit=999).problems]
+            named = [
+                *record.problems(),
+                *list_rollouts(record, RolloutFilters(text="boxed"), limit=999).problems,
+            ]
             assert any(f"{kind}.parquet" in problem for problem in named), (kind, length)
             assert record.rollout("1:0").response.startswith("Step 1")
             (place / f"{kind}.parquet").write_bytes(content)  # the copy ends
@@ -200,7 +205,7 @@ def test_a_step_pruned_during_a_query_is_left_out(
     monkeypatch.setattr(Record, "_state_now", lambda self: state)
     (place / "step-00000002.parquet").unlink()
     assert record.steps() == [1, 2, 3]
-    page = record.rollouts(limit=999)
+    page = list_rollouts(record, limit=999)
     assert {header.step for header in page.rollouts} == {1, 3}
     assert page.problems == ()
     [texts] = training_source(record, "ta", [(1, 3)]).texts("ta, steps 1-3", [QUESTION])
@@ -215,7 +220,7 @@ def test_files_that_a_network_file_system_shows_late(folder: Path, tmp_path: Pat
     without = shutil.copytree(folder, tmp_path / "without")
     for name in names[:2]:
         (without / name).unlink()
-    counts = files.read_counts(folder, "ta")
+    counts = current_counts(folder, "ta", {})[0]
     early = counts.filter(np.array(counts["step"].to_pylist()) < 3)
     assert len(early) < len(counts)
     for first, second in ((0, 1), (1, 0), (2, 0), (2, 1)):
@@ -273,7 +278,7 @@ def test_four_trainings_at_once_of_which_three_are_killed_and_resumed(tmp_path: 
         record = Record(tmp_path / str(number))
         steps = record.steps()
         assert steps == list(range(1, len(steps) + 1))
-        for header in record.rollouts(RolloutFilters(text="a"), limit=50).rollouts:
+        for header in list_rollouts(record, RolloutFilters(text="a"), limit=50).rollouts:
             assert record.rollout(header.id).response.startswith(f"aStep {header.step}:")
     resumed = [start(number, 6, "b") for number in range(3)]  # from the checkpoint of step 5
     for process in [*resumed, started[3]]:
@@ -283,7 +288,7 @@ def test_four_trainings_at_once_of_which_three_are_killed_and_resumed(tmp_path: 
         record = Record(tmp_path / str(number))
         assert record.problems() == ()
         assert [step.responses for step in record.counts().page_steps()] == [320] * 30
-        assert files.read_counts(record.folder, "ta").num_rows == 30 * 80
+        assert current_counts(record.folder, "ta", {})[0].num_rows == 30 * 80
         for one in read_rollouts(record.folder):
             attempt = "b" if number < 3 and one.step > 5 else "a"
             assert one.response.startswith(f"{attempt}Step {one.step}:")

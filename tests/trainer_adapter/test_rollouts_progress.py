@@ -9,8 +9,8 @@ from rollout_shards import make_step
 
 from service.runs.store import Run
 from trainer_adapter.record import RolloutWriter
+from trainer_adapter.record.progress import TrainingProgress, training_progress
 from trainer_adapter.record.reading import Record
-from trainer_adapter.record.series import TrainingProgress, training_progress
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 QUIET = timedelta(minutes=10)

@@ -9,13 +9,14 @@ from rollout_shards import add_training, make_record, make_step, write_run
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import open_run
-from trainer_adapter.record import RolloutWriter, reading
+from trainer_adapter.record import RolloutWriter, listing
 from trainer_adapter.record.diagnosing import training_source, windows_source
 from trainer_adapter.record.groups import GroupFilters
-from trainer_adapter.record.pruning import prune, steps_to_prune
-from trainer_adapter.record.reading import Record, RolloutFilters, RolloutHeader
+from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+from trainer_adapter.record.pruning import steps_to_prune
+from trainer_adapter.record.reading import FoundRollout, Record
 from trainer_adapter.record.runs import choose_train_run, list_train_runs, open_record
-from trainer_adapter.record.series import metric_names, metric_series, trained_checkpoint
+from trainer_adapter.record.series import metric_names, metric_points, trained_checkpoint
 
 GRADES = {
     "mixed": (True, False, None, True),
@@ -75,7 +76,6 @@ def test_steps_add_up_the_groups_that_filters_leave(kinds: Record) -> None:
     assert (first.step, first.questions, first.responses, second.step) == (1, 4, 16, 2)
     assert (first.mixed, first.all_right, first.all_wrong, first.unclear) == (1, 1, 1, 1)
     assert (first.correct, first.wrong, first.unknown, first.reward) == (6, 8, 2, 6 / 16)
-    assert first.zero_gradient == 0.5
     every = [GroupFilters(kind=kind) for kind in GRADES]
     for filters in (
         *every,
@@ -92,7 +92,7 @@ def test_steps_add_up_the_groups_that_filters_leave(kinds: Record) -> None:
 def test_a_joint_group_has_a_column_for_each_prompt(record: Record) -> None:
     found = record.joint_group(2, QUESTION)
     original, neighbor = found.columns
-    assert (original.variant, original.neighbor_id, original.prompt) == (0, None, "What is 1 + 1? (0)")
+    assert (original.variant, original.strategy, original.prompt) == (0, None, "What is 1 + 1? (0)")
     assert (neighbor.variant, neighbor.strategy, found.has_tokens, found.problem) == (
         1,
         "wording",
@@ -122,7 +122,7 @@ def test_a_question_that_is_drawn_twice_in_a_step_is_one_group(tmp_path: Path) -
 
 
 def test_every_header_and_text_is_found_again(record: Record) -> None:
-    page = record.rollouts(limit=100)
+    page = list_rollouts(record, limit=100)
     every = [one for step in (1, 2, 3) for one in make_step(step)]
     for header, written in zip(page.rollouts, every, strict=True):
         whole = record.rollout(header.id)
@@ -137,17 +137,17 @@ def test_every_header_and_text_is_found_again(record: Record) -> None:
 
 
 def test_lists_go_on_by_place_and_filters_hold(record: Record) -> None:
-    every = record.rollouts(limit=100).rollouts
-    paged, after = list[RolloutHeader](), None
+    every = list_rollouts(record, limit=100).rollouts
+    paged, after = list[FoundRollout](), None
     while True:
-        page = record.rollouts(after=after, limit=5)
+        page = list_rollouts(record, after=after, limit=5)
         paged += page.rollouts
         if (after := page.after) is None:
             break
     assert tuple(paged) == every
 
-    def found(**filters: object) -> list[RolloutHeader]:
-        return list(record.rollouts(RolloutFilters(**filters), limit=100).rollouts)  # type: ignore[arg-type]
+    def found(**filters: object) -> list[FoundRollout]:
+        return list(list_rollouts(record, RolloutFilters(**filters), limit=100).rollouts)  # type: ignore[arg-type]
 
     assert [one.step for one in found(step=2)] == [2] * 16
     assert {one.step for one in found(step=2, last_step=3)} == {2, 3}
@@ -165,29 +165,26 @@ def test_lists_go_on_by_place_and_filters_hold(record: Record) -> None:
 
 def test_searches_and_lists_stop_at_a_bound(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     text = record.rollout("2:3").response
-    found = record.rollouts(RolloutFilters(text=text.upper()), limit=50)
+    found = list_rollouts(record, RolloutFilters(text=text.upper()), limit=50)
     assert "2:3" in [one.id for one in found.rollouts]
     assert {one.step for one in found.rollouts} == {2}
-    monkeypatch.setattr(reading, "TEXTS_READ", 20)
-    monkeypatch.setattr(reading, "TEXTS_TOGETHER", 10)
+    monkeypatch.setattr(listing, "TEXTS_READ", 20)
+    monkeypatch.setattr(listing, "TEXTS_TOGETHER", 10)
     none = RolloutFilters(text="nowhere to be read")
-    page = record.rollouts(none)
+    page = list_rollouts(record, none)
     assert (page.rollouts, page.after) == ((), "2:9")  # 10, 6 and 10 texts were read
-    page = record.rollouts(none, after=page.after)
+    page = list_rollouts(record, none, after=page.after)
     assert page.after == "3:15"
-    assert record.rollouts(none, after=page.after).after is None
-    monkeypatch.setattr(reading, "HEADERS_READ", 16)
-    page = record.rollouts(RolloutFilters(grade="wrong", truncated=True, most_reward=0), limit=5)
+    assert list_rollouts(record, none, after=page.after).after is None
+    monkeypatch.setattr(listing, "HEADERS_READ", 16)
+    page = list_rollouts(record, RolloutFilters(grade="wrong", truncated=True, most_reward=0), limit=5)
     assert (len(page.rollouts), page.after) == (2, "1:15")
 
 
-def test_series_hold_the_chosen_metrics_of_several_runs(record: Record, kinds: Record) -> None:
-    records = {"a": record, "b": kinds}
-    assert metric_names(records) == {"a": ["actor/lr", "tagrpo/reward/mean"], "b": []}
-    first, second = metric_series(records, ["tagrpo/reward/mean", "none/such"])
-    assert (first.run_id, first.steps) == ("a", (1, 2, 3))
-    assert first.values == {"tagrpo/reward/mean": (0.1, 0.2, 0.3), "none/such": (None, None, None)}
-    assert second.steps == ()
+def test_metrics_are_listed_and_read_by_name(record: Record, kinds: Record) -> None:
+    assert (metric_names(record), metric_names(kinds)) == (["actor/lr", "tagrpo/reward/mean"], [])
+    assert metric_points(record, "tagrpo/reward/mean") == [(1, 0.1), (2, 0.2), (3, 0.3)]
+    assert metric_points(record, "none/such") == []
 
 
 def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record: Record) -> None:
@@ -230,13 +227,14 @@ def test_pruning_keeps_every_kth_step_the_last_and_all_counts(tmp_path: Path) ->
     assert [each.step for each in prunable] == [1, 2, 3, 5, 6, 7, 9]
     assert {len(each.files) for each in prunable} == {2}
     assert {each.rollouts for each in prunable} == {16}
-    prune(prunable)
+    for path in (path for each in prunable for path in each.files):
+        path.unlink()
     for kind in ("step", "texts"):
         assert sorted(int(path.stem[-8:]) for path in tmp_path.glob(f"{kind}-*")) == [4, 8, 10, 11]
     assert len(record.counts().page_steps()) == 11
     assert record.problems() == ()
     assert steps_to_prune(record, keep_every=4, keep_last=2) == []
-    assert {one.step for one in record.rollouts(limit=99).rollouts} == {4, 8, 10, 11}
+    assert {one.step for one in list_rollouts(record, limit=99).rollouts} == {4, 8, 10, 11}
     with pytest.raises(NotFoundError, match="Step 3 was pruned"):
         record.joint_group(3, QUESTION)
     assert Record(tmp_path).counts().page_steps() == record.counts().page_steps()

@@ -2,7 +2,6 @@
 
 import math
 import random
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from rollout_shards import make_record
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from service.errors import InputError
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rollout import TokenLengths, TokenRatios, token_ratios_text
@@ -130,13 +128,15 @@ def test_bytes_that_are_no_text_are_counted_or_left_out() -> None:
     assert counted > 200
 
 
-def test_very_many_broken_bytes_are_given_up() -> None:
+def test_very_many_broken_bytes_are_decoded_once() -> None:
     encode, decode = byte_level()
     asked = []
     lengths = TokenLengths(lambda ids: asked.append(ids) or decode(ids), letter(encode))
     ids = [130] * 20_000
     text = decode(ids)
-    assert lengths.of(ids, text) is None
+    found = lengths.of(ids, text)
+    assert found is not None
+    assert (len(found), sum(found)) == (len(ids), len(text))
     assert len(asked) < 100  # what was decoded is known
 
 
@@ -167,27 +167,8 @@ def test_they_are_written_and_read(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path, "ta", background=False) as writer:
         records = [with_tokens(1, session) for session in range(4)]
         writer.write(1, [*records, *(make_record(1, 0, session) for session in range(4, 8))])
-        writer.write(2, [make_record(2, token_ratios="[[1,2],[0]]")])
     record = Record(tmp_path)
     first, last = record.rollout("1:0"), record.rollout("1:4")
     assert first.token_ratios == TokenRatios((len(first.response) - 2, 2, 0), (-1.5, None, 0.25))
     assert last.token_ratios is None
     assert record.joint_group(1, first.header.question_id).has_tokens
-    with pytest.raises(InputError, match=r"rollout 2:0: .*2 lengths for 1 log-ratios"):
-        record.rollout("2:0")
-
-
-@pytest.mark.parametrize(
-    ("said", "named"),
-    [
-        ("[[1,2],[0]]", "2 lengths for 1 log-ratios"),
-        ("[[1,-2],[0,0]]", "a length is no whole number from 0 on"),
-        ("[[1,null],[0,0]]", "a length is no whole number from 0 on"),
-        ('[[1,2],[0,"x"]]', "a log-ratio is no whole number of thousandths"),
-        ("{}", "not two lists"),
-        ("[[1", "Expecting"),
-    ],
-)
-def test_other_texts_are_no_log_ratios(said: str, named: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(named)):
-        TokenRatios.from_text(said)

@@ -4,11 +4,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs import resuming
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.resuming import TRACKER, fresh_parts, loaded_parts, tracked_step
 
 PARTS = ("model", "optim", "extra_state")

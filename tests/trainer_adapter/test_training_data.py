@@ -15,7 +15,7 @@ from tiny_model import save_tiny_tokenizer
 from rephraser.sets import publish
 from service.database import Database
 
-SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
+SMALL = ("verl.data.train_batch_size=2", "verl.actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
 WORDS = ("train", "run", "ta_grpo", "--data", "out", "--model", "model", "--cpu", "--name", "x", *SMALL)
 
 
@@ -130,22 +130,22 @@ def test_files_for_validation_that_cannot_be_used_are_refused(place: Path, tagrp
     ):
         spoiled.write_bytes(good.read_bytes())
         spoil(spoiled)
-        done = tagrpo(*WORDS, f"data.val_files=[{good},{spoiled}]")
+        done = tagrpo(*WORDS, f"verl.data.val_files=[{good},{spoiled}]")
         assert done.code == 2
         assert f"{spoiled}: {message}" in done.err
         assert "; give another file with data.val_files." in done.err
-    done = tagrpo(*WORDS, f"data.val_files={place / 'nowhere.parquet'}")
+    done = tagrpo(*WORDS, f"verl.data.val_files={place / 'nowhere.parquet'}")
     assert (done.code, "there is no such file" in done.err) == (2, True)
-    assert tagrpo(*WORDS, f"data.val_files={good}").code == 0
+    assert tagrpo(*WORDS, f"verl.data.val_files={good}").code == 0
 
 
 @pytest.mark.slow
 def test_a_path_that_verl_would_not_find_is_refused(place: Path, tagrpo: CommandLine) -> None:
     (place / "my_reward.py").write_text("")
-    done = tagrpo(*WORDS, "reward.custom_reward_function.path=my_reward.py")
+    done = tagrpo(*WORDS, "verl.reward.custom_reward_function.path=my_reward.py")
     assert done.code == 2
     assert (
-        "reward.custom_reward_function.path=my_reward.py: verl runs in the run's folder. "
+        "verl.reward.custom_reward_function.path=my_reward.py: verl runs in the run's folder. "
         f"Write the absolute path, {place / 'my_reward.py'}."
     ) in done.err
-    assert tagrpo(*WORDS, f"reward.custom_reward_function.path={place / 'my_reward.py'}").code == 0
+    assert tagrpo(*WORDS, f"verl.reward.custom_reward_function.path={place / 'my_reward.py'}").code == 0

@@ -17,6 +17,9 @@ MODULES = {
 }
 """Imported whole; what is used of them has hooks of its own."""
 
+MOST_INTERNALS = 123
+"""Hooks of verl; this number only goes down."""
+
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(OURS.rglob("*.py")):
@@ -42,6 +45,10 @@ def test_the_installed_verl_and_ray_have_every_hook() -> None:
     assert [str(each) for each in differences(folders)] == []
 
 
+def test_no_more_internals_of_verl_are_used() -> None:
+    assert len([hook for hook in HOOKS if hook.package == "verl"]) <= MOST_INTERNALS
+
+
 def test_every_import_of_verl_has_a_hook() -> None:
     known = {(hook.used_in, hook.name) for hook in HOOKS}
     missing = [
@@ -53,6 +60,23 @@ def test_every_import_of_verl_has_a_hook() -> None:
         if name.name not in MODULES and (file, name.name) not in known
     ]
     assert missing == []
+
+
+def test_one_file_calls_the_queue() -> None:
+    files = {
+        file
+        for file, module in sources()
+        for node in ast.walk(module)
+        for name in (
+            [each.name for each in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+        if name.partition(".")[0] == "transfer_queue"
+    }
+    assert files == {"transfer.py"}
 
 
 @pytest.mark.slow

@@ -8,12 +8,12 @@ import torch
 from PIL import Image
 from tiny_model import save_tiny_model
 from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
+from training_configs import assign
 from vision_proof import export_pictured
 
 from service.engines.images import as_rgb, open_processor
 from service.errors import InputError, PrerequisiteError
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import check_lengths
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.data import read_data

@@ -81,7 +81,8 @@ def test_a_configuration_without_a_recipe_is_refused() -> None:
     [
         ({"seed": -1}, "seed is -1"),
         ({"max_gen_batches": 0}, "max_gen_batches is 0"),
-        ({"answers": "some"}, r"tagrpo_run\.answers is 'some'\. Give boxed or all"),
+        ({"answers": "some"}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
+        ({"colour": "red"}, r"tagrpo_run\.colour: unknown setting"),
         ({"kl_on": "some"}, "kl_on is 'some'"),
         ({"correction": "word"}, "correction is 'word'"),
         ({"correction_threshold": 0.0}, "correction_threshold is 0.0"),
@@ -91,4 +92,4 @@ def test_a_configuration_without_a_recipe_is_refused() -> None:
 )
 def test_settings_that_cannot_be_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        RunSettings(**values)
+        settings_of({"tagrpo_run": values})

@@ -73,17 +73,16 @@ ACTOR, ROLLOUT, CORRECTION = (
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
-        ("ta_grpo", f"{CORRECTION}.bypass_mode", True, "bypass_mode uses the sampling log-probs"),
-        ("ta_grpo", f"{CORRECTION}.rollout_is", "token", "set tagrpo_run.engine_correction=token"),
-        ("grpo", f"{CORRECTION}.rollout_is", "sequence", "set tagrpo_run.engine_correction=sequence"),
-        ("ta_grpo", f"{CORRECTION}.rollout_rs", "token_k1", "rollout_rs drops responses to neighbors"),
-        ("ta_grpo", f"{ACTOR}.use_prefix_grouper", True, "uses one prompt of a question"),
-        ("ta_grpo", f"{ROLLOUT}.enable_rollout_routing_replay", True, "router replay routes tokens"),
-        ("ta_grpo", f"{ACTOR}.megatron.router_replay.mode", "R3", "router replay routes tokens"),
+        ("ta_grpo", f"{CORRECTION}.bypass_mode", True, "bypass_mode is true, but the recipe has false"),
+        ("grpo", f"{CORRECTION}.rollout_is", "sequence", "rollout_is is sequence, but the recipe has null"),
+        ("ta_grpo", f"{CORRECTION}.rollout_rs", "token_k1", "rollout_rs is token_k1, but"),
+        ("ta_grpo", f"{ACTOR}.use_prefix_grouper", True, "use_prefix_grouper is true, but"),
+        ("ta_grpo", f"{ROLLOUT}.enable_rollout_routing_replay", True, "routing_replay is true, but"),
         ("ta_grpo", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true, but"),
         ("ta_grpo_corrected", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true, but"),
-        ("ta_grpo", f"{ACTOR}.shuffle", True, "shuffle scatters the responses to a question"),
-        ("ta_grpo", "trainer.critic_warmup", 5, "critic_warmup skips the first updates"),
+        ("ta_grpo", f"{ACTOR}.shuffle", True, "shuffle is true, but the recipe has false"),
+        ("ta_grpo", "trainer.critic_warmup", 5, "critic_warmup is 5, but the recipe has 0"),
+        ("dapo", f"{ACTOR}.clip_ratio_high", 0.2, "clip_ratio_high is 0.2, but the recipe has 0.28"),
         ("ta_grpo", f"{ROLLOUT}.n", 8, "rollout.n is 8, but the recipe has 32"),
         ("ta_grpo", f"{ACTOR}.use_kl_loss", False, "use_kl_loss is false, but the recipe has true"),
         ("ta_grpo", "algorithm.use_kl_in_reward", True, "use_kl_in_reward is true, but"),
@@ -100,13 +99,15 @@ def test_what_would_train_something_else_is_refused(name: str, key: str, value: 
 
 def test_every_reason_is_named_at_once() -> None:
     changes = {f"{ROLLOUT}.n": 8, f"{CORRECTION}.bypass_mode": True}
-    with pytest.raises(InputError, match=r"bypass_mode.*; .*rollout\.n is 8"):
+    with pytest.raises(InputError, match=r"bypass_mode is true.*; .*rollout\.n is 8"):
         check_config(config_of(RECIPES["ta_grpo"], **changes), RECIPES["ta_grpo"])
 
 
-def test_without_neighbors_nothing_can_corrupt_the_anchor() -> None:
-    changes = {f"{CORRECTION}.rollout_rs": "token_k1", f"{ACTOR}.use_prefix_grouper": True}
-    check_config(config_of(RECIPES["grpo"], **changes), RECIPES["grpo"])
+def test_an_engine_that_would_cut_responses_short_is_refused() -> None:
+    lengths = {"data.max_prompt_length": 512, "data.max_response_length": 3072}
+    config = config_of(RECIPES["grpo"], **lengths, **{f"{ROLLOUT}.max_model_len": 2048})
+    with pytest.raises(InputError, match=r"max_model_len=2048 cuts responses short, .* 3584 tokens"):
+        check_config(config, RECIPES["grpo"])
 
 
 def batch(recipe: Recipe, seed: int = 0) -> dict[str, Any]:
@@ -220,6 +221,7 @@ def buffer_on(
     from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
 
     monkeypatch.setattr(replay_buffer, "tq", queue)
+    monkeypatch.setattr("trainer_adapter.verl.transfer.tq", queue)
     return NeighborReplayBuffer(
         waves=waves,
         max_prompts=limit,
@@ -336,7 +338,7 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
 def test_recipes_travel_as_json() -> None:
     for recipe in RECIPES.values():
         assert json.loads(json.dumps(recipe.to_json())) == recipe.to_json()
-    assert json.loads(json.dumps(RunSettings().to_json())) == RunSettings().to_json()
+    assert json.loads(json.dumps(RunSettings().model_dump())) == RunSettings().model_dump()
 
 
 def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:

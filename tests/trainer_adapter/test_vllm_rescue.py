@@ -31,9 +31,9 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     settings = (
         "--data",
         str(world.export),
-        "data.max_response_length=40",
-        "data.seed=1",
-        "tagrpo_run.seed=1",
+        "verl.data.max_response_length=40",
+        "verl.data.seed=1",
+        "run.seed=1",
     )
 
     def trained(name: str) -> Path:

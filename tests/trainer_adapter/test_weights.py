@@ -7,7 +7,7 @@ from trainer_adapter.methods.groups import Groups, Tensor
 from trainer_adapter.methods.token_weights import covariance
 from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
 from trainer_adapter.methods.token_weights.covariance import token_covariance
-from trainer_adapter.methods.token_weights.cw_grpo import cw_weights
+from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights
 
 
 def batch(rows: int = 23, tokens: int = 9, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
@@ -43,18 +43,18 @@ def test_cw_weights_are_those_of_the_formula(strip: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(covariance, "_STRIP", strip)
     log_probs, advantages, mask = batch()
     ids = [place * 7 % 4 for place in range(len(mask))]
-    found = cw_weights(log_probs, advantages, mask, groups=ids)
+    found = cw_grpo_weights(log_probs, advantages, mask, groups=ids)
     torch.testing.assert_close(found, plain_cw(log_probs, advantages, mask, ids))
-    whole = cw_weights(log_probs, advantages, mask)
+    whole = cw_grpo_weights(log_probs, advantages, mask)
     torch.testing.assert_close(whole, plain_cw(log_probs, advantages, mask, [0] * len(mask)))
     with pytest.raises(ValueError, match="one per response"):
-        cw_weights(log_probs, advantages.unsqueeze(-1).expand_as(mask), mask, groups=ids)
+        cw_grpo_weights(log_probs, advantages.unsqueeze(-1).expand_as(mask), mask, groups=ids)
 
 
 def test_weights_have_mean_1_over_the_tokens_of_a_group_in_single_precision() -> None:
     log_probs, advantages, mask = batch(200, 50, torch.float32)
     ids = [place % 8 for place in range(200)]
-    found = cw_weights(log_probs, advantages, mask, groups=ids)
+    found = cw_grpo_weights(log_probs, advantages, mask, groups=ids)
     assert found.dtype == torch.float32
     groups = Groups.of(ids)
     means = groups.sum(found.sum(-1)) / groups.sum(mask.sum(-1))
@@ -65,21 +65,21 @@ def test_weights_have_mean_1_over_the_tokens_of_a_group_in_single_precision() ->
 @pytest.mark.parametrize("value", [-0.1, -1e-30, -87.3])
 def test_equal_log_probs_weigh_1(value: float) -> None:
     _, advantages, mask = batch(dtype=torch.float32)
-    found = cw_weights(torch.full_like(mask, value), advantages, mask)
+    found = cw_grpo_weights(torch.full_like(mask, value), advantages, mask)
     assert torch.equal(found, mask)
 
 
 def test_tiny_covariances_give_finite_weights() -> None:
     log_probs, advantages, mask = batch(dtype=torch.float32)
     tiny = log_probs.masked_fill(mask == 0, 0.0) * 1e-20
-    found = cw_weights(tiny, advantages, mask)
+    found = cw_grpo_weights(tiny, advantages, mask)
     assert torch.isfinite(found).all()
     assert found.sum().item() == pytest.approx(mask.sum().item(), rel=1e-5)
 
 
 def test_covariances_that_are_equal_but_not_0_weigh_1() -> None:
     log_probs = torch.tensor([[-0.3, -0.3], [-1.7, -1.7]])
-    found = cw_weights(log_probs, torch.tensor([0.7, -0.7]), torch.ones(2, 2))
+    found = cw_grpo_weights(log_probs, torch.tensor([0.7, -0.7]), torch.ones(2, 2))
     assert torch.equal(found, torch.ones(2, 2))
 
 
@@ -88,8 +88,8 @@ def test_covariances_that_are_equal_but_not_0_weigh_1() -> None:
 def test_equal_advantages_weigh_1_whatever_they_are(dtype: torch.dtype, advantage: float) -> None:
     log_probs, _, mask = batch(rows=2_000, dtype=dtype)
     same = torch.full((len(mask),), advantage, dtype=dtype)
-    assert torch.equal(cw_weights(log_probs, same, mask), mask)
-    assert torch.equal(cw_weights(log_probs, same, mask, groups=[row % 3 for row in range(2_000)]), mask)
+    assert torch.equal(cw_grpo_weights(log_probs, same, mask), mask)
+    assert torch.equal(cw_grpo_weights(log_probs, same, mask, groups=[row % 3 for row in range(2_000)]), mask)
     assert not token_covariance(log_probs, same, mask).any()
     assert not token_covariance(log_probs, same.unsqueeze(-1).expand_as(mask), mask).any()
 
@@ -97,17 +97,19 @@ def test_equal_advantages_weigh_1_whatever_they_are(dtype: torch.dtype, advantag
 def test_a_pool_of_one_response_weighs_1_and_leaves_the_others_alone() -> None:
     log_probs, advantages, mask = batch()
     ids = [0 if row == 7 else 1 for row in range(len(mask))]
-    found = cw_weights(log_probs, advantages, mask, groups=ids)
+    found = cw_grpo_weights(log_probs, advantages, mask, groups=ids)
     assert torch.equal(found[7], mask[7])
-    assert torch.equal(cw_weights(log_probs[7:8], advantages[7:8], mask[7:8]), mask[7:8])
+    assert torch.equal(cw_grpo_weights(log_probs[7:8], advantages[7:8], mask[7:8]), mask[7:8])
     others = [row for row in range(len(mask)) if row != 7]
-    torch.testing.assert_close(found[others], cw_weights(log_probs[others], advantages[others], mask[others]))
+    torch.testing.assert_close(
+        found[others], cw_grpo_weights(log_probs[others], advantages[others], mask[others])
+    )
     assert found[others][mask[others] > 0].std() > 0.1
 
 
 def test_a_small_spread_of_advantages_is_none_of_rounding() -> None:
     log_probs, advantages, mask = batch()
-    found = cw_weights(log_probs, 1 + 1e-9 * advantages, mask)
+    found = cw_grpo_weights(log_probs, 1 + 1e-9 * advantages, mask)
     plain = plain_cw(log_probs, advantages, mask, [0] * len(mask))
     torch.testing.assert_close(found, plain, rtol=1e-4, atol=0)
 
@@ -116,10 +118,10 @@ def test_weights_that_all_vanish_become_1_in_their_pool_alone() -> None:
     # c is 1 to a part in a hundred: w = exp(-c^2 / (2 sigma^2)) is below the smallest number.
     log_probs = torch.tensor([[-1.0, -1.01], [-3.0, -3.01], [-1.0, -2.0], [-1.5, -2.5]])
     advantages, mask = torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.ones(4, 2)
-    found = cw_weights(log_probs, advantages, mask, groups=[0, 0, 1, 1])
+    found = cw_grpo_weights(log_probs, advantages, mask, groups=[0, 0, 1, 1])
     assert torch.isfinite(found).all()
     assert torch.equal(found[:2], torch.ones(2, 2))
-    alone = cw_weights(log_probs[2:], advantages[2:], mask[2:])
+    alone = cw_grpo_weights(log_probs[2:], advantages[2:], mask[2:])
     assert torch.equal(found[2:], alone)
     assert alone.std() > 0.01
 
@@ -131,7 +133,7 @@ def test_masks_may_have_holes(strip: int, monkeypatch: pytest.MonkeyPatch) -> No
     mask[mask > 0] = (torch.rand(int(mask.sum()), generator=torch.Generator().manual_seed(5)) < 0.6).double()
     log_probs = log_probs.masked_fill(mask == 0, torch.nan)
     whole = plain_cw(log_probs, advantages, mask, [0] * len(mask))
-    torch.testing.assert_close(cw_weights(log_probs, advantages, mask), whole)
+    torch.testing.assert_close(cw_grpo_weights(log_probs, advantages, mask), whole)
     covered = sorted(row for part in covariance.strips(mask) for row in part.rows.tolist())
     assert covered == torch.nonzero(mask.sum(-1)).flatten().tolist()
     for part in covariance.strips(mask):
@@ -142,7 +144,7 @@ def test_masks_may_have_holes(strip: int, monkeypatch: pytest.MonkeyPatch) -> No
 def test_weights_and_covariances_are_constants() -> None:
     log_probs, advantages, mask = batch()
     log_probs = log_probs.masked_fill(mask == 0, 0.0).requires_grad_()
-    assert not cw_weights(log_probs, advantages, mask).requires_grad
+    assert not cw_grpo_weights(log_probs, advantages, mask).requires_grad
     assert not token_covariance(log_probs, advantages, mask).requires_grad
     assert not clip_cov_candidates(log_probs, advantages, mask).candidate_BT.requires_grad
 

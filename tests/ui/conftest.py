@@ -49,11 +49,11 @@ def db(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def neighbors(command_line: CommandLine, db: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """Return `tagrpo neighbors` beside an empty database that it takes, for a reviewer called ada."""
+    """Return `tagrpo rephrase` beside an empty database that it takes, for a reviewer called ada."""
     monkeypatch.setenv("TAGRPO_DB", str(db))
     monkeypatch.setenv("TAGRPO_REVIEWER", "ada")
     open_empty(db).close()
-    return command_line.within("neighbors")
+    return command_line.within("rephrase")
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import pytest
-
-from service.errors import InputError
 from ui.charts.densities import density_chart, density_panel
 from ui.charts.difficulty import difficulty_chart
 from ui.charts.theme import PALETTE
@@ -27,43 +24,27 @@ def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
         neighbor(0, 8, "too hard", group_id="q_2"),
     ]
     spec = difficulty_chart(rows).to_dict()
-    diagonal, circles, *texts = spec["layer"]
+    diagonal, circles = spec["layer"]
     assert [(row["original"], row["neighbor"]) for row in values(diagonal)] == [(0, 0), (1, 1)]
     places = {(row["original"], row["neighbor"]): row for row in values(circles)}
     assert places[0.25, 0.5]["neighbors"] == 2
     assert places[0.25, 0.5]["area"] == 2 * places[0, 1]["area"]
     assert places[1, 0]["flag"] == "too hard"
     assert circles["encoding"]["color"]["scale"]["range"] == [PALETTE[0], PALETTE[1], PALETTE[3]]
-    assert [values(text)[0]["text"] for text in texts] == [
-        "neighbor easier",
-        "1 flagged too easy",
-        "neighbor harder",
-        "1 flagged too hard",
-    ]
     assert spec["title"]["subtitle"] == [
-        "4 neighbors of 2 questions; a circle's area is its number of neighbors",
+        "4 neighbors of 2 questions",
         "Mean difference +12.5 points",
+        "above the dashes: neighbor easier, below: harder",
+        "1 flagged too easy, 1 flagged too hard",
     ]
 
 
 def test_difficulty_without_flags_names_the_sides_only() -> None:
-    frame = [neighbor(2, 4), neighbor(1, 1)]
-    spec = difficulty_chart(frame).to_dict()
-    assert len(spec["layer"]) == 4
-    assert spec["title"]["subtitle"][1] == "Mean difference −12.5 points"
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (neighbor(9, 1), "q_1: correct is 9 of 8, which is not a valid rate"),
-        (neighbor(0, 0, original_known=0), "original_correct is 0 of 0"),
-        (neighbor(1, 1, "odd"), "'odd' is not a valid flag. Use too easy or too hard"),
-    ],
-)
-def test_rates_that_are_none_are_refused(row: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        difficulty_chart([row])
+    spec = difficulty_chart([neighbor(2, 4), neighbor(1, 1)]).to_dict()
+    assert spec["title"]["subtitle"][1:] == [
+        "Mean difference −12.5 points",
+        "above the dashes: neighbor easier, below: harder",
+    ]
 
 
 def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
@@ -83,8 +64,6 @@ def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
     pixels = [row["pixel"] for row in values(names)]
     assert pixels[1] - pixels[0] >= 13
     assert len(values(line)) == 22
-    with pytest.raises(InputError, match="a density below 0"):
-        density_chart([{**points[0], "density": -1.0}])
 
 
 def test_a_panel_of_one_checkpoint_is_as_wide_as_its_place():
@@ -96,13 +75,3 @@ def test_a_panel_of_one_checkpoint_is_as_wide_as_its_place():
     spec = density_panel(points, title="Diversity").to_dict()
     assert spec["width"] == "container"
     assert spec["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["original, G", "neighbors, N*G"]
-    with pytest.raises(InputError, match="one checkpoint"):
-        density_panel([*points, {**points[0], "checkpoint": "other"}], title="Diversity")
-
-
-def test_on_a_page_the_difficulty_says_its_sides_above_the_square():
-    rows = [neighbor(3, 1, "too easy")]
-    spec = difficulty_chart(rows, page=True).to_dict()
-    assert "1 flagged too easy" in spec["title"]["subtitle"]
-    assert any("above the dashes" in line for line in spec["title"]["subtitle"])
-    assert not [layer for layer in spec["layer"] if layer["mark"]["type"] == "text"]

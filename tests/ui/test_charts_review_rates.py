@@ -1,9 +1,6 @@
 """The chart of a rate that grows with reviews."""
 
-import pytest
-
 from rephraser.reviews.rates import GrowingRate
-from service.errors import InputError
 from ui.charts.review_rates import false_accept_chart, rate_rows
 
 POINTS = [
@@ -19,8 +16,3 @@ def test_the_last_point_of_each_number_is_drawn_and_all_are_downloaded():
     assert [(row["reviewed"], row["rejected"]) for row in band["data"]["values"]] == [(1, 0), (2, 0)]
     assert "0.0%, 95% interval 0.0% to 84.2%, from 2 candidates" in spec["title"]["subtitle"]
     assert [row["reviewed"] for row in rate_rows(POINTS)] == [1, 2, 2]
-
-
-def test_nothing_reviewed_is_no_chart():
-    with pytest.raises(InputError, match="no candidate has been reviewed"):
-        false_accept_chart([])

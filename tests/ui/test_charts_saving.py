@@ -1,16 +1,19 @@
 """Charts into files, and what happens without the packages that draw them."""
 
-import builtins
+import importlib
 import json
 import re
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ui.charts
 from service.errors import InputError, PrerequisiteError
-from ui.charts.eval_curves import curve_chart, save_chart
+from ui.charts.eval_curves import curve_chart
+from ui.charts.saving import save_chart
 
 HOSTILE = "</script><script>alert(1)</script><img src=//x>"
 
@@ -96,19 +99,11 @@ def test_a_folder_is_no_picture(chart: Any, tmp_path: Path) -> None:
 def test_missing_packages_say_how_to_install_them(
     chart: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = builtins.__import__
-    absent = {"vl_convert"}
-
-    def missing(name: str, *rest: Any, **named: Any) -> Any:
-        if name in absent:
-            raise ImportError(name)
-        return found(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
     how = r"Install it with `pip install 'tagrpo\[ui\]'`"
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(PrerequisiteError, match=rf"pictures of charts need vl-convert\. {how}"):
         save_chart(chart, tmp_path / "c.png")
     save_chart(chart, tmp_path / "c.json")  # needs no converter
-    absent.add("altair")
+    monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(PrerequisiteError, match=rf"charts need altair\. {how}"):
-        curve_chart(rows("A", 0.4))
+        importlib.reload(ui.charts)

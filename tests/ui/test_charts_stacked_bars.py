@@ -1,8 +1,5 @@
 """Stacked bars: parts in order, sums at the ends, empty parts left out."""
 
-import pytest
-
-from service.errors import InputError
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
 
 ROWS = [
@@ -28,8 +25,3 @@ def test_parts_are_added_and_stand_in_the_order_of_their_colours():
     assert scale["domain"] == ["accepted", "rejected"]  # nothing is undecided or unverified
     assert scale["range"] == [VERDICT_COLOURS["accepted"], VERDICT_COLOURS["rejected"]]
     assert ends["data"]["values"] == [{"name": "rename", "sum": 4}, {"name": "format", "sum": 0}]
-
-
-def test_a_table_without_rows_is_refused():
-    with pytest.raises(InputError):
-        drawn([])

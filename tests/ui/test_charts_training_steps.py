@@ -118,11 +118,6 @@ def test_a_log_scale_leaves_out_what_has_no_logarithm():
         step_chart(lines("a", values=(0.0, -1.0)), title="t", y_title="v", scale="log")
 
 
-def test_values_outside_a_share_are_refused():
-    with pytest.raises(InputError, match=r"value is 1\.5, outside 0 to 1"):
-        step_chart(lines("a", values=(0.1, 1.5)), title="t", y_title="v", scale="share")
-
-
 def kinds(step, last, *numbers):
     return [
         {"step": step, "last": last, "kind": kind, "questions": number}
@@ -146,13 +141,6 @@ def test_bars_stack_the_kinds_of_groups_to_one():
     assert [row["below"] for row in rows] == pytest.approx([0.0, 0.6, 0.7, 0.0])
     assert [row["stands_out"] for row in rows] == [False, False, False, True]
     assert spec["title"]["subtitle"].endswith("one bar per 2 steps")
-
-
-def test_kinds_that_are_none_and_empty_steps_are_refused():
-    with pytest.raises(InputError, match="'odd' is not a kind of group"):
-        group_kinds_chart([{"step": 1, "last": 1, "kind": "odd", "questions": 1}], title="t")
-    with pytest.raises(InputError, match="no step has a group"):
-        group_kinds_chart(kinds(1, 1, 0, 0, 0, 0), title="t")
 
 
 def test_seeds_have_a_band_that_the_axis_holds_and_the_subtitle_explains():

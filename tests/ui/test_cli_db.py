@@ -101,3 +101,29 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
     before = db.read_bytes()
     assert cli("db", "upgrade", "--db", db).out == f"t.db: schema {HEAD_REVISION}\n"
     assert db.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("eval", "run", "nothing", "--model", "hosted_vllm/m"),
+        ("eval", "run", "absent.jsonl", "--model", "hosted_vllm/m"),
+        ("eval", "run", "aime24", "--from", "absent.jsonl", "--model", "hosted_vllm/m"),
+        ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/m", "--name", "no name"),
+        ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/m", "-c", "absent.toml"),
+        ("eval", "run", "neighbors=nothing", "--model", "hosted_vllm/m"),
+        ("eval", "import", "absent.jsonl", "--model", "m"),
+        ("eval", "import", "responses.jsonl", "--model", "m", "--name", "no name"),
+        ("questions", "import", "absent.jsonl"),
+        ("questions", "import", "sums.jsonl", "--name", "no name"),
+        ("sets", "import", "absent.jsonl", "--name", "x"),
+        ("sets", "import", "sums.jsonl", "--name", "x"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine, command: tuple[str, ...]) -> None:
+    row = {"question": "What is 1 + 1?", "answer": "2"}
+    Path("sums.jsonl").write_text(json.dumps(row))
+    Path("responses.jsonl").write_text(json.dumps({**row, "response": "2"}))
+    done = cli(*command, "--db", "new.db")
+    assert (done.code, Path("new.db").exists()) == (2, False), done.err

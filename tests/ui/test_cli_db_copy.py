@@ -70,8 +70,8 @@ def test_it_comes_back_as_it_went(cli: CommandLine, demo: Path, url: str) -> Non
     [
         ("questions", "list"),
         ("questions", "suspects"),
-        ("neighbors", "list"),
-        ("neighbors", "reviews"),
+        ("rephrase", "list"),
+        ("rephrase", "reviews"),
         ("runs", "list"),
         ("sets", "list"),
         ("eval", "report", "base.heldout", "ta_grpo-s1.heldout"),

@@ -49,7 +49,7 @@ def cheap_steps(plan: DemoPlan) -> list[Step]:
             "Second",
             "Propose",
             "By rules.",
-            ("neighbors", "propose", "own", "--name", "rules", "--proposer", "rules", *db),
+            ("rephrase", "run", "own", "--name", "rules", "proposer=rules", *db),
             attention="rules find little here",
         ),
     ]

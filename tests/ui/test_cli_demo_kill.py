@@ -52,7 +52,7 @@ def test_a_killed_demo_goes_on_with_the_step_it_was_in(tmp_path: Path) -> None:
     # As a kill between the two files leaves it.
     (folder / "candidates.jsonl").unlink(missing_ok=True)
     (folder / "truth.jsonl").write_text("half\n")
-    third = killed_at(folder, "$ tagrpo neighbors propose")
+    third = killed_at(folder, "$ tagrpo rephrase run")
     assert not [line for line in third if line.startswith("$ tagrpo questions import")]
     assert len((folder / "candidates.jsonl").read_text().splitlines()) == 6 * 64
     assert len((folder / "truth.jsonl").read_text().splitlines()) == 6 * 64

@@ -213,7 +213,7 @@ def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path
     for row in rows:
         row.update(decision="reject", reason="asks for something else")
     sheet.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert tagrpo("neighbors", "review", "--sheet", sheet, "--reviewer", "ada").code == 0
+    assert tagrpo("rephrase", "review", "--sheet", sheet, "--reviewer", "ada").code == 0
     again = tagrpo("diagnose", "difficulty", "base", "--review-sheet", sheet)
     assert again.code == 2
     assert "exists" in again.err

@@ -103,14 +103,14 @@ def test_keys_are_named_and_never_shown(cli: CommandLine, monkeypatch: pytest.Mo
 
 def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
     with world_server("--model", "test-model") as url:
-        done = cli("doctor", "--model", "openai/test-model", "--api-base", url, "--json")
-        other = cli("doctor", "--model", "openai/other", "--api-base", url, "--json")
+        done = cli("doctor", "--model", "openai/test-model", "--base-url", url, "--json")
+        other = cli("doctor", "--model", "openai/other", "--base-url", url, "--json")
     assert done.code == 0
     assert "reachable, structured output" in checks(done.out)["model openai/test-model"]["detail"]
-    assert "--price" in checks(done.out)["model openai/test-model"]["detail"]
+    assert "set the model's price" in checks(done.out)["model openai/test-model"]["detail"]
     assert other.code == 3
     assert "does not list the model 'other'" in checks(other.out)["model openai/other"]["detail"]
-    gone = cli("doctor", "--model", "openai/test-model", "--api-base", url, "--json")
+    gone = cli("doctor", "--model", "openai/test-model", "--base-url", url, "--json")
     assert (gone.code, "cannot be reached" in gone.out) == (3, True)
     unknown = cli("doctor", "--model", "frobnicate", "--json")
     assert (unknown.code, "knows no provider" in unknown.out) == (3, True)

@@ -37,7 +37,7 @@ def test_grading_again_tells_what_another_version_changed(cli: CommandLine, serv
 
 @pytest.mark.slow
 def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
-    done = cli(*evaluate(server, "--answers", "boxed", "--name", "b", n=2))
+    done = cli(*evaluate(server, "answers=boxed", "--name", "b", n=2))
     assert done.code == 0, done.err
     assert "only boxed answers count" in done.out
     assert "only boxed answers count" in cli("runs", "show", "b.sums").out
@@ -66,11 +66,11 @@ def test_a_run_may_be_graded_by_a_function_of_the_users(
     assert (graded["graded"], graded["unknown"]) == (12, 12)
     by_rules = json.loads(cli("runs", "show", "a.sums", "--json").out)
     assert by_rules["grader"].startswith("tagrpo-grader")  # it was made with the rules
-    assert cli(*evaluate(server, "--name", "b", *own, n=2)).code == 0
+    assert cli(*evaluate(server, "--name", "b", "grader=strict_sums:grade", n=2)).code == 0
     shown = cli("runs", "show", "b.sums")
     assert "graded by own grader strict_sums:grade; sha256" in words(shown.out)
     (tmp_path / "strict_sums.py").write_text("def grade(response, gold): return False\n")
-    changed = cli(*evaluate(server, "--name", "b", *own, n=2))
+    changed = cli(*evaluate(server, "--name", "b", "grader=strict_sums:grade", n=2))
     assert (changed.code, "grader" in words(changed.err)) == (2, True)
     assert cli("eval", "grade", "a.sums", *own, "--answers", "boxed").code == 2
     missing = cli("eval", "grade", "a.sums", "--grader", "no_such:grade")
@@ -79,7 +79,7 @@ def test_a_run_may_be_graded_by_a_function_of_the_users(
 
 @pytest.mark.slow
 def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server: str) -> None:
-    cli(*evaluate(server, "--max-tokens", "3"))
+    cli(*evaluate(server, "max_tokens=3"))
     shown = cli("runs", "show", "test-model.sums")
     assert shown.code == 0, shown.err
     for expected in ("engine vllm, version 0.11.0", "temperature 0.6", "truncated 100.0%", "tagrpo"):

@@ -71,9 +71,9 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert (done.code, brought["correct"], brought["unknown"]) == (0, 1, 8), done.err
     assert brought["grader"].startswith("own grader doubting:grade; sha256 ")
 
-    judging = ("judge", "m.rows", "--model", MODEL, "--api-base", server.url)
-    price = ("--price", f"{MODEL}=1000,1000")
-    (stage,) = json.loads(cli(*judging, *price, "--max-tokens", "100", "--dry-run", "--json").out)["stages"]
+    judging = ("judge", "m.rows", "--model", MODEL, "--base-url", server.url)
+    price = ("price=[1000,1000]",)
+    (stage,) = json.loads(cli(*judging, *price, "max_tokens=100", "--dry-run", "--json").out)["stages"]
     assert (stage["kind"], stage["requests"], stage["completion_tokens"]) == ("judge", [6, 6], [24, 600])
     assert 6 * 250 < stage["prompt_tokens"][0] < stage["prompt_tokens"][1] < 6 * 500
     spent = (stage["prompt_tokens"][1] + stage["completion_tokens"][1]) / 1000
@@ -144,13 +144,13 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
 
 def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenAIServer) -> None:
     cli("import", "rows.jsonl", "--model", "m")
-    judging = ("judge", "m.rows", "--api-base", server.url, "--model")
+    judging = ("judge", "m.rows", "--base-url", server.url, "--model")
     for words, message in [
         (("hosted_vllm/other",), "does not list the model"),
         ((MODEL, "--max-usd", "1"), "price"),
-        ((MODEL, "--retry-final"), "leave the grade unchanged"),
-        ((MODEL, "--grader", "doubting:grade", "--answers", "boxed"), "--answers boxed"),
-        ((MODEL, "--max-tokens", "0"), "--max-tokens"),
+        ((MODEL, "retry_final=true"), "leave the grade unchanged"),
+        ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),
+        ((MODEL, "max_tokens=0"), "max_tokens=0: max_tokens is 0"),
     ]:
         done = cli(*judging, *words)
         assert (done.code, message in done.err) == (2, True), done.err

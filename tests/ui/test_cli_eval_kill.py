@@ -23,8 +23,8 @@ def cli(cli: CommandLine) -> CommandLine:
 
 def arguments(db: str, url: str) -> list[str]:
     return [
-        *("eval", "run", "sums.jsonl", "--db", db, "--model", "hosted_vllm/test-model", "--api-base", url),
-        *("--n", str(N), "--samples-per-request", "2", "--max-concurrency", "4"),
+        *("eval", "run", "sums.jsonl", "--db", db, "--model", "hosted_vllm/test-model", "--base-url", url),
+        *("--n", str(N), "samples_per_request=2", "max_concurrency=4"),
     ]
 
 

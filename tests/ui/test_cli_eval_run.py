@@ -56,7 +56,7 @@ def test_verbose_tells_the_fate_of_each_request_and_quiet_tells_errors_alone(
     assert "boxed" not in loud.err
     assert "ask" not in cli(*evaluate(server, n=16)).err
     assert cli(*evaluate(server, "-q", n=24)).err == ""
-    wrong = cli(*evaluate(server, "-q", "--temperature", "1"))
+    wrong = cli(*evaluate(server, "-q", "temperature=1"))
     assert (wrong.code, wrong.err.startswith("error: ")) == (2, True)
 
 
@@ -71,17 +71,17 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert stats(server)["requests"] - before == 6 * 3
     fewer = cli(*evaluate(server))
     assert "test-model.sums: 6 problems, 32 samples per problem" in fewer.out
-    other = cli(*evaluate(server, "--temperature", "1", n=32))
+    other = cli(*evaluate(server, "temperature=1", n=32))
     assert other.code == 2
     assert "sampling.temperature (0.6 there, 1.0 now)" in words(other.err)
     assert stats(server)["requests"] - before == 6 * 3
-    assert cli(*evaluate(server, "--temperature", "1", "--name", "hot")).code == 0
+    assert cli(*evaluate(server, "temperature=1", "--name", "hot")).code == 0
     assert rows("tagrpo.db", "SELECT name FROM runs ORDER BY name") == [("hot.sums",), ("test-model.sums",)]
 
 
 @pytest.mark.slow
 def test_fewer_samples_than_a_run_has_or_has_begun_are_noted(cli: CommandLine, server: str) -> None:
-    assert cli(*evaluate(server, "--max-requests", 11, n=12)).code == 3  # of 12: 8 and 4 samples a problem
+    assert cli(*evaluate(server, "max_requests=11", n=12)).code == 3  # of 12: 8 and 4 samples a problem
     fewer = cli(*evaluate(server, n=8))
     noted = words(fewer.err)
     assert "run test-model.sums has up to 12 samples per problem; those beyond --n 8 count too" in noted
@@ -92,7 +92,7 @@ def test_fewer_samples_than_a_run_has_or_has_begun_are_noted(cli: CommandLine, s
 @pytest.mark.slow
 def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: CommandLine) -> None:
     with world_server("--version", "0.11.0", "--fault=content_filter=0.3") as server:
-        done = cli(*evaluate(server, "--samples-per-request", 1))
+        done = cli(*evaluate(server, "samples_per_request=1"))
         assert done.code == 3
         (lost,) = rows("tagrpo.db", "SELECT count(*) FROM tasks WHERE state = 'failed'")[0]
         assert 5 < lost < 25
@@ -111,7 +111,7 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
         report = cli("eval", "report", "test-model.sums", "--k", 1)
         assert "requested samples are missing" in " ".join(report.out.split())
         set_faults(server, {})
-        mended = cli("resume", "test-model.sums", "--retry-final")
+        mended = cli("resume", "test-model.sums", "retry_final=true")
         assert (mended.code, stats(server)["requests"]) == (0, before + lost)
         assert cli("runs", "show", "test-model.sums").code == 0
 
@@ -144,12 +144,12 @@ def test_what_a_server_says_of_failed_requests_is_shown(
         assert found["missing_for_good"] == for_good
         assert ("resume with `tagrpo resume test-model.sums`" in shown.err) == (not for_good)
         set_faults(server, {})
-        assert cli("resume", "test-model.sums", *(["--retry-final"] if for_good else [])).code == 0
+        assert cli("resume", "test-model.sums", *(["retry_final=true"] if for_good else [])).code == 0
         assert cli("runs", "show", "test-model.sums").code == 0
 
 
 def test_open_requests_of_an_evaluation_need_attention(cli: CommandLine, server: str) -> None:
-    assert cli(*evaluate(server, "--max-requests", "4")).code == 3
+    assert cli(*evaluate(server, "max_requests=4")).code == 3
     shown = cli("runs", "show")
     assert (shown.code, "2 requests are open; resume with" in shown.err) == (3, True)
 
@@ -168,7 +168,7 @@ def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: st
     short = write_sums(tmp_path / "aime.jsonl", 5)
     refused = cli(*evaluate(server, "--from", short, benchmark="aime24"))
     assert (refused.code, "--allow-changed" in words(refused.err)) == (2, True)
-    done = cli(*evaluate(server, "--from", f"aime24={short}", "--allow-changed", benchmark="aime24", n=2))
+    done = cli(*evaluate(server, "--from", f"aime24={short}", "allow_changed=true", benchmark="aime24", n=2))
     assert done.code == 0, done.err
     assert "the content differs from the known one" in words(done.err)
     ((spec,),) = rows("tagrpo.db", "SELECT CAST(spec AS text) FROM runs")
@@ -203,9 +203,9 @@ def test_golds_that_fail_against_themselves_stop_the_run(
     (tmp_path / "bad.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     before = stats(server)["requests"]
     refused = cli(*evaluate(server, benchmark="bad.jsonl"))
-    assert (refused.code, "--allow-bad-golds" in words(refused.err)) == (2, True)
+    assert (refused.code, "allow_bad_golds=true" in words(refused.err)) == (2, True)
     assert stats(server)["requests"] == before
-    allowed = cli(*evaluate(server, "--allow-bad-golds", benchmark="bad.jsonl", n=1))
+    allowed = cli(*evaluate(server, "allow_bad_golds=true", benchmark="bad.jsonl", n=1))
     assert "gold answers do not grade as correct" in words(allowed.err)
 
 
@@ -215,8 +215,8 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
     for name, more in {
         "paper": ["--preset", "paper"],
         "public": ["--preset", "paper-eval"],
-        "own": ["--prompt-file", "p.txt", "--system", "Be brief.", "--chat-template-kwargs", '{"a": 1}'],
-        "raw": ["--raw"],
+        "own": ["prompt_file=p.txt", "system=Be brief.", 'chat_template_kwargs={"a": 1}'],
+        "raw": ["form=raw"],
     }.items():
         done = cli(*evaluate(server, "--name", name, *more, n=1))
         assert done.code == 0, done.err
@@ -239,17 +239,20 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["eval", "run", "--model", "m"], "name either benchmarks, or a neighbor set"),
-        (["eval", "run", "sums.jsonl", "--neighbors", "x", "--model", "m"], "name either benchmarks"),
-        (["eval", "run", "sums.jsonl", "--model", "m", "--preset", "mine"], "there is no preset 'mine'"),
+        (["eval", "run", "--model", "m"], "name either benchmarks, or a published neighbor set"),
+        (["eval", "run", "sums.jsonl", "neighbors=x", "--model", "m"], "name either benchmarks"),
+        (
+            ["eval", "run", "sums.jsonl", "--model", "m", "--preset", "mine"],
+            "--preset: preset is 'mine'; give one of: default, paper",
+        ),
         (["eval", "run", "nothing", "--model", "m"], 'no benchmark "nothing"'),
         (["eval", "run", "sums.jsonl", "--model", "noprovider-model"], "litellm knows no provider"),
         (
-            ["eval", "run", "sums.jsonl", "--model", "x", "--sampler", "vllm", "--device", "cpu"],
-            "--device does not",
+            ["eval", "run", "sums.jsonl", "--model", "x", "sampler=vllm", "device=cpu"],
+            "device does not belong to sampler=vllm",
         ),
         (
-            ["eval", "run", "sums.jsonl", "--model", MODEL, "--api-base", "http://127.0.0.1:9/v1"],
+            ["eval", "run", "sums.jsonl", "--model", MODEL, "--base-url", "http://127.0.0.1:9/v1"],
             "be reached",
         ),
         (["runs", "show", "nothing"], "there is no run 'nothing'"),
@@ -268,13 +271,13 @@ def test_what_cannot_be_done_is_said_in_one_message(
 
 def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server: str) -> None:
     done = cli(*evaluate(server, n=0))
-    assert (done.code, "give 1 to 100,000" in words(done.err)) == (2, True)
+    assert (done.code, "--n: n is 0; give a whole number: 1 to 100,000" in words(done.err)) == (2, True)
     assert not Path("tagrpo.db").exists()
 
 
 @pytest.mark.slow
 def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None:
-    priced = ["--price", f"{MODEL}=1000,1000", "--max-tokens", "50"]
+    priced = ["price=[1000,1000]", "max_tokens=50"]
     done = cli(*evaluate(server, *priced, "--max-usd", "1"))
     assert done.code == 3
     assert "--max-usd 1.0 are spent" in words(done.err)
@@ -286,7 +289,7 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
     assert 0 < line["usd"] <= 1
     assert cli(*evaluate(server, *priced, "--max-usd", "100")).code == 0
     unpriced = cli(*evaluate(server, "--max-usd", "1", "--name", "x"))
-    assert (unpriced.code, "--price" in words(unpriced.err)) == (2, True)
+    assert (unpriced.code, "price=[10,30]" in words(unpriced.err)) == (2, True)
 
 
 def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) -> None:
@@ -299,7 +302,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
             [(first["question"], first["answer"], phrased), (second["question"], second["answer"], [])],
         )
     assert cli("sets", "publish", "math", "--run", "run").code == 0
-    done = cli("eval", "run", "--neighbors", "math", "--model", MODEL, "--api-base", server, "--n", "4")
+    done = cli("eval", "run", "neighbors=math", "--model", MODEL, "--base-url", server, "--n", "4")
     assert done.code == 0, done.err
     assert "test-model.math-1: 3 problems" in done.out
     assert "pass@k of the originals; 1 neighbor also evaluated" in done.out
@@ -314,13 +317,12 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
     first_only = cli(
         "eval",
         "run",
-        "--neighbors",
-        "math@1",
+        "neighbors=math@1",
         "--name",
         "first",
         "--model",
         MODEL,
-        "--api-base",
+        "--base-url",
         server,
         "--n",
         "1",
@@ -335,7 +337,7 @@ def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     cli: CommandLine, server: str, tmp_path: Path
 ) -> None:
     sent = stats(server)["requests"]
-    dry = ("--price", f"{MODEL}=10,30", "--max-tokens", "1000", "--dry-run", "--json")
+    dry = ("price=[10,30]", "max_tokens=1000", "--dry-run", "--json")
 
     def estimate(*more: object, n: int) -> dict[str, Any]:
         done = cli(*evaluate(server, *dry, *more, n=n))
@@ -350,7 +352,7 @@ def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     assert (stage["kind"], stage["requests"], stage["completion_tokens"]) == ("sample", [6, 6], [4800, 24000])
     assert 0 < before["usd"][0] < before["usd"][1]
     assert stats(server)["requests"] == sent
-    run = ("--price", f"{MODEL}=10,30", "--max-tokens", "1000", "--limit", "4", "--json")
+    run = ("price=[10,30]", "max_tokens=1000", "--limit", "4", "--json")
     drawn = json.loads(cli(*evaluate(server, *run, n=4)).out)["runs"][0]
     sent = stats(server)["requests"]
     capped = cli(*evaluate(server, *dry[:-1], "--max-usd", "0.00001", n=4))

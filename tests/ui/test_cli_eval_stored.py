@@ -66,8 +66,8 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
 
 
 def test_files_of_rows_are_for_benchmarks(cli: CommandLine) -> None:
-    done = cli("eval", "run", "--neighbors", "x", "--from", "y.jsonl", "--model", "m")
-    assert (done.code, "--from applies to benchmarks" in words(done.err)) == (2, True)
+    done = cli("eval", "run", "neighbors=x", "--from", "y.jsonl", "--model", "m")
+    assert (done.code, "sources are of benchmarks" in words(done.err)) == (2, True)
 
 
 def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandLine) -> None:
@@ -77,7 +77,7 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
     assert (done.code, "tagrpo runs show base.sums" in words(done.err)) == (2, True)
     done = cli("resume", "base.sums")
     assert (done.code, "Repeat the command that started it" in words(done.err)) == (2, True)
-    assert "there is no run yet" in words(cli("neighbors", "list").err)
+    assert "there is no run yet" in words(cli("rephrase", "list").err)
 
 
 def test_a_persons_grade_counts_is_said_and_can_be_left_out(cli: CommandLine) -> None:

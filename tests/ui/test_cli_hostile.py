@@ -51,7 +51,7 @@ def db(tmp_path: Path, cli: CommandLine) -> Path:
 
 @pytest.mark.slow
 def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path) -> None:
-    listed = json.loads(cli("neighbors", "list", "--db", db, "--json").out)["candidates"][0]
+    listed = json.loads(cli("rephrase", "list", "--db", db, "--json").out)["candidates"][0]
     assert listed["text"] == CANDIDATE
     rollout = json.loads(cli("rollouts", "list", "--db", db, "--json").out)["rollouts"][0]["id"]
     for words in (
@@ -59,9 +59,9 @@ def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path)
         ("questions", "list", "q"),
         ("questions", "show", listed["question_id"]),
         ("questions", "suspects", "--min-answers", 1),
-        ("neighbors", "list"),
-        ("neighbors", "show", listed["candidate"], "--raw"),
-        ("neighbors", "audit", "run"),
+        ("rephrase", "list"),
+        ("rephrase", "show", listed["candidate"], "--raw"),
+        ("rephrase", "audit", "run"),
         ("runs", "list"),
         ("runs", "show", "run"),
         ("sets", "list"),
@@ -104,7 +104,7 @@ def test_errors_spell_them_out_too(cli: CommandLine) -> None:
 def test_a_terminal_gets_colours_of_ours_alone(db: Path) -> None:
     """On a terminal rich writes escapes of its own; those of a text stay spelled out."""
     done = subprocess.run(
-        command("neighbors", "list", "--db", str(db)),
+        command("rephrase", "list", "--db", str(db)),
         capture_output=True,
         text=True,
         timeout=60,

@@ -94,10 +94,10 @@ def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         patched.delenv("TAGRPO_DB", raising=False)
         done = run_here("questions", "import", "shapes.jsonl")
         assert done.code == 0, done.err
-        asking = ["--model", "hosted_vllm/test-model", "--api-base", server.url]
-        solver = ["--solver", "hosted_vllm/test-model", "--solver-api-base", server.url]
-        few = ["--n", 2, "--rounds", 1, "--min-distance", 0]
-        done = run_here("neighbors", "propose", "shapes", "--name", "r", *asking, *solver, *few)
+        asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url]
+        solver = ["--solver", "hosted_vllm/test-model", f"solver.base_url={server.url}"]
+        few = ["--n", 2, "rounds=1", "proposer.min_distance=0"]
+        done = run_here("rephrase", "run", "shapes", "--name", "r", *asking, *solver, *few)
         assert done.code in (0, 3), done.err
         done = run_here("sets", "publish", "shapes", "--run", "r")
         assert done.code == 0, done.err
@@ -107,7 +107,7 @@ def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.slow
 def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, server: OpenAIServer) -> None:
-    listed = json.loads(run_here("neighbors", "list", "--run", "r", "--json").out)["candidates"]
+    listed = json.loads(run_here("rephrase", "list", "--run", "r", "--json").out)["candidates"]
     verdicts = {(row["text"].count("<image>"), row["status"]) for row in listed}
     assert {(1, "accepted"), (2, "accepted"), (0, "rejected"), (1, "rejected")} == verdicts
     asked = "\n".join(seen(request.body["messages"]) for request in server.requests)
@@ -116,15 +116,15 @@ def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, se
 
 
 def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer) -> None:
-    asking = ["--model", "hosted_vllm/test-model", "--api-base", server.url]
-    done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--n", 2, "--json")
+    asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url]
+    done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--n", 2, "--json")
     assert done.code == 0, done.err
     (run,) = json.loads(done.out)["runs"]
     assert run["samples"] == 12
     with Database.open(place / "tagrpo.db") as db, db.read() as session:
         grades = session.execute(text("SELECT value, count(*) FROM grades GROUP BY value")).all()
     assert [tuple(row) for row in grades] == [("correct", 12)]
-    raw = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--preset", "paper-eval")
+    raw = run_here("eval", "run", "neighbors=shapes@1", *asking, "--preset", "paper-eval")
     assert raw.code == 2
     assert "raw text has no place for images" in raw.err
 
@@ -142,8 +142,8 @@ def test_requests_are_stored_without_the_pictures(place: Path) -> None:
 
 
 def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: Path) -> None:
-    asking = ["--model", "hosted_vllm/other", "--price", "hosted_vllm/other=1,1", "--n", 2]
-    done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--dry-run")
+    asking = ["--model", "hosted_vllm/other", "price=[1,1]", "--n", 2]
+    done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--dry-run")
     assert done.code == 0, done.err
     assert (
         "8 images: each model counts image tokens differently; assumed 64 to 16,384 tokens each" in done.out
@@ -152,8 +152,8 @@ def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: P
 
 def test_a_model_without_eyes_says_so(place: Path) -> None:
     with running_server(answer=answer, faults=lambda _: Fault("no_images")) as started:
-        asking = ["--model", "hosted_vllm/test-model", "--api-base", started.url]
-        done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--n", 1, "--name", "blind")
+        asking = ["--model", "hosted_vllm/test-model", "--base-url", started.url]
+        done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--n", 1, "--name", "blind")
     assert done.code == 3
     assert "test-model is not a multimodal model" in done.err
 
@@ -161,7 +161,7 @@ def test_a_model_without_eyes_says_so(place: Path) -> None:
 def test_a_benchmark_brings_its_pictures(place: Path, server: OpenAIServer) -> None:
     rows = [{"question": "<image>Double?", "answer": "45", "images": ["lime.img"]}]
     (place / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    asking = ["--model", "hosted_vllm/test-model", "--api-base", server.url, "--db", "own.db"]
+    asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url, "--db", "own.db"]
     done = run_here("eval", "run", "own.jsonl", *asking, "--n", 2, "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["runs"][0]["correct"] == 2

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors judge`, thresholds and `--premises` as a user meets them."""
+"""`tagrpo rephrase judge`, thresholds and `--premises` as a user meets them."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("world_set")
 
 
 def solved(url: str, *more: str) -> list[str]:
-    return llm(url, "--solver", "hosted_vllm/test-model", "--solver-api-base", url, "--n", "2", *more)
+    return llm(url, "--solver", "hosted_vllm/test-model", f"solver.base_url={url}", "--n", "2", *more)
 
 
 @pytest.mark.slow
@@ -25,23 +25,23 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     verdicts = rows(db, "SELECT count(*) FROM verdicts")
     asked = stats(server)["requests"]
 
-    dry = json.loads(cli("neighbors", "judge", "r", "--accept", "14", "--dry-run", "--json").out)
+    dry = json.loads(cli("rephrase", "judge", "r", "--accept", "14", "--dry-run", "--json").out)
     assert dry["rule"]["accept_overlap"] == 14
     assert (dry["dry_run"], dry["stored"]) == (True, 0)
     assert {change["before"] for change in dry["changes"]} == {"accepted"}
     assert rows(db, "SELECT count(*) FROM verdicts") == verdicts
 
-    done = cli("neighbors", "judge", "r", "--accept", "14")
+    done = cli("rephrase", "judge", "r", "--accept", "14")
     assert done.code == 0
     assert f"{len(dry['changes'])} accepted -> undecided" in done.out
     assert rows(db, "SELECT count(*) FROM verdicts")[0][0] == verdicts[0][0] + dry["judged"]
-    assert "no verdict changes" in cli("neighbors", "judge", "r", "--accept", "14").out
+    assert "no verdict changes" in cli("rephrase", "judge", "r", "--accept", "14").out
     changed = dry["changes"][0]["candidate_id"]
-    shown = cli("neighbors", "show", changed).out
+    shown = cli("rephrase", "show", changed).out
     assert "status: undecided" in shown
     assert "rule: overlap" in shown
 
-    back = json.loads(cli("neighbors", "judge", "r", "--json").out)  # the run's own rule
+    back = json.loads(cli("rephrase", "judge", "r", "--json").out)  # the run's own rule
     assert back["after"] == dry["before"]
     assert rows(db, "SELECT * FROM neighbor_set_members ORDER BY 1, 2, 3") == published
     assert cli("sets", "verify", "s@1").code == 0
@@ -52,42 +52,40 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--accept", "9.5"], "'--accept': Input should be a valid integer"),
-        (["--accept", "40"], "accept_overlap 40 can never be reached"),
-        (["--looks", "12;16"], "--looks 12;16: give numbers separated by commas, as in 12,16"),
-        (["--looks", "16,12"], "increasing"),
-        (["--premises", "openai/test-model"], "name a solver"),
-        (["--premises-api-base", "http://127.0.0.1:9/v1"], "this run asks none"),
+        (["verdict.accept=9.5"], "verdict.accept is '9.5'; give a whole number"),
+        (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
+        (["verdict.looks=12;16"], "verdict.looks is ['12;16']; give a list"),
+        (["verdict.looks=[16,12]"], "increasing"),
+        (["premises=openai/test-model"], "name a solver"),
     ],
 )
 def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
-    refused(cli, propose("--proposer", "rules", *more), message)
+    refused(cli, propose("proposer=rules", *more), message)
 
 
 def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine) -> None:
-    assert cli(*propose("--proposer", "rules")).code == 0
-    done = cli("neighbors", "judge", "r")
+    assert cli(*propose("proposer=rules")).code == 0
+    done = cli("rephrase", "judge", "r")
     assert done.code == 2
     assert "no solver" in done.err
-    assert cli("neighbors", "judge", "nope").code == 2
+    assert cli("rephrase", "judge", "nope").code == 2
 
 
 @pytest.mark.slow
 def test_sizes_and_thresholds_are_part_of_the_run(cli: CommandLine, server: str, db: Path) -> None:
-    chosen = ["--question-samples", "16", "--looks", "4,8", "--accept", "4", "--limit", "2"]
+    chosen = ["verdict.question_samples=16", "verdict.looks=[4,8]", "verdict.accept=4", "--limit", "2"]
     assert cli(*solved(server, *chosen)).code == 0
     (spec,) = (json.loads(found) for (found,) in rows(db, "SELECT CAST(spec AS text) FROM runs"))
     rule = spec["rule"]
     assert (rule["original_samples"], rule["looks"], rule["accept_overlap"]) == (16, [4, 8], 4)
-    assert rule["flagged_looks"] == [10, 12]
     assert rule["reject_new"] == 6  # in proportion
-    refused_again = cli(*solved(server, "--question-samples", "16", "--looks", "4,8", "--limit", "2"))
+    refused_again = cli(*solved(server, "verdict.question_samples=16", "verdict.looks=[4,8]", "--limit", "2"))
     assert refused_again.code == 2  # the same name, another rule
 
 
 @pytest.mark.slow
 def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db: Path) -> None:
-    asked = solved(server, "--premises", "openai/test-model", "--premises-api-base", server)
+    asked = solved(server, "premises=openai/test-model", f"premises.base_url={server}")
     done = cli(*asked)
     assert done.code == 0
     asks = rows(db, "SELECT state, place FROM asks WHERE kind = 'premises'")
@@ -95,10 +93,10 @@ def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db
     assert {attempt for _, attempt in asks} >= {0, 1}
     assert "premises" in cli("runs", "show", "r").out
     seen = stats(server)["requests"]
-    assert cli("resume", "r", "--api-base", server, "--solver-api-base", server,
-               "--premises-api-base", server).code == 0  # fmt: skip
+    assert cli("resume", "r", f"proposer.base_url={server}", f"solver.base_url={server}",
+               f"premises.base_url={server}").code == 0  # fmt: skip
     assert stats(server)["requests"] == seen
     accepted = rows(
         db, "SELECT candidate_id FROM verdicts WHERE status = 'accepted' ORDER BY candidate_id LIMIT 1"
     )
-    assert "premises according to openai/test-model: 2 kept" in cli("neighbors", "show", accepted[0][0]).out
+    assert "premises according to openai/test-model: 2 kept" in cli("rephrase", "show", accepted[0][0]).out

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors list` and `show` as a user meets them: output, exit codes, help."""
+"""`tagrpo rephrase list` and `show` as a user meets them: output, exit codes, help."""
 
 import json
 from pathlib import Path

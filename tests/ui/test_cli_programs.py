@@ -34,8 +34,8 @@ def test_from_questions_to_rewards(
     listed = json.loads(cli("questions", "list", "programs", "--json").out)
     assert "code" in str(listed)
 
-    models = ("--model", MODEL, "--api-base", programmer, "--solver", MODEL, "--solver-api-base", programmer)
-    done = cli("neighbors", "propose", "programs", "--name", "run", "--n", 3, "--rounds", 1, *models)
+    models = ("--model", MODEL, "--base-url", programmer, "--solver", MODEL, f"solver.base_url={programmer}")
+    done = cli("rephrase", "run", "programs", "--name", "run", "--n", 3, "rounds=1", *models)
     assert done.code in (0, 3), done.err
     standing = rows(
         "tagrpo.db", "SELECT c.text, s.status FROM standings s JOIN candidates c ON c.id = s.candidate_id"
@@ -53,7 +53,7 @@ def test_from_questions_to_rewards(
 
     assert cli("sets", "publish", "code", "--run", "run", "--n", 1).code == 0
     assert cli("sets", "verify", "code").code == 0
-    evaluated = cli("eval", "run", "programs.jsonl", "--n", 8, "--model", MODEL, "--api-base", programmer)
+    evaluated = cli("eval", "run", "programs.jsonl", "--n", 8, "--model", MODEL, "--base-url", programmer)
     assert evaluated.code == 0, evaluated.err
     grades = rows("tagrpo.db", "SELECT value, reason, extracted FROM grades")
     assert {grade[:2] for grade in grades} <= {
@@ -62,7 +62,7 @@ def test_from_questions_to_rewards(
         ("wrong", "no answer found"),
     }
     assert sum(grade[0] == "correct" for grade in grades) > 10
-    on_set = cli("eval", "run", "--neighbors", "code", "--n", 2, "--model", MODEL, "--api-base", programmer)
+    on_set = cli("eval", "run", "neighbors=code", "--n", 2, "--model", MODEL, "--base-url", programmer)
     assert on_set.code == 0, on_set.err
     assert "one block of code" in str(rows("tagrpo.db", "SELECT spec FROM runs WHERE kind = 'eval'"))
     refused = cli("eval", "report", "test-model.programs", "--k", "1", "--metric", "maj@k")

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors propose` and `resume` as a careless user calls them."""
+"""`tagrpo rephrase run` and `resume` as a careless user calls them."""
 
 import json
 import signal
@@ -22,31 +22,39 @@ pytestmark = pytest.mark.usefixtures("world_set")
 
 
 def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
-    refused(cli, propose(), "an llm proposer needs --model")
-    refused(cli, propose("--proposer", "rules", "--strategy", "rename"), "require --proposer llm, not rules")
-    refused(cli, propose("--proposer", "rules", "--model", "gpt-4-turbo"), "require --proposer llm")
+    refused(cli, propose(), "proposer.model is missing")
     refused(
         cli,
-        propose("--proposer", "rules", "--candidates", "f.jsonl"),
-        "--candidates and --proposer file need each other",
+        propose("proposer=rules", "proposer.strategies=rename"),
+        "proposer.strategies belongs to proposer=llm",
     )
-    refused(cli, propose("--proposer", "file"), "--candidates and --proposer file need each other")
+    refused(
+        cli,
+        propose("proposer=rules", "--model", "gpt-4-turbo"),
+        "--model: proposer.model belongs to proposer=llm",
+    )
+    refused(
+        cli,
+        propose("proposer=rules", "proposer.candidates=f.jsonl"),
+        "proposer.candidates belongs to proposer=file",
+    )
+    refused(cli, propose("proposer=file"), "proposer.candidates is missing")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--n", "0"], "n is 0; give 1 to 64"),
-        (["--n", "65"], "n is 65; give 1 to 64"),
-        (["--rounds", "0"], "rounds is 0; give 1 to 20"),
-        (["--content-attempts", "21"], "content-attempts is 21; give 1 to 20"),
+        (["--n", "0"], "n is 0; give a whole number: 1 to 64"),
+        (["--n", "65"], "n is 65; give a whole number: 1 to 64"),
+        (["rounds=0"], "rounds is 0; give a whole number: 1 to 20"),
+        (["verdict.looks=[a]"], "verdict.looks is ['a']; give a list"),
         (["--limit", "0"], "--limit"),
-        (["--accept", "0"], "accept_overlap is 0. Give at least 1"),
+        (["verdict.accept=0"], "verdict.accept is 0; give a whole number: at least 1"),
     ],
 )
 def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
-    refused(cli, propose("--proposer", "rules", *more), message)
+    refused(cli, propose("proposer=rules", *more), message)
 
 
 @pytest.mark.parametrize(
@@ -60,34 +68,35 @@ def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], mes
 )
 def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, message: str) -> None:
     Path("own.txt").write_bytes(content)
-    refused(cli, llm("http://127.0.0.1:9/v1", "--strategy", "own.txt"), message)
+    refused(cli, llm("http://127.0.0.1:9/v1", "proposer.strategies=own.txt"), message)
 
 
 def test_strategies_that_do_not_go_together(cli: CommandLine) -> None:
     nowhere = "http://127.0.0.1:9/v1"
-    refused(cli, llm(nowhere, "--strategy", "nope"), "neither a built-in strategy (perspectives, paraphrase")
-    refused(cli, llm(nowhere, "--strategy", "rename", "--strategy", "rename"), "a strategy is named twice")
     refused(
-        cli, llm(nowhere, "--n", "1", "--strategy", "rename", "--strategy", "format"), "2 strategies for 1"
+        cli, llm(nowhere, "proposer.strategies=nope"), "neither a built-in strategy (perspectives, paraphrase"
+    )
+    refused(
+        cli,
+        llm(nowhere, "proposer.strategies=[rename,rename]"),
+        "a strategy is named twice",
+    )
+    refused(
+        cli,
+        llm(nowhere, "--n", "1", "proposer.strategies=[rename,format]"),
+        "2 strategies for 1",
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "price", ["test-model", "openai/test-model=1", "m=1,x", "m=1,2,3", "m=-1,2", "m=nan,1"]
-)
-def test_prices_that_cannot_be_read(cli: CommandLine, server: str, price: str) -> None:
-    refused(cli, llm(server, "--price", price), f"--price {price}")
-
-
-def test_a_price_file_that_is_missing(cli: CommandLine, server: str) -> None:
-    refused(cli, llm(server, "--prices", "absent.toml"), "absent.toml")
+@pytest.mark.parametrize("price", ["1", "[1]", "[1,x]", "[1,2,3]", "[-1,2]", "[nan,1]"])
+def test_prices_that_cannot_be_read(cli: CommandLine, price: str) -> None:
+    refused(cli, llm("http://127.0.0.1:9/v1", f"proposer.price={price}"), f"proposer.price={price}: ")
 
 
 def test_a_tokenizer_that_is_none(cli: CommandLine) -> None:
     Path("own.json").write_text("{}")
-    refused(cli, propose("--proposer", "rules", "--tokenizer", "own.json"), "own.json: not a tokenizer.json")
-    refused(cli, propose("--proposer", "rules", "--tokenizer", "absent.json"), "absent.json: no such file")
+    refused(cli, propose("proposer=rules", "tokenizer=own.json"), "own.json: not a tokenizer.json")
+    refused(cli, propose("proposer=rules", "tokenizer=absent.json"), "absent.json: no such file")
 
 
 # Models that cannot be asked
@@ -99,15 +108,15 @@ def test_a_model_that_cannot_be_asked_takes_no_name(cli: CommandLine, server: st
     refused(cli, llm("http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1/models cannot be reached")
     refused(cli, llm(server, model="openai/other"), "does not list the model 'other', only: test-model")
     refused(cli, llm(server, model="frobnicate"), "litellm knows no provider for the model 'frobnicate'")
-    refused(cli, llm(server, "--max-usd", "1"), "--price openai/test-model=IN,OUT")
+    refused(cli, llm(server, "--max-usd", "1"), "does not know the price of openai/test-model")
     refused(
         cli,
-        llm(server, "--solver", "hosted_vllm/absent", "--solver-api-base", server),
+        llm(server, "--solver", "hosted_vllm/absent", f"solver.base_url={server}"),
         "does not list the model 'absent'",
     )
     refused(
         cli,
-        llm(server, "--solver", "hosted_vllm/test-model", *["--solver-api-base", server] * 2),
+        llm(server, "--solver", "hosted_vllm/test-model", f"solver.base_url=[{server},{server}]"),
         f"{server} is given twice",
     )
     assert stats(server)["requests"] == before
@@ -128,7 +137,7 @@ def test_a_proposer_that_always_refuses_ends_its_run_and_says_so(cli: CommandLin
         "def answer(messages, n, seed):\n    return [\"I'm sorry, but I can't help with that.\"] * n\n"
     )
     with server_process("--model", "test-model", "--answer", f"{tmp_path}/refusing.py:answer") as url:
-        done = cli(*llm(url, "--content-attempts", "2", "--rounds", "2", "--limit", "3"))
+        done = cli(*llm(url, "proposer.content_attempts=2", "rounds=2", "--limit", "3"))
         assert stats(url)["paid"] == 3 * 2 * 2  # questions, attempts, rounds
         assert done.code == 0, done.err
         assert "3 questions with fewer than 3 neighbors:" in done.out
@@ -149,10 +158,9 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
         "openai/test-model",
         "--solver",
         "hosted_vllm/test-model",
-        "--solver-api-base",
-        server,
+        f"solver.base_url={server}",
     ]
-    settings = ["--strategy", "own.txt", "--strategy", "rename", "--limit", "2", *solvers]
+    settings = ["proposer.strategies=[own.txt,rename]", "--limit", "2", *solvers]
     done = cli(*llm(server, *settings, "--json"))
     assert done.code == 0, done.err
     summary = json.loads(done.out)
@@ -182,7 +190,7 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
 
     # Other settings under the same name are listed one by one; hashes and ids, which follow, are not.
     Path("own.txt").write_text("Another instruction.")
-    other = cli(*llm(server, *settings, "--n", "4", "--seed", "1"))
+    other = cli(*llm(server, *settings, "--n", "4", "seed=1"))
     assert (other.code, other.out) == (2, "")
     message = words(other.err)
     for part in ("n (3 there, 4 now)", "seed (0 there, 1 now)", "strategies.1.version ('3' there, '1' now)"):
@@ -201,18 +209,18 @@ def test_consistently_renamed_variables_pass(cli: CommandLine, tmp_path: Path, d
     row = {"question": "Let $x$ be a number with $3x+x^2=10$ and $x>0$. Find $x$.", "answer": "2"}
     assert cli("questions", "import", write_rows(Path("x.jsonl"), row), "--name", "x").code == 0
     with server_process("--model", "test-model", "--answer", f"{tmp_path}/renaming.py:answer") as url:
-        common = ["--model", "openai/test-model", "--api-base", url, "--n", "1", "--rounds", "1"]
-        common += ["--reply", "tags", "--content-attempts", "1"]
-        done = cli("neighbors", "propose", "x", "--name", "renamed", "--min-distance", "0", *common)
+        common = ["--model", "openai/test-model", "--base-url", url, "--n", "1", "rounds=1"]
+        common += ["proposer.reply=tags", "proposer.content_attempts=1"]
+        done = cli("rephrase", "run", "x", "--name", "renamed", "proposer.min_distance=0", *common)
         assert done.code == 0, done.err
     assert rows(db, "SELECT status FROM verdicts WHERE final") == [("unverified",)]
-    assert rows(db, "SELECT name FROM candidate_findings") == [("variables_renamed",)]
+    assert rows(db, "SELECT name FROM candidate_findings") == []
 
 
 @pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine, db: Path) -> None:
     with world_server("--model", "test-model", "--latency", "0.1") as url:
-        arguments = [*llm(url, "--max-concurrency", "1"), "--db", str(db)]
+        arguments = [*llm(url, "proposer.max_concurrency=1"), "--db", str(db)]
         process = Forked(*arguments)
         while stats(url)["requests"] < 3 and process.poll() is None:
             time.sleep(0.02)
@@ -231,9 +239,9 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine,
 
 @pytest.mark.slow
 def test_a_dry_run_says_what_the_run_will_cost_and_sends_nothing(cli: CommandLine, db: Path) -> None:
-    priced = ("--price", "openai/test-model=10,30", "--n", "3", "--rounds", "2")
+    priced = ("proposer.price=[10,30]", "--n", "3", "rounds=2")
     with world_server("--model", "test-model") as url:
-        solved = (*priced, "--solver", "hosted_vllm/test-model", "--solver-api-base", url, "--json")
+        solved = (*priced, "--solver", "hosted_vllm/test-model", f"solver.base_url={url}", "--json")
         before = json.loads(cli(*llm(url, *solved, "--dry-run")).out)
         assert stats(url)["requests"] == 0
         assert runs(cli) == []
@@ -256,10 +264,10 @@ def test_a_dry_run_says_what_the_run_will_cost_and_sends_nothing(cli: CommandLin
 
 
 def test_a_dry_run_counts_premises(cli: CommandLine, db: Path) -> None:
-    priced = ("--price", "openai/test-model=10,30", "--n", "2", "--rounds", "3")
+    priced = ("proposer.price=[10,30]", "--n", "2", "rounds=3")
     with world_server("--model", "test-model") as url:
-        solved = ("--solver", "hosted_vllm/test-model", "--solver-api-base", url)
-        asked = cli(*llm(url, *priced, *solved, "--premises", "openai/test-model", "--dry-run", "--json"))
+        solved = ("--solver", "hosted_vllm/test-model", f"solver.base_url={url}")
+        asked = cli(*llm(url, *priced, *solved, "premises=openai/test-model", "--dry-run", "--json"))
         assert stats(url)["requests"] == 0
     proposing, _, premises = json.loads(asked.out)["stages"]
     assert (premises["kind"], premises["requests"]) == ("premises", [6 * 2, 6 * 2 * 3])
@@ -286,7 +294,7 @@ def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> 
     held = write_rows(Path("held.jsonl"), {"question": "What is blue?", "answer": r"\frac{1}{"})
     done = cli("questions", "import", held, "--name", "held")
     assert done.code == 3
-    asked = cli("neighbors", "propose", "held", "--name", "r", "--proposer", "rules")
+    asked = cli("rephrase", "run", "held", "--name", "r", "proposer=rules")
     assert (asked.code, "tagrpo questions list held --held" in asked.err) == (2, True)
 
 
@@ -295,12 +303,12 @@ def test_a_run_of_which_too_little_is_accepted_stops_and_goes_on(cli: CommandLin
     more = Path("more.jsonl")
     assert cli("questions", "import", write_sums(more, 40), "--name", "more").code == 0
     with world_server("--model", "test-model") as url:
-        solved = ("--solver", "openai/test-model", "--solver-api-base", url, "--max-concurrency", "2")
-        done = cli(*(["neighbors", "propose", "more", *llm(url, *solved)[3:]]), "--stop-below", "1", "--json")
+        solved = ("--solver", "openai/test-model", f"solver.base_url={url}", "proposer.max_concurrency=2")
+        done = cli(*(["rephrase", "run", "more", *llm(url, *solved)[3:]]), "stop_below=1", "--json")
         assert done.code == 3, done.err
         stopped = json.loads(done.out)
-        assert "continue with `tagrpo resume r --stop-below LESS`" in words(done.err)
-        rest = cli("resume", "r", "--stop-below", "0", "--json")
+        assert "continue with `tagrpo resume r stop_below=LESS`" in words(done.err)
+        rest = cli("resume", "r", "stop_below=0", "--json")
         assert stats(url)["paid"] == stats(url)["paid_distinct"]
     assert (stopped["stopped"], stopped["open_questions"] > 0) == ("enough", True)
     assert rest.code == 0, rest.err
@@ -309,7 +317,7 @@ def test_a_run_of_which_too_little_is_accepted_stops_and_goes_on(cli: CommandLin
 
 @pytest.mark.slow
 def test_a_run_that_ended_short_of_neighbors_says_what_adds_some(cli: CommandLine) -> None:
-    for done in (cli(*propose("--proposer", "rules", "--n", "20")), cli("runs", "show", "r")):
+    for done in (cli(*propose("proposer=rules", "--n", "20")), cli("runs", "show", "r")):
         assert "with fewer than 20 neighbors" in done.out
         assert "This run is complete" in done.out
         assert "in a run of another name" in words(done.out)

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors propose --proposer file`: candidates that someone already has."""
+"""`tagrpo rephrase run proposer=file`: candidates that someone already has."""
 
 import json
 from pathlib import Path
@@ -35,11 +35,11 @@ def test_a_file_by_text_with_rows_that_belong_to_no_question(cli: CommandLine, d
     assert stored == [(owning(question),) for question in sorted(originals()[:3])]
 
     # The file belongs to the run: resuming takes the same candidates, and no others.
-    assert cli("resume", "r", "--candidates", source).code == 0
+    assert cli("resume", "r", f"proposer.candidates={source}").code == 0
     assert cli("resume", "r").code == 0
     write_rows(source, {"question": originals()[0], "rephrased": "Something else."})
-    changed = cli("resume", "r", "--candidates", source)
-    assert (changed.code, "not those that the run was made with" in changed.err) == (2, True)
+    changed = cli("resume", "r", f"proposer.candidates={source}")
+    assert (changed.code, "source (" in changed.err) == (2, True)
     again = cli(*from_file(source, "--n", "1"))
     assert (again.code, "source (" in again.err) == (2, True)
 
@@ -51,10 +51,14 @@ def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -
         {"key": key, "mine": [owning(texts[key]), texts[key].replace(" has ", " holds ", 1)]} for key in ids
     ]
     source = write_rows(Path("c.jsonl"), *lists)
-    columns = ["--question-column", "key", "--candidate-column", "mine"]
-    refused(cli, from_file(source), "Name another column with --question-column")
-    refused(cli, from_file(source, *columns[:2]), "Name it with --candidate-column; available: key, mine")
-    refused(cli, from_file(source, "--question-column", "foo"), "no column 'foo' (--question-column)")
+    columns = ["proposer.question_column=key", "proposer.candidate_column=mine"]
+    refused(cli, from_file(source), "Name another column with proposer.question_column")
+    refused(
+        cli, from_file(source, columns[0]), "Name it with proposer.candidate_column; available: key, mine"
+    )
+    refused(
+        cli, from_file(source, "proposer.question_column=foo"), "no column 'foo' (proposer.question_column)"
+    )
     done = cli(*from_file(source, *columns, "--n", "2", "--limit", "4"))
     assert done.code == 0
     assert "4 of 4 questions have all 2 neighbors" in done.out
@@ -81,10 +85,10 @@ def test_empty_candidates_are_named_by_row(cli: CommandLine) -> None:
 
 
 def test_candidates_for_a_run_of_rules_are_refused_on_resume(cli: CommandLine) -> None:
-    assert cli(*propose("--proposer", "rules")).code == 0
+    assert cli(*propose("proposer=rules")).code == 0
     source = write_rows(Path("c.jsonl"), {"question": originals()[0], "candidate": "x"})
-    done = cli("resume", "r", "--candidates", source)
-    assert (done.code, "--candidates belongs to runs that propose from a file" in done.err) == (2, True)
+    done = cli("resume", "r", f"proposer.candidates={source}")
+    assert (done.code, "proposer.candidates belongs to proposer=file" in done.err) == (2, True)
 
 
 def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLine) -> None:
@@ -96,13 +100,13 @@ def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLin
         {"question": third, "candidate": "[bold]Now[/] [/foo] " + owning(third)},
     )
     assert cli(*from_file("c.jsonl")).code == 0
-    listed = cli("neighbors", "list", "--json").out
+    listed = cli("rephrase", "list", "--json").out
     # PostgreSQL keeps no NUL: there it becomes U+FFFD.
     statuses = {
         item["text"][:5].replace("\ufffd", "\0"): item["status"] for item in json.loads(listed)["candidates"]
     }
     assert statuses == {first[:5]: "rejected", "NUL \x00": "rejected", "[bold": "unverified"}
-    assert "[bold]Now[/] [/foo]" in cli("neighbors", "list").out
+    assert "[bold]Now[/] [/foo]" in cli("rephrase", "list").out
 
 
 def test_a_named_tokenizer_enforces_the_token_limit(cli: CommandLine) -> None:
@@ -117,7 +121,7 @@ def test_a_named_tokenizer_enforces_the_token_limit(cli: CommandLine) -> None:
     short, long = owning(question), question.replace("apples.", "apples, as it so happens today.")
     count = len(short.split())
     write_rows(Path("c.jsonl"), {"question": question, "candidates": [short, long]})
-    done = cli(*from_file("c.jsonl", "--tokenizer", "words.json", "--token-limit", str(count)))
+    done = cli(*from_file("c.jsonl", "tokenizer=words.json", f"token_limit={count}"))
     assert done.code == 0, done.err
-    listed = json.loads(cli("neighbors", "list", "--finding", "too_long", "--json").out)["candidates"]
+    listed = json.loads(cli("rephrase", "list", "--finding", "too_long", "--json").out)["candidates"]
     assert [(item["text"], item["status"]) for item in listed] == [(long, "rejected")]

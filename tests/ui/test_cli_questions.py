@@ -268,7 +268,7 @@ def test_a_set_is_removed_once_no_run_is_over_it(cli: CommandLine, mine: Path, m
     assert code == 2
     assert "--yes" in err  # nobody is there to be asked
     whole = cli.within()
-    assert whole("neighbors", "propose", "wrong", "--name", "first", "--proposer", "rules")[0] == 0
+    assert whole("rephrase", "run", "wrong", "--name", "first", "proposer=rules")[0] == 0
     code, _, err = cli("remove", "wrong", "--yes")
     assert code == 2
     assert "runs use it: first (`tagrpo runs remove`)" in err

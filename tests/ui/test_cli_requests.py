@@ -1,4 +1,4 @@
-"""Options that say how models are asked, as they come out at the server: halts, silence, grace, seeds."""
+"""Settings of how models are asked, as the server sees them: profiles, halts, silence, grace, seeds."""
 
 import asyncio
 import signal
@@ -11,28 +11,27 @@ from command_line import CommandLine, words
 from eval_sampling import running_server
 from forked import Forked
 from openai_faults import always
+from openai_server import server_process
 from world_runs import evaluate, propose_arguments, rows, stats, world_server
 
-from service.asks.money import PriceTable
 from service.asks.request import Request
-from service.engines.opening import OpenModels
-from ui.cli.eval.settings import EvalRequests, model_settings
+from service.engines.opening import OpenModels, model_settings
+from service.models.access import Model
 
 pytestmark = pytest.mark.usefixtures("six_sums")
-ONE_BY_ONE = ("--max-concurrency", "1")
 
 
 def test_failures_in_a_row_end_an_evaluation_where_it_is_told_to(cli: CommandLine) -> None:
     with running_server(faults=always("bad_request")) as server:
-        done = cli(*evaluate(server.url, *ONE_BY_ONE, "--samples-per-request", 1, "--halt-after", 3))
+        done = cli(*evaluate(server.url, "max_concurrency=1", "samples_per_request=1", "halt_after=3"))
     assert (done.code, sum(server.asked.values())) == (1, 3)
     assert "3 requests in a row failed, the last: Invalid value for 'temperature'" in words(done.err)
 
 
 @pytest.mark.usefixtures("world_set")
-def test_failures_in_a_row_end_a_run_of_neighbors_where_it_is_told_to(cli: CommandLine, db: object) -> None:
+def test_failures_in_a_row_end_a_run_of_neighbors_where_it_is_told_to(cli: CommandLine, db: Path) -> None:
     with running_server(faults=always("bad_request")) as server:
-        command = propose_arguments(db, server.url, *ONE_BY_ONE, "--halt-after", "3")  # type: ignore[arg-type]
+        command = propose_arguments(db, server.url, "proposer.max_concurrency=1", "halt_after=3")
         done = cli(*command)
         asked = {seen.body["messages"][-1]["content"] for seen in server.requests}
     assert done.code == 1
@@ -43,16 +42,16 @@ def test_failures_in_a_row_end_a_run_of_neighbors_where_it_is_told_to(cli: Comma
 @pytest.mark.slow
 def test_a_warning_names_the_server_that_does_not_answer(cli: CommandLine) -> None:
     with running_server(latency_s=2.5) as server:
-        done = cli(*evaluate(server.url, "--limit", 1, "--stall-after", 1))
+        done = cli(*evaluate(server.url, "--limit", 1, "stall_s=1"))
     assert done.code == 0, done.err
-    warning = f"no answer for 1 s: 1 request in flight. 1 request at {server.url}, the oldest for 1 s"
+    warning = f"no answer for 1 s: 1 request in flight. 1 request at {server.url}"
     assert words(done.err).count(warning) == 1
 
 
 @pytest.mark.slow
 def test_sigterm_waits_no_longer_than_its_grace(cli: CommandLine) -> None:
     with world_server("--latency", "60") as url:
-        process = Forked(*map(str, evaluate(url, "--grace", "0.5")))
+        process = Forked(*map(str, evaluate(url, "grace_s=0.5")))
         while stats(url)["in_flight"] < 6 and process.poll() is None:
             time.sleep(0.02)
         began = time.monotonic()
@@ -64,12 +63,12 @@ def test_sigterm_waits_no_longer_than_its_grace(cli: CommandLine) -> None:
 
 def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli: CommandLine) -> None:
     with running_server(answer=world.answer) as server:
-        done = cli(*evaluate(server.url, "--seed", "none"))
+        done = cli(*evaluate(server.url, "seed=none"))
         assert done.code == 0, done.err
         assert not any("seed" in seen.body for seen in server.requests)
         assert "no seed is sent, so another run draws other responses" in words(done.err)
         assert rows("tagrpo.db", "SELECT DISTINCT seed FROM samples") == [(None,)]
-        assert cli(*evaluate(server.url, "--seed", 3, "--name", "seeded")).code == 0
+        assert cli(*evaluate(server.url, "seed=3", "--name", "seeded")).code == 0
         seeds = [seen.body["seed"] for seen in server.requests[6:]]
     assert len(set(seeds)) == 6
 
@@ -78,12 +77,37 @@ def test_an_attempt_has_the_time_that_its_options_give() -> None:
     request = Request("hosted_vllm/test-model", prompt="1 + 1?", sampling={"max_tokens": 1000})
 
     async def seconds(url: str, **options: float) -> float:
-        requests = EvalRequests(**options)  # type: ignore[arg-type]
-        settings = model_settings("remote", request.model, requests, {}, base_url=[url])
-        async with OpenModels(Path(), PriceTable()) as models:
+        settings = model_settings(Model(model=request.model, base_url=(url,), **options))  # type: ignore[arg-type]
+        async with OpenModels(Path()) as models:
             return (await models.open(settings)).attempt_s(request)  # type: ignore[union-attr, no-any-return]
 
     with running_server() as server:
         assert asyncio.run(seconds(server.url, tokens_per_s=2)) == 120 + 500
         assert asyncio.run(seconds(server.url, tokens_per_s=20)) == 120 + 50
         assert asyncio.run(seconds(server.url, tokens_per_s=20, timeout_s=7)) == 7
+
+
+@pytest.mark.slow
+def test_profiles_stand_in_a_file_beside_the_database_and_keys_in_no_file(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "team").mkdir()
+    profiles = tmp_path / "team" / "tagrpo.toml"
+    (tmp_path / "few.toml").write_text("n = 4\nlimit = 2\n")
+    (tmp_path / "more.toml").write_text("n = 2\n")
+    asked = ("eval", "run", "sums.jsonl", "--db", "team/tagrpo.db", "-c", "few.toml", "-c", "more.toml")
+    monkeypatch.setenv("TEST_SERVER_KEY", "lab-credential-4711")
+    with server_process() as url:
+        monkeypatch.delenv("TEST_SERVER_KEY")
+        profile = f'[endpoint.lab]\nbase_url = "{url}"\nmodel = "hosted_vllm/test-model"\n'
+        monkeypatch.setenv("LAB_CREDENTIAL", "lab-credential-4711")
+        profiles.write_text(profile + 'api_key_env = "LAB_CREDENTIAL"\n')
+        done = cli(*asked, "endpoint=lab", "--limit", 1)
+        assert done.code == 0, done.err
+        assert rows("team/tagrpo.db", "SELECT count(*) FROM samples") == [(2,)]
+        monkeypatch.setenv("LAB_CREDENTIAL", "another-credential")
+        wrong = cli(*asked, "endpoint=lab", "--name", "wrong")
+        assert (wrong.code, "another-credential" in wrong.err) == (2, False), wrong.err
+    unknown = cli(*asked, "endpoint=other")
+    assert (unknown.code, "[endpoint.other] does not exist. Available: lab." in unknown.err) == (2, True)
+    assert b"lab-credential-4711" not in (tmp_path / "team" / "tagrpo.db").read_bytes()

@@ -1,4 +1,4 @@
-"""`tagrpo resume`: a run goes on by its name, with what its last command was told."""
+"""`tagrpo resume`: a run goes on by its name, with the config it was last worked on with."""
 
 import json
 from pathlib import Path
@@ -9,28 +9,28 @@ from command_line import CommandLine, words
 from eval_runs import add_eval_run
 from runs import open_empty
 
-from service.database import Database
-from service.runs.store import find_run, keep_command, read_command
 from ui.cli.neighbors.summary import _way_on
 
 
-def test_a_run_goes_on_by_its_name_with_what_it_was_told(
+def test_a_run_goes_on_by_its_name_with_its_settings(
     command_line: CommandLine, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("sums.jsonl").write_text("\n".join(map(json.dumps, world.questions(6))))
     model = "hosted_vllm/test-model"
-    asked = ["eval", "run", "sums.jsonl", "--model", model, "--api-base", server, "--n", 2, "--name", "r"]
-    first = command_line(*asked, "--max-requests", 2, "--price", f"{model}=1,1", "--samples-per-request", 1)
+    asked = ["eval", "run", "sums.jsonl", "--model", model, "--base-url", server, "--n", 2, "--name", "r"]
+    first = command_line(*asked, "max_requests=2", "price=[1,1]", "samples_per_request=1")
     assert first.code == 3
-    with Database.open("tagrpo.db") as database, database.write() as session:
-        run = find_run(session, "r.sums")
-        kept = read_command(session, run.id)
-        assert kept is not None
-        older = {"price" if name == "prices" else name: given for name, given in kept.words.items()}
-        keep_command(session, run.id, kept.folder, older)  # as this parameter was called once
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
-    more = command_line("resume", "r.sums", "--db", tmp_path / "tagrpo.db", "--json")
+    resumed = ("resume", "r.sums", "--db", tmp_path / "tagrpo.db")
+    for word, says in {
+        "temperature=1": "this shapes the results",
+        "max_request=1": "Did you mean max_requests?",
+        "max_requests=0": "give a whole number: at least 1",
+    }.items():
+        refused = command_line(*resumed, word)
+        assert (refused.code, says in words(refused.err)) == (2, True), refused.err
+    more = command_line(*resumed, "--json")
     assert more.code == 0, more.err
     [done] = json.loads(more.out)["runs"]
     assert (done["run"], done["samples"], done["missing"]) == ("r.sums", 12, 0)
@@ -38,17 +38,8 @@ def test_a_run_goes_on_by_its_name_with_what_it_was_told(
     assert command_line("runs", "rename", "r.sums", "other", "--db", tmp_path / "tagrpo.db").code == 0
     renamed = command_line("resume", "other", "--db", tmp_path / "tagrpo.db")
     assert (renamed.code, "was renamed" in renamed.err) == (2, True)
-    unnamed = command_line("resume", "--n", 3, "--db", tmp_path / "tagrpo.db")
-    assert (unnamed.code, "give the run's name first" in " ".join(unnamed.err.split())) == (2, True)
-
-
-def test_a_run_goes_on_whose_settings_file_had_an_empty_list(command_line: CommandLine, server: str) -> None:
-    Path("sums.jsonl").write_text("\n".join(map(json.dumps, world.questions(2))))
-    Path("tagrpo.toml").write_text("[eval.run]\nprice = []\n")
-    asked = ["eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--api-base", server, "--n", 1]
-    assert command_line(*asked, "--name", "r", "--max-requests", 1).code == 3
-    more = command_line("resume", "r.sums")
-    assert more.code == 0, more.err
+    unnamed = command_line("resume", "n=3", "--db", tmp_path / "tagrpo.db")
+    assert (unnamed.code, "give the name of one run" in words(unnamed.err)) == (2, True)
 
 
 def test_a_run_made_by_other_means_says_so(command_line: CommandLine, tmp_path: Path) -> None:
@@ -62,7 +53,7 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
     Path("sums.jsonl").write_text(json.dumps({"question": "What is 1 + 1?", "answer": "2"}))
     address = server.replace("://", "://me:secret@")
     done = command_line(
-        "eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--api-base", address
+        "eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--base-url", address
     )
     assert (done.code, "has a name or password" in words(done.err)) == (2, True)
     assert "secret" not in done.err

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors review` and `audit` as a user meets them: output, exit codes, help."""
+"""`tagrpo rephrase review` and `audit` as a user meets them: output, exit codes, help."""
 
 import builtins
 import csv
@@ -156,7 +156,7 @@ def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None
     assert code == 3
     assert "audit 1 of run run, sample 50, seed 7: drawn" in out
     assert "the run has only 4 candidates with a final verdict" in out
-    assert "tagrpo neighbors review --audit 1 --interactive" in out
+    assert "tagrpo rephrase review --audit 1 --interactive" in out
     assert "audit 1 has 4 of 4 candidates without a decision" in err
     open_ = json.loads(cli("audit", "--seed", "7", "--json")[1])
     assert (open_["audit"], open_["new"], open_["complete"]) == (1, False, False)
@@ -175,7 +175,7 @@ def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None
     assert "provisional: 2 of 4" in out
 
     out = cli("review", "--audit", "1", "--interactive", typed="a\n\n" * 2)[1]
-    assert "result of the audit: tagrpo neighbors audit run --sample 50 --seed 7" in out
+    assert "result of the audit: tagrpo rephrase audit run --sample 50 --seed 7" in out
     code, out, err = cli("audit", "run", "--seed", "7")
     assert (code, err) == (0, "")
     done = json.loads(cli("audit", "--seed", "7", "--json")[1])
@@ -209,7 +209,7 @@ def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     cli("review", rows[0]["candidate"], "--withdraw", "--audit", "1")
     out = cli("review", "--audit", "1", "--interactive", typed="a\n\nr\nno\n")[1]
     assert "audit 1 of run run, grouped by question: 2 to review as ada" in out
-    assert "result of the audit: tagrpo neighbors audit run --groups --sample 50 --seed 0" in out
+    assert "result of the audit: tagrpo rephrase audit run --groups --sample 50 --seed 0" in out
     code, out, err = cli("audit", "run", "--groups")
     assert (code, err) == (0, "")
     done = json.loads(cli("audit", "run", "--groups", "--json")[1])

@@ -182,8 +182,8 @@ def test_responses_are_searched_by_what_they_hold(monkeypatch: pytest.MonkeyPatc
     rest = read("list", "ta", "--text", text, "--limit", "40", "--after", str(page["after"]))["rollouts"]
     assert page["rollouts"] + rest == every["rollouts"]
     assert read("list", "ta", "--text", "nowhere to be read") == {"run": "ta", "rollouts": [], "after": None}
-    monkeypatch.setattr("trainer_adapter.record.reading.TEXTS_READ", 4)
-    monkeypatch.setattr("trainer_adapter.record.reading.TEXTS_TOGETHER", 2)
+    monkeypatch.setattr("trainer_adapter.record.listing.TEXTS_READ", 4)
+    monkeypatch.setattr("trainer_adapter.record.listing.TEXTS_TOGETHER", 2)
     part = read("list", "ta", "--text", "nowhere to be read")
     assert (part["rollouts"], part["after"]) == ([], listed[3]["id"])  # four texts were read
 

@@ -47,7 +47,7 @@ def words(text: str) -> list[str]:
 
 def test_without_runs(cli: CommandLine) -> None:
     starts = ", ".join(
-        f"`tagrpo {start}`" for start in ("neighbors propose", "eval run", "eval judge", "train run")
+        f"`tagrpo {start}`" for start in ("rephrase run", "eval run", "eval judge", "train run")
     )
     assert cli("list") == (0, f"no runs yet; start one with {starts}\n", "")
     assert json.loads(cli("list", "--json")[1]) == {"runs": []}
@@ -123,7 +123,7 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
     said = " ".join(err.split())
     assert "1 request is open and 2 requests failed; resume with `tagrpo resume math-run`" in said
     assert "1 request failed for good, and its question continued without" in said
-    assert "tagrpo resume math-run --retry-final" in said
+    assert "tagrpo resume math-run retry_final=true" in said
     assert "429: too many requests 2" in words(out)
     assert "content filter: no 1" in words(out)
     assert "propose test/proposer 4 1,200 34 0.5000" in words(out)

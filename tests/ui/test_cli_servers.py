@@ -1,4 +1,4 @@
-"""Several servers on the command line: `--api-base` repeated, in files, kept by a run, and one that dies."""
+"""Several servers on the command line: `--base-url` repeated, in files, kept by a run, and one that dies."""
 
 import json
 import os
@@ -34,14 +34,14 @@ def two_servers(*arguments: str) -> Iterator[tuple[str, str]]:
         yield first, second
 
 
-def bases(*urls: str, option: str = "--api-base") -> list[str]:
-    return [word for url in urls for word in (option, url)]
+def bases(*urls: str) -> list[str]:
+    return [word for url in urls for word in ("--base-url", url)]
 
 
 def evaluate(*urls: str, n: int = 8, db: str = "tagrpo.db") -> list[object]:
     return [
         *("eval", "run", "sums.jsonl", "--db", db, "--model", MODEL, "--n", n, *bases(*urls)),
-        *("--samples-per-request", 2, "--max-concurrency", 4),
+        *("samples_per_request=2", "max_concurrency=4"),
     ]
 
 
@@ -76,7 +76,7 @@ def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums
     assert gone.code == 2
     assert "no server answers" in words(gone.err)
     with world_server(*SAME) as url:  # one address in place of both
-        assert cli("resume", "test-model.sums", "--api-base", url).code == 0
+        assert cli("resume", "test-model.sums", f"base_url={url}").code == 0
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, si
     twice = cli(*evaluate("http://localhost:1/v1", "http://localhost:1/v1/"))
     assert (twice.code, "http://localhost:1/v1 is given twice" in words(twice.err)) == (2, True)
     batch = cli(
-        *("eval", "run", "sums.jsonl", "--model", "openai/m", "--batch"),
+        *("eval", "run", "sums.jsonl", "--model", "openai/m", "batch=true"),
         *bases("http://localhost:1/v1", "http://localhost:2/v1"),
         "--dry-run",
     )
@@ -131,16 +131,12 @@ def test_proposers_and_solvers_have_several_servers(cli: CommandLine, tmp_path: 
     with two_servers() as urls:
         assert cli(*propose_arguments(calm, urls[0])).code == 0
         before = stats(urls[0])["requests"]
-        asked = [word for word in propose_arguments(db, urls[0]) if word not in ("--api-base", urls[0])]
-        asked.remove("--solver-api-base")
-        done = cli(*asked, *bases(*urls), "--solver-api-base", ",".join(urls))
+        both = ("--base-url", urls[1], f"solver.base_url=[{','.join(urls)}]")
+        done = cli(*propose_arguments(db, urls[0], *both))
         assert done.code == 0, done.err
         assert final_state(db) == final_state(calm)
         shares = (stats(urls[0])["requests"] - before, stats(urls[1])["requests"])
         assert min(shares) >= sum(shares) / 4
-        three = bases(*urls, "http://localhost:1/v1", option="--solver-api-base")
-        wrong = cli(*asked, "--name", "more", "--solver", "hosted_vllm/other", *three)
-        assert (wrong.code, "3 addresses for 2 solvers" in words(wrong.err)) == (2, True), wrong.err
 
 
 @pytest.mark.slow

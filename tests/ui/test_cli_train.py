@@ -20,16 +20,17 @@ from tiny_model import save_tiny_tokenizer
 from evaluator.evals.problems import PlacedProblem, make_problem
 from rephraser.sets import publish
 from rephraser.tables import CandidateRow
+from service.config import settings_of
 from service.database import Database
+from trainer_adapter.config import TrainConfig
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.runs import list_train_runs
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.presets import PRESETS
-from ui.cli.train.settings import PresetName
+from trainer_adapter.verl.plugin.settings import PlugInSettings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recipes.md"
-SMALL = ("data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4", "responses=2")
+SMALL = ("verl.data.train_batch_size=4", "verl.actor_rollout_ref.actor.ppo_mini_batch_size=4", "responses=2")
 
 
 @pytest.fixture
@@ -81,7 +82,9 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
     assert re.search(r"^actor_rollout_ref\.actor\.optim\.lr +1e-06 +Table 2", done.out, re.M)
     assert re.search(r"^\+data\.apply_chat_template_kwargs\.enable_thinking +false +model", done.out, re.M)
     assert "machine: our estimate for the machine; not tested on GPUs" in done.out
-    shown = json.loads(tagrpo("recipes", "show", "ta_grpo", "--cpu", "trainer.save_freq=5", "--json").out)
+    shown = json.loads(
+        tagrpo("recipes", "show", "ta_grpo", "--cpu", "verl.trainer.save_freq=5", "--json").out
+    )
     by_key = {each["key"]: each for each in shown["overrides"]}
     assert by_key["trainer.save_freq"]["source"] == "user"
     assert by_key["actor_rollout_ref.rollout.name"]["value"] == "transformers"
@@ -94,25 +97,45 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
     ("arguments", "message"),
     [
         (["recipes", "show", "a_grae", "--preset", "cw"], "--preset cw sets responses=12 reward="),
-        (["recipes", "show", "grpo", "--preset", "dapo"], "'ta', 'a_grae',"),
-        (["train", "run", "grpo", "--model", "m", "--data", "b", "--prompt-file", "w"], "require --set"),
-        (["train", "run", "grpo", "--model", "m", "--data", "b", "--answer-kind", "choice"], "require --set"),
+        (["recipes", "show", "grpo", "--preset", "dapo"], "preset is 'dapo'; give one of: ta, a_grae,"),
+        (["train", "run", "grpo", "--model", "m", "--data", "b", "prompt_file=w"], "prompt_file: only for"),
+        (["train", "run", "grpo", "--model", "m", "--data", "b", "answer_kind=choice"], "only for --set"),
+        (["train", "run", "--model", "m", "--data", "b"], "recipe is missing"),
+        (["train", "run", "grpo", "--data", "b"], "name the policy with --model"),
+        (["train", "run", "grpo", "dapo", "--model", "m"], "grpo, dapo: give one recipe"),
         (
-            ["train", "run", "grpo", "--model", "m", "--set", "a", "--tolerance", "1%"],
+            ["train", "run", "grpo", "--model", "m", "--set", "a", "tolerance=1%"],
             "answer kind tolerance",
         ),
         (["recipes", "show", "grpoo"], "no recipe 'grpoo'. Available: grpo,"),
-        (["recipes", "show", "grpo", "actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
+        (["recipes", "show", "grpo", "verl.actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
         (["recipes", "show", "grpo", "advantage=mymod:fn"], "module mymod cannot be imported"),
-        (["recipes", "show", "grpo", "respones=2"], "no axis 'respones'. Available: name,"),
-        (["recipes", "show", "grpo", "--nodes", 2], "need a Ray cluster"),
+        (["recipes", "show", "grpo", "respones=2"], "respones: unknown setting. Did you mean responses?"),
+        (["recipes", "show", "grpo", "kl_coef=0"], "kl_coef: unknown setting. Did you mean loss.kl_coef?"),
+        (
+            ["recipes", "show", "grpo", "anchor=theirs"],
+            "recipe.anchor is 'theirs'; give one of: question, own",
+        ),
+        (["recipes", "show", "grpo", "responses=2.5"], "recipe.responses is '2.5'; give a whole number"),
+        (["recipes", "show", "grpo", "trainer.save_freq=5"], "begin with `verl.`: verl.trainer.save_freq=5"),
+        (["recipes", "show", "grpo", "+trainer.mine.a=5"], "begin with `verl.`: verl.+trainer.mine.a=5"),
+        (["recipes", "show", "grpo", "verl.tagrpo_run.seed=5"], "or a setting as run.seed=7"),
+        (["recipes", "show", "grpo", "verl.trainer.save_freq=x"], "give a whole number of steps"),
+        (["recipes", "show", "grpo", "run.seed=-1"], "run.seed is -1; give a whole number: at least 0"),
+        (["recipes", "show", "grpo", "run.sed=1"], "run.sed: unknown setting. Did you mean run.seed?"),
+        (["recipes", "show", "grpo", "run.record=here"], "run.record: unknown setting"),
+        (["recipes", "show", "grpo", "nodes=2"], "need a Ray cluster"),
         (["train", "plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
+        (
+            ["train", "plan", "grpo", "--model", "m", "--questions", 9, "--assume", "training_tflops=0"],
+            "training_tflops is 0.0; give a number: more than 0",
+        ),
         (
             ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 10],
             "10 questions do not fill a batch of 256",
         ),
         (
-            ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume-shift-sd", 1],
+            ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume", "shift_sd=1"],
             "--pilot",
         ),
         (["train", "plan", "grpo", "--model", "Qwen3-4B", "--data", "nowhere"], "not an export for verl"),
@@ -137,11 +160,13 @@ def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
     assert re.search(r"^grpo, equal epochs +8 +2 +58 +116 +118,784 ", done.out, re.M)
     assert re.search(r"^grpo, equal responses +8 +8 +232 +464 +475,136 ", done.out, re.M)
     assert "max tokens" in done.out
-    assert "time is not fully known: give --tokens-per-second" in done.out
+    assert "time is not fully known: give --assume tokens_per_second=N" in done.out
     assert "8 T V" in done.out
     known = json.loads(
         tagrpo(
-            *words, "--tokens-per-second", 2000, "--training-tflops", 100, "--mean-tokens", 500, "--json"
+            *words,
+            *("--assume", "tokens_per_second=2000", "--assume", "training_tflops=100"),
+            *("--assume", "mean_tokens=500", "--json"),
         ).out
     )
     assert known["methods"][0]["generation_hours"] == pytest.approx(475_136 * 500 / 8000 / 3600)
@@ -200,9 +225,9 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     text = Path("go.sh").read_text(encoding="utf-8")
     # 256 responses are 8 steps of 4 questions with 8 responses, 2 of 32; 12 questions make 3 steps an epoch
     changed = "ta_rescue-loss.kl_coef-0"
-    assert f'train {changed} ta_rescue 8 3 "$seed" loss.kl_coef=0 data.train_batch_size=4' in text
-    assert 'train ta_grpo ta_grpo 2 1 "$seed" data.train_batch_size=4' in text
-    assert 'tagrpo_run.seed="$seed" data.seed="$seed"' in text
+    assert f'train {changed} ta_rescue 8 3 "$seed" loss.kl_coef=0 verl.data.train_batch_size=4' in text
+    assert 'train ta_grpo ta_grpo 2 1 "$seed" verl.data.train_batch_size=4' in text
+    assert 'run.seed="$seed" verl.data.seed="$seed"' in text
     assert "global_step_8/actor/huggingface" in text
     assert tagrpo(*plan).code == 2  # it is there
 
@@ -221,7 +246,7 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     assert {done.code for done in tried} == {0}, tried
     assert all("verl.trainer.main_ppo" in done.out for done in tried[:3])
     assert "Qwen3-4B-base.sums" in tried[3].out
-    adapter = tagrpo(*plan[:-1], "lora.sh", "actor_rollout_ref.model.lora_rank=8")
+    adapter = tagrpo(*plan[:-1], "lora.sh", "verl.actor_rollout_ref.model.lora_rank=8")
     assert (adapter.code, "evaluates whole models" in adapter.err) == (2, True)
     assert not Path("lora.sh").exists()
     without = tagrpo("train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 12, "--script", "x.sh")
@@ -230,7 +255,7 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
 
 def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:
     done = tagrpo(
-        "train", "plan", "ta_grpo", "--model", "Qwen3-4B", "--questions", 512, "--gpu-memory-gib", 40
+        "train", "plan", "ta_grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume", "gpu_memory_gib=40"
     )
     assert done.code == 3
     assert re.search(r"the update needs \d+ of 40 GiB: lower .*ppo_max_token_len_per_gpu", done.err)
@@ -297,22 +322,27 @@ class TestRuns:
         config = json.loads((place / "runs" / "x" / "config.json").read_text(encoding="utf-8"))
         assert (config["preset"], config["spec"]["preset"]) == ("ta", "ta")
         for changed, way_out in (
-            (["--prompt-file", words_of_paper], "Repeat the run's original --preset and --prompt-file"),
-            (["--answer-kind", "integer"], "Repeat the run's original --answer-kind and --tolerance"),
+            ([f"prompt_file={words_of_paper}"], "Repeat the run's original --preset and prompt_file"),
+            (["answer_kind=integer"], "Repeat the run's original answer_kind and tolerance"),
         ):
             refused = tagrpo(*words, *changed)
             assert (refused.code, way_out in refused.err) == (2, True)
-        micro_batch = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
+        micro_batch = "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
         again = tagrpo(*words, "--hide-log", "--json", f"{micro_batch}=8192")
         assert json.loads(again.out)["number"] == 2
-        more = tagrpo("resume", "x", "--hide-log", "--json", f"{micro_batch}=4096")
-        assert more.code == 0
-        assert "actor/pg_loss" not in more.err
-        assert json.loads(more.out)["number"] >= 2
+        more = tagrpo("resume", "x", "--json", f"{micro_batch}=4096")
+        assert (more.code, json.loads(more.out)["number"] >= 2) == (0, True)
+        for changed, reason in (
+            ("anchor=own", "anchor=own: this shapes the results"),
+            ("run.seed=7", "run.seed=7: this shapes the results"),
+            ("verl.data.seed=7", "data.seed: 42 in the run, 7 now"),
+        ):
+            refused = tagrpo("resume", "x", changed)
+            assert (refused.code, reason in refused.err) == (2, True), refused.err
         # a run of training is none of neighbors: there is one of those, which needs no name
-        assert tagrpo("neighbors", "list").code == 0
+        assert tagrpo("rephrase", "list").code == 0
         assert "recipe ta_grpo" in tagrpo("runs", "show", "x").out
-        refused = tagrpo("neighbors", "list", "--run", "x")
+        refused = tagrpo("rephrase", "list", "--run", "x")
         assert (refused.code, "run 'x' trains a model and holds no neighbors" in refused.err) == (2, True)
 
     @pytest.mark.slow
@@ -371,8 +401,37 @@ class TestRuns:
         assert "stopped by SIGINT, verl ended. Resume from the checkpoint of step 1 with" in done.err
 
 
-def test_every_preset_can_be_named() -> None:
-    assert get_args(PresetName) == tuple(PRESETS)
+def test_every_preset_and_axis_can_be_named() -> None:
+    assert get_args(TrainConfig.model_fields["preset"].annotation) == tuple(PRESETS)
+    axes = {each.path.removeprefix("recipe.") for each in settings_of(TrainConfig)}
+    assert {name for name in RECIPES["grpo"].to_json() if name not in ("summary", "loss")} <= axes
+    assert {f"loss.{name}" for name in RECIPES["grpo"].to_json()["loss"]} <= axes
+
+
+def test_a_file_holds_all_namespaces_and_words_win_over_it(tagrpo: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'model = "m"\nanchor = "own"\n[recipe]\nname = "ta_grpo"\n[loss]\nkl_coef = 0\n[run]\nseed = 7\n'
+        '[verl]\ntrainer.save_freq = 5\ndata.seed = 3\n"+trainer.mine" = "a b"\n',
+        encoding="utf-8",
+    )
+    shown = json.loads(
+        tagrpo("recipes", "show", "-c", file, "verl.data.seed=9", "run.waves=true", "--json").out
+    )
+    assert shown["recipe"]["name"] == "ta_grpo[anchor=own,loss.kl_coef=0]"
+    assert (shown["plug_in"]["seed"], shown["plug_in"]["waves"]) == (7, True)
+    values = {each["key"]: each["value"] for each in shown["overrides"] if each["source"] == "user"}
+    assert values == {"trainer.save_freq": 5, "+trainer.mine": "a b", "data.seed": 9}
+    assert "+trainer.mine='a b'" in shown["arguments"]
+    file.write_text('modle = "m"\n[loss]\nkl_coef = "0"\n[run]\nwaves = 1\n', encoding="utf-8")
+    refused = tagrpo("recipes", "show", "grpo", "-c", file)
+    assert refused.code == 2
+    for line in (
+        f"{file}:1: modle: unknown setting. Did you mean model?",
+        f"{file}:3: recipe.loss.kl_coef is '0'; give a number.",
+        f"{file}:5: run.waves is 1; give true or false.",
+    ):
+        assert line in refused.err
 
 
 def test_the_page_of_recipes_names_every_axis_and_setting() -> None:
@@ -381,5 +440,5 @@ def test_the_page_of_recipes_names_every_axis_and_setting() -> None:
     keys = [key for key in recipe if key not in ("name", "summary", "loss")]
     for key in [*keys, *(f"loss.{key}" for key in recipe["loss"])]:
         assert f"`{key}`" in page, key
-    for key in assign(RECIPES["grpo"], []).settings.to_json():
-        assert key == "record" or f"`tagrpo_run.{key}`" in page, key
+    for key in PlugInSettings.model_fields:
+        assert f"`run.{key}`" in page, key

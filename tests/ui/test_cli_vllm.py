@@ -12,7 +12,7 @@ from command_line import CommandLine
 from forked import Forked
 from sqlalchemy import select
 from tiny_model import save_tiny_model
-from vllm_runs import DTYPE, survivors, use_cpu_build, vllm_processes
+from vllm_runs import survivors, use_cpu_build, vllm_processes
 from vllm_server import vllm_server
 from world_runs import rows
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
 PROBLEMS, N = 16, 64
 REQUESTS = PROBLEMS * N // 2
 """Twice as many as are in flight at once, so that an interrupted run has requests left to send."""
-SAMPLING = ("--n", str(N), "--max-tokens", "40", "--samples-per-request", "2")
+SAMPLING = ("--n", str(N), "max_tokens=40", "samples_per_request=2")
 CONTEXT = 8192
 """Room for the instructions to rephrase, with one token per letter."""
 SERVED = "hosted_vllm/tiny"
@@ -68,7 +68,7 @@ def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_tha
 ) -> None:
     write_problems("sums.jsonl", *(f"What is {place} + 1?" for place in range(PROBLEMS)))
     run = ("eval", "run", "sums.jsonl", *SAMPLING)
-    started = (*run, "--db", "started.db", "--model", model, "--sampler", "vllm", *DTYPE)
+    started = (*run, "--db", "started.db", "--model", model, "sampler=vllm", "dtype=float32")
     Database.open("started.db").close()
     process = Forked(*started)
     while rows("started.db", "SELECT count(*) FROM samples") == [(0,)] and process.poll() is None:
@@ -91,7 +91,7 @@ def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_tha
     assert done.code == 0, done.err
     assert vllm_processes(os.getpid()) == before
     assert rows("started.db", "SELECT count(*) FROM asks") == [(REQUESTS,)]
-    served = cli(*run, "--db", "served.db", "--model", SERVED, "--api-base", server)
+    served = cli(*run, "--db", "served.db", "--model", SERVED, "--base-url", server)
     assert served.code == 0, served.err
     texts = rows("started.db", TEXTS)
     assert len({text for _, _, text in texts}) > 0.9 * PROBLEMS * N
@@ -102,9 +102,9 @@ def test_vllm_answers_as_solver_and_ends_with_the_command(cli: CommandLine, mode
     before = vllm_processes(os.getpid())
     import_question(cli)
     done = cli(
-        *("neighbors", "propose", "few", "--name", "rules", "--proposer", "rules", "--n", 1, "--rounds", 1),
-        *("--solver", model, "--solver-sampler", "vllm", "--solver-dtype", "float32"),
-        *("--solver-max-tokens", 60),
+        *("rephrase", "run", "few", "--name", "rules", "proposer=rules", "--n", 1, "rounds=1"),
+        *("--solver", model, "solver.sampler=vllm", "solver.dtype=float32"),
+        "solver.max_tokens=60",
     )
     assert done.code in (0, 3), done.err
     assert vllm_processes(os.getpid()) == before
@@ -116,8 +116,8 @@ def test_vllm_answers_as_solver_and_ends_with_the_command(cli: CommandLine, mode
 def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str) -> None:
     import_question(cli)
     done = cli(
-        *("neighbors", "propose", "few", "--name", "model", "--n", 1, "--rounds", 1),
-        *("--model", SERVED, "--api-base", server, "--reply", "json", "--max-tokens", 3000),
+        *("rephrase", "run", "few", "--name", "model", "--n", 1, "rounds=1"),
+        *("--model", SERVED, "--base-url", server, "proposer.reply=json", "proposer.max_tokens=3000"),
     )
     assert done.code in (0, 3), done.err
     choices = [choice for reply in replies("tagrpo.db") for choice in read_reply(reply)[0]]
@@ -135,14 +135,14 @@ def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str
 
 def test_what_a_server_refuses_is_final_or_stops_the_run(cli: CommandLine, server: str) -> None:
     write_problems("long.jsonl", "What is 1 + 1?", f"What is {'1 + ' * CONTEXT}1?")
-    run = ("eval", "run", "long.jsonl", "--model", SERVED, "--api-base", server, "--n", 4)
+    run = ("eval", "run", "long.jsonl", "--model", SERVED, "--base-url", server, "--n", 4)
     for _ in range(2):  # the refusal may come before any answer: only the next run can tell that it is final
-        done = cli(*run, "--max-tokens", 60)
+        done = cli(*run, "max_tokens=60")
         assert done.code == 3
     assert "4 samples missing for good" in done.err
     assert rows("tagrpo.db", "SELECT count(*) FROM samples") == [(4,)]
     for maximum in (CONTEXT, CONTEXT + 1):
-        done = cli(*run, "--name", f"maximum-{maximum}", "--max-tokens", maximum)
+        done = cli(*run, "--name", f"maximum-{maximum}", f"max_tokens={maximum}")
         assert done.code == 1
         assert f"the model does not take responses of up to {maximum:,} tokens" in done.err
         assert f"context length is {CONTEXT}" in done.err or f"max_model_len={CONTEXT}" in done.err

@@ -38,7 +38,7 @@ from service.database import Database
 from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 
-COMMANDS_PAGE = "docs/reference/commands.md"
+COMMANDS_PAGE, SETTINGS_PAGE = "docs/reference/commands.md", "docs/reference/settings.md"
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
 PAGES_ABOUT_TRAINING = ("docs/train.md", "docs/tutorials/train.md")
@@ -95,7 +95,7 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             compared = words[:2] == ("questions", "contamination")
             measured |= compared and not BENCHMARKS.keys().isdisjoint(words)
             # test_local_models.py and test_cli_vllm.py ask checkpoints of their own.
-            measured |= words[0] in ("neighbors", "resume") and not {
+            measured |= words[0] in ("rephrase", "resume") and not {
                 "--solver-preset",
                 "--solver-batch-size",
                 "--solver-sampler",
@@ -166,9 +166,10 @@ def test_every_picture_is_on_a_page() -> None:
     assert [path for path in pictures if path.resolve() not in shown] == []
 
 
-def test_the_page_of_commands_is_current() -> None:
-    written = runpy.run_path(str(ROOT / "docs" / "commands.py"))["commands_page"]()
-    assert (ROOT / COMMANDS_PAGE).read_text(encoding="utf-8") == written, "run `python docs/commands.py`"
+def test_the_pages_of_commands_and_settings_are_current() -> None:
+    pages = runpy.run_path(str(ROOT / "docs" / "commands.py"))
+    for path, write in ((COMMANDS_PAGE, "commands_page"), (SETTINGS_PAGE, "settings_page")):
+        assert (ROOT / path).read_text(encoding="utf-8") == pages[write](), "run `python docs/commands.py`"
 
 
 @pytest.mark.parametrize("page", NAMES[1:])
@@ -261,7 +262,7 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     """Return the command with the test servers' addresses, real ids, and sizes that fit a small world."""
     sizes = {"3749": "2", **urls}
     adapted = [sizes.get(word, _ID.sub(existing, word) if _ID.fullmatch(word) else word) for word in words]
-    asks = "--model" in words and (words[0] in ("neighbors", "doctor") or "gpt-4-turbo" in words)
+    asks = "--model" in words and (words[0] in ("rephrase", "doctor") or "gpt-4-turbo" in words)
     if asks and "--api-base" not in words:
         adapted += ["--api-base", urls[SERVER]]
     if words[:2] == ("sandbox", "questions") and "--train" not in words:
@@ -269,7 +270,7 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
     if words[:2] == ("train", "run"):
-        adapted += ["data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2"]
+        adapted += ["verl.data.train_batch_size=2", "verl.actor_rollout_ref.actor.ppo_mini_batch_size=2"]
     return adapted
 
 

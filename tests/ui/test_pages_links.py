@@ -4,7 +4,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ui.pages.server.serving import SCRIPT
-from ui.pages.state.links import PAGES, page_file, page_url, query
+from ui.pages.state.links import PAGES, page_file
 from ui.pages.text.markup import escaped
 
 
@@ -81,15 +81,6 @@ def test_a_bound_widget_shows_the_address_and_writes_to_it():
     assert app.text_input[0].value == "third"
     app.text_input[0].set_value("").run()
     assert dict(app.query_params) == {}
-
-
-def test_addresses_of_views():
-    assert page_url("overview") == "/"
-    assert (
-        page_url("questions", q="a&b=c", verdict=["x", "y"], after=None)
-        == "/questions?q=a%26b%3Dc&verdict=x&verdict=y"
-    )
-    assert query(a=1, b=0.5, c=True, d=False, e="", f=None, g=[]) == {"a": ["1"], "b": ["0.5"], "c": ["1"]}
 
 
 def test_every_page_has_its_file():

@@ -15,8 +15,7 @@ from service.database import Database
 from service.runs.progress import Minute, Pace, RunProgress
 from service.runs.store import Run
 from trainer_adapter.record import RolloutWriter
-from ui.pages.overview.holdings import Holdings, colours_of
-from ui.pages.overview.running import OpenRun, duration, facts
+from ui.pages.overview.running import duration, facts, is_quiet
 from ui.pages.state import settings
 
 NOW = datetime(2026, 1, 31, 12, 0, 30, tzinfo=UTC)
@@ -53,13 +52,6 @@ def test_numbers_and_runs_are_shown(db):
     assert list(table["run"]) == ["base.aime24"]
     assert list(table["state"]) == ["finished"]
     assert [list(table[name]) for name in ("done", "open", "failed")] == [["2"], ["0"], ["0"]]
-
-
-def test_candidates_that_wait_for_a_verdict_have_a_colour_of_their_own():
-    verdicts = (("wording", "pending", 7), ("wording", "accepted", 3))
-    found = colours_of(Holdings(1, verdicts, (), (), {}, 0.0, 0))
-    assert list(found) == ["accepted", "pending"]
-    assert len(set(found.values())) == 2
 
 
 def test_an_imported_evaluation_has_no_tasks(db):
@@ -149,8 +141,8 @@ def progress(**changes):
 
 def test_a_run_is_quiet_when_nothing_came_for_ten_minutes():
     def quiet(minute):
-        minutes = (Minute(minute, 1, 0, 0, 0.0),) if minute else ()
-        return OpenRun(progress(), minutes, ()).is_quiet(NOW)
+        minutes = [Minute(minute, 1, 0, 0, 0.0)] if minute else []
+        return is_quiet((progress(), minutes, []), NOW)
 
     assert not quiet("2026-01-31T11:51")
     assert quiet("2026-01-31T11:49")

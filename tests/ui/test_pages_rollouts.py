@@ -13,8 +13,9 @@ from training_pages import QUESTIONS, STEPS, trainings
 from service.database import Database
 from service.runs.store import find_run
 from trainer_adapter.record import RolloutWriter
-from trainer_adapter.record.reading import Record, RolloutFilters, RolloutHeader
-from trainer_adapter.record.rollout import TokenRatios
+from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+from trainer_adapter.record.reading import Record
+from trainer_adapter.record.rollout import RolloutHeader, TokenRatios
 from ui.characters import visible
 from ui.pages.curves import samples
 from ui.pages.curves.point_problems import columns_of
@@ -74,7 +75,7 @@ def test_a_run_of_which_a_share_is_recorded_says_so(own):
     with (own.parent / "plain" / "metrics.jsonl").open("a") as file:
         file.write('{"step": 2, "metrics": {"tagrpo/record/share": 0.1}}\n')
     assert "at some steps 10%" in said(opened(own, run="plain"))
-    assert "--record-share" not in said(opened(own, run="joint"))
+    assert "run.record_share" not in said(opened(own, run="joint"))
 
 
 def test_damaged_files_are_named_and_the_rest_is_shown(own):
@@ -226,7 +227,6 @@ def test_colours_end_at_three_nats(ratio, kind):
 
 def made_header(extracted):
     return RolloutHeader(
-        id="1:0",
         step=1,
         question_id=QUESTION,
         variant=0,
@@ -237,7 +237,7 @@ def made_header(extracted):
         tokens=1200,
         truncated=False,
         reward=0.5,
-        grade="correct",
+        correct=True,
         reason="",
         extracted=extracted,
         advantage=None,
@@ -309,7 +309,7 @@ def test_a_link_from_a_question_opens_a_run_that_has_it(own, tmp_path):
 
 def test_responses_are_searched_and_a_click_opens_the_group_with_the_response(filled):
     record = Record(filled.parent / "plain")
-    last = record.rollouts(RolloutFilters(step=STEPS), limit=1).rollouts[0]
+    last = list_rollouts(record, RolloutFilters(step=STEPS), limit=1).rollouts[0]
     text = record.rollout(last.id).response
     app = opened(filled, run="plain", text=text.upper(), step=str(STEPS))
     (table,) = tables(app)
@@ -322,7 +322,9 @@ def test_responses_are_searched_and_a_click_opens_the_group_with_the_response(fi
 def test_a_found_response_is_opened_in_its_group(filled, monkeypatch):
     with Database.open(filled, read_only=True) as db, db.read() as session:
         run = find_run(session, "joint")
-    header = Record(filled.parent / "joint").rollouts(RolloutFilters(step=2, variant=1), limit=3).rollouts[-1]
+    header = list_rollouts(
+        Record(filled.parent / "joint"), RolloutFilters(step=2, variant=1), limit=3
+    ).rollouts[-1]
     opened(filled)  # lets the pages read this database
     put = {}
     monkeypatch.setattr(search.links, "set_query", lambda **values: put.update(values))
@@ -344,7 +346,7 @@ def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
     rescued, never = tables(app)[1]["right of neighbors' responses"]
     assert rescued == "format 2/2, paraphrase 0/4, rename 0/2"
     assert list(tables(opened(path, outcome="never rescued"))[1]["right of neighbors' responses"]) == [never]
-    assert len(tables(opened(path, outcome="x", behind="y"))[1]) == 2
+    assert len(tables(opened(path, outcome="x", following="y"))[1]) == 2
 
 
 def test_a_training_without_stages_says_nothing_of_rescues(filled):

@@ -164,7 +164,7 @@ def test_diversity_of_a_stretch_named_by_the_address(filled):
 
 def test_what_cannot_be_computed_says_why(tmp_path):
     app = opened(trainings(tmp_path), view="diversity", of="plain", made="1", **{"from": "5", "to": "2"})
-    assert "The first step is behind the last one." in said(app)
+    assert "The first step is after the last one." in said(app)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from service.database.engine import HEAD_REVISION
 from service.errors import InputError
 from service.questions.searching import may_hold
 from trainer_adapter.record.reading import Record, read_rollouts
-from ui.pages.state.database import condition
 from ui.shipped_demo.__main__ import count_rows, main
 from ui.shipped_demo.packing import LETTERS, MOST_BYTES, pack
 from ui.shipped_demo.unpacking import SHIPPED, describe, shipped_demo, unpack
@@ -100,13 +99,13 @@ def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_
         database,
         tmp_path,
         f"""UPDATE runs SET spec = '{{"model": "{tmp_path}/demo/policy"}}' WHERE name = 'joint'""",
-        f"INSERT INTO run_commands SELECT id, '{tmp_path}', '{{}}' FROM runs WHERE name = 'joint'",
+        f"INSERT INTO run_configs SELECT id, '{tmp_path}', '{{}}' FROM runs WHERE name = 'joint'",
     )
     pack(path, tmp_path / "demo.xz")
     unpack(tmp_path / "demo.xz", tmp_path / "t.db")
     with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
         found = connection.execute("SELECT spec FROM runs WHERE name = 'joint'").fetchone()
-        folder = connection.execute("SELECT folder FROM run_commands").fetchone()
+        folder = connection.execute("SELECT folder FROM run_configs").fetchone()
     assert found == ('{"model": "demo/policy"}',)
     assert folder == (".",)
     with closing(sqlite3.connect(path)) as connection:
@@ -179,7 +178,7 @@ def test_one_command_packs_and_writes_what_is_in_it(database, tmp_path, capsys):
 def test_the_one_that_ships_is_small_and_whole(tmp_path):
     assert SHIPPED.stat().st_size <= MOST_BYTES
     unpack(SHIPPED, tmp_path / "t.db")
-    assert condition(tmp_path / "t.db") == "ready"
+    Database.open(tmp_path / "t.db", read_only=True).close()
     assert describe(tmp_path / "t.db")[1].keys() == {"eval", "propose", "train"}
     page = SHIPPED.with_name("README.md").read_text()
     counts = count_rows(tmp_path / "t.db")

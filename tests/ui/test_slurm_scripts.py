@@ -101,7 +101,7 @@ def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_one_that_is_kill
         for name, url in (("1", first), ("2", second)):
             (job / "servers" / name).write_text(f"{url}\n")
         command = ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--n", N)
-        arguments = (*command, "--samples-per-request", 1, "--max-concurrency", 2)
+        arguments = (*command, "samples_per_request=1", "max_concurrency=2")
 
         def paid() -> int:
             return int(stats(first)["paid"] + stats(second)["paid"])
@@ -220,12 +220,12 @@ def test_a_training_on_a_cluster_is_sent_back_at_its_time_and_goes_on(
         address = f"10.0.0.1:{20000 + 17}"
         assert (job / "asked").read_text().splitlines() == [
             "runs show second",
-            f"{asked} --ray-address {address}",
+            f"{asked} ray_address={address}",
         ]
         started = [line for line in (job / "ray").read_text().splitlines() if line.startswith("start")]
         assert [line.split()[1] for line in started] == ["--head", "--address"]
         assert submit("ray.sbatch", *asked.split()).wait(30) == 0
-        assert (job / "asked").read_text().splitlines()[-1] == f"resume second --ray-address {address}"
+        assert (job / "asked").read_text().splitlines()[-1] == f"resume second ray_address={address}"
         assert (job / "scontrol").read_text() == "requeue 17\n"
     finally:
         for one in psutil.process_iter(["environ"]):  # Slurm ends the steps of Ray with their job

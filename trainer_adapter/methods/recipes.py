@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
 from service.own_code import is_own
-from trainer_adapter.methods.registry import A_GRAE, FORMULAS, list_names, takes_alpha
+from trainer_adapter.methods.registry import FORMULAS, list_names, settings_of_advantage
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
@@ -19,6 +19,7 @@ FilterAxis: TypeAlias = Literal["none", "dynamic", "predicted", "replay"]
 RewardAxis: TypeAlias = Literal[
     "binary", "grpo_lead", "overlong", "accuracy_format", "accuracy_10_format_90", "accuracy_90_format_10"
 ]
+KlEstimator: TypeAlias = Literal["k1", "abs", "k2", "k3", "low_var_kl"]
 Aggregation: TypeAlias = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
 FORMAT_REWARDS: dict[str, tuple[float, float]] = {
@@ -36,7 +37,7 @@ class Loss:
     """The loss axis.
 
     Attributes:
-        surrogate: the loss of a token, a name of `SURROGATES` or `module:function`.
+        surrogate: the loss of a token, a name of `FORMULAS` or `module:function`.
         clip_low: how far the importance ratio may fall below 1.
         clip_high: how far it may rise above 1.
         dual_clip: bound of the loss of negative advantages; None: Eq. 4 as printed.
@@ -51,7 +52,7 @@ class Loss:
     dual_clip: float | None = None
     aggregation: Aggregation = "seq-mean-token-mean"
     kl_coef: float = 0.001
-    kl: Literal["k1", "abs", "k2", "k3", "low_var_kl"] = "low_var_kl"
+    kl: KlEstimator = "low_var_kl"
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,10 @@ class Recipe:
             of them for the question, and the rest for its neighbors if all of the first half are wrong,
             otherwise for the question too.
         group: responses that form a group: all of a question, or those of one prompt.
-        advantage: the formula inside the group, a name of `ADVANTAGES` or `module:function`.
-        alpha: where A-GRAE's suppression of positive advantages ends; others have none (`takes_alpha`).
-        weights: weights of tokens: none, a name of `TOKEN_WEIGHTS`, or `module:function`.
+        advantage: the formula inside the group, a name of `FORMULAS` or `module:function`.
+        settings: of the advantage, all of them; for example `alpha`, where A-GRAE's suppression of positive
+            advantages ends.
+        weights: weights of tokens: none, a name of `FORMULAS`, or `module:function`.
         anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
             the response (own), or the question with a weight for the sampling mismatch: truncated, on all
             responses (corrected); on neighbors' responses that are not better than their group, min(1, ratio)
@@ -91,7 +93,7 @@ class Recipe:
     sampling: SamplingAxis = "split"
     group: GroupAxis = "joint"
     advantage: str = "grpo"
-    alpha: float = 1.0
+    settings: Mapping[str, float] = field(default_factory=dict)
     weights: str = "none"
     anchor: AnchorAxis = "question"
     loss: Loss = field(default_factory=Loss)
@@ -182,7 +184,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "GRPO-LEAD's advantage and reward belong together",
     ),
     (
-        lambda r: r.advantage in A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
+        lambda r: "a_grae" in r.advantage and r.reward not in ("binary", *_OF_TWO_PARTS),
         "A-GRAE is defined by success rates; use a binary reward, or one with format of at most 1",
     ),
     (
@@ -190,7 +192,9 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "this control is defined by success rates; use a binary reward",
     ),
     (
-        lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward in ("overlong", *FORMAT_REWARDS),
+        lambda r: (
+            r.advantage in ("w_reinforce", "max_rl", "pass_k") and r.reward in ("overlong", *FORMAT_REWARDS)
+        ),
         "this advantage needs a binary reward",
     ),
     (
@@ -201,7 +205,12 @@ _RULES: tuple[tuple[Any, str], ...] = (
         lambda r: r.advantage in ("w_reinforce", "rloo") and r.weights == "clip_cov",
         "Clip-Cov's bounds were set for advantages of unit deviation",
     ),
-    (lambda r: not 0 < r.alpha < math.inf, "alpha must be a number above 0"),
+    (
+        lambda r: r.advantage == "pass_k" and not _between(1, r.settings.get("k", 1), r.group_size),
+        "k must be 1 to the number of responses in a group",
+    ),
+    (lambda r: not 0 < r.settings.get("alpha", 1.0) < math.inf, "alpha must be a number above 0"),
+    (lambda r: not 0 < r.settings.get("temperature", 1.0) < math.inf, "temperature must be above 0"),
     (
         lambda r: not (0 <= r.loss.clip_low <= 1 and 0 <= r.loss.clip_high < math.inf),
         "the clip range must be 0 to 1 below, and 0 or more above",
@@ -214,8 +223,9 @@ _RULES: tuple[tuple[Any, str], ...] = (
 )
 
 
-def _a_grae(name: str, summary: str, **changes: Any) -> Recipe:
-    return Recipe(name, f"{summary} (arXiv 2602.05548)", **{"advantage": "a_grae", **changes})
+def _a_grae(name: str, summary: str, advantage: str = "a_grae", **changes: Any) -> Recipe:
+    changes.setdefault("settings", {"alpha": 1.0})
+    return Recipe(name, f"{summary} (arXiv 2602.05548)", advantage=advantage, **changes)
 
 
 _DAPO = Loss(clip_high=0.28, aggregation="token-mean", kl_coef=0.0)
@@ -285,20 +295,44 @@ _ALL = (
         reward="overlong",
     ),
     Recipe("rloo", "leave-one-out baseline (arXiv 2402.14740)", advantage="rloo"),
+    Recipe(
+        "pass_k",
+        "rewards sets of k responses instead of single ones (arXiv 2508.10751)",
+        advantage="pass_k",
+        settings={"k": 4},
+    ),
+    Recipe(
+        "dgpo",
+        "equal weight for easy and hard questions, then more for hard ones (arXiv 2601.20614)",
+        advantage="dgpo",
+        settings={"temperature": 2.0},
+        loss=Loss(aggregation="token-mean", kl_coef=0.0),
+    ),
     Recipe("max_rl", "divides by the mean, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
     _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
-    _a_grae("a_grae_sample", "only A-GRAE's difficulty weighting", advantage="a_grae_sample"),
+    _a_grae("a_grae_sample", "only A-GRAE's difficulty weighting", advantage="a_grae_sample", settings={}),
     _a_grae("a_grae_group", "only A-GRAE's suppression of positive advantages", advantage="a_grae_group"),
     _a_grae("dapo_a_grae", "A-GRAE on DAPO's loss, without dynamic sampling (Table 2)", loss=_DAPO),
     _a_grae("dr_grpo_a_grae", "A-GRAE on Dr.GRPO", advantage="dr_grpo_a_grae", loss=_DR_GRPO),
-    _a_grae("positive_dominant", "control: positive advantages x 10", advantage="positive_dominant"),
-    _a_grae("negative_dominant", "control: positive advantages / 10", advantage="negative_dominant"),
-    _a_grae("hard_focused", "control: hard groups weigh more", advantage="hard_focused"),
-    _a_grae("easy_focused", "control: easy groups weigh more", advantage="easy_focused"),
+    _a_grae(
+        "positive_dominant",
+        "control: positive advantages x 10",
+        advantage="positive_dominant",
+        settings={"beta": 10.0},
+    ),
+    _a_grae(
+        "negative_dominant",
+        "control: positive advantages / 10",
+        advantage="negative_dominant",
+        settings={"beta": 10.0},
+    ),
+    _a_grae("hard_focused", "control: hard groups weigh more", advantage="hard_focused", settings={}),
+    _a_grae("easy_focused", "control: easy groups weigh more", advantage="easy_focused", settings={}),
     Recipe(
         "w_reinforce",
         "0.1 for correct, -1 for wrong, no baseline (arXiv 2506.01347)",
         advantage="w_reinforce",
+        settings={"weight": 0.1},
         loss=Loss(aggregation="token-mean", kl_coef=0.0),
     ),
     Recipe(
@@ -364,26 +398,32 @@ def read_recipe(path: Path) -> Recipe:
 def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return `base` with other choices on some axes; `loss` is a mapping.
 
+    A name that is no axis is a setting of the advantage.
+
     Raises:
-        InputError: an unknown axis or choice, a value of another type, or an invalid combination.
+        InputError: an unknown axis, setting or choice, a value of another type, or an invalid combination.
     """
     changes = dict(changes)
     loss = changes.pop("loss", {})
     if not isinstance(loss, Mapping):
         raise InputError(f"loss is a table of {', '.join(each.name for each in fields(Loss))}.")
-    checked = {name: _checked(Recipe, name, value) for name, value in changes.items()}
-    of_loss = {name: _checked(Loss, name, value) for name, value in loss.items()}
-    composed = dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
-    if "alpha" in checked and not takes_alpha(composed.advantage):
-        raise InputError(f"{composed.name}: advantage {composed.advantage} has no alpha. Remove it.")
-    return composed
+    axes, advantage = get_type_hints(Recipe), _fit("advantage", changes.get("advantage", base.advantage), str)
+    del axes["loss"], axes["settings"]
+    settings = base.settings if advantage == base.advantage else settings_of_advantage(advantage)
+    checked = _checked(changes, {**axes, **{name: type(value) for name, value in settings.items()}})
+    of_loss = dataclasses.replace(base.loss, **_checked(loss, get_type_hints(Loss)))
+    given = {name: checked.pop(name) for name in settings if name in checked}
+    return dataclasses.replace(base, **checked, settings={**settings, **given}, loss=of_loss)
 
 
-def _checked(kind: type[Recipe] | type[Loss], name: str, value: Any) -> Any:
-    names = [each.name for each in fields(kind) if each.name != "loss"]
-    if name not in names:
-        raise InputError(f"no axis {name!r}. Available: {', '.join(names)}.")
-    wanted = get_type_hints(kind)[name]
+def _checked(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    for name in values:
+        if name not in kinds:
+            raise InputError(f"no axis {name!r}. Available: {', '.join(kinds)}.")
+    return {name: _fit(name, value, kinds[name]) for name, value in values.items()}
+
+
+def _fit(name: str, value: Any, wanted: Any) -> Any:
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted):
             raise InputError(f"{name} is {value!r}. Choose one of {', '.join(map(repr, get_args(wanted)))}.")

@@ -1,54 +1,42 @@
-"""All formulas that a recipe can name, with their location; a user's own is `module:function`.
+"""All formulas that a recipe can name, found by the names of functions; a user's own is `module:function`.
 
-A formula is a function in a file, and a line here. Only looking up the function imports its file and torch.
+`def NAME_advantages` in a file of `advantages` is the advantage NAME; the same holds for token weights and
+surrogates. Only looking up the function imports its file and torch.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
 from service.own_code import is_own, load_function, source_hash
 
-ADVANTAGES: dict[str, str] = {
-    "grpo": "advantages.grpo:grpo_advantages",
-    "dr_grpo": "advantages.grpo:dr_grpo_advantages",
-    "rloo": "advantages.rloo:rloo_advantages",
-    "max_rl": "advantages.max_rl:max_rl_advantages",
-    "a_grae": "advantages.a_grae:a_grae_advantages",
-    "a_grae_sample": "advantages.a_grae:a_grae_sample_advantages",
-    "a_grae_group": "advantages.a_grae:a_grae_group_advantages",
-    "dr_grpo_a_grae": "advantages.a_grae:dr_grpo_a_grae_advantages",
-    "positive_dominant": "advantages.a_grae:positive_dominant_advantages",
-    "negative_dominant": "advantages.a_grae:negative_dominant_advantages",
-    "hard_focused": "advantages.a_grae:hard_focused_advantages",
-    "easy_focused": "advantages.a_grae:easy_focused_advantages",
-    "grpo_lead": "advantages.grpo_lead:lead_advantages",
-    "w_reinforce": "advantages.w_reinforce:w_reinforce_advantages",
-}
-"""f(rewards_B, groups) -> B; may also take `alpha`, `correct_B`, `lengths_B` by these names."""
 
-A_GRAE = ("a_grae", "a_grae_sample", "a_grae_group", "dr_grpo_a_grae")
-"""Advantages that use `alpha`; listed by name, so that checking this does not import torch."""
+def _locate(folder: str, ending: str) -> dict[str, str]:
+    """Return the module and function of each formula in a folder, by name."""
+    return {
+        name: f"trainer_adapter.methods.{folder}.{path.stem}:{name}_{ending}"
+        for path in sorted((Path(__file__).parent / folder).glob("*.py"))
+        for name in re.findall(rf"^def ([a-z]\w*)_{ending}\(", path.read_text(encoding="utf-8"), re.M)
+    }
 
-TOKEN_WEIGHTS: dict[str, str] = {
-    "cw_grpo": "token_weights.cw_grpo:cw_weights",
-    "clip_cov": "token_weights.clip_cov:clip_cov_weights",
-}
-"""f(log_prob_BT, advantages_B, mask_BT) -> BT; may also take `groups`, `generator`, `clip_low`, `clip_high`.
-Log-probs are those before the update; the batch is the whole step."""
-
-SURROGATES: dict[str, str] = {"clipped": "losses.policy:clipped_surrogate"}
-"""f(log_prob_BT, old_log_prob_BT, advantages_BT) -> loss of each token, BT, or a `Surrogate`; may also take
-`clip_low`, `clip_high`, `dual_clip` and `mask_BT`. The batch is a micro-batch of one worker.
-"""
 
 FORMULAS: dict[str, dict[str, str]] = {
-    "advantage": ADVANTAGES,
-    "weights": TOKEN_WEIGHTS,
-    "surrogate": SURROGATES,
+    "advantage": _locate("advantages", "advantages"),
+    "weights": _locate("token_weights", "weights"),
+    "surrogate": _locate("losses", "surrogate"),
 }
-"""Formulas by axis of a recipe."""
+"""Formulas by axis of a recipe.
+
+- advantage: f(rewards_B, groups) -> B. It may also take `correct_B` and `lengths_B` by these names. Its other
+  keyword parameters with a number as default are settings of the recipe (`settings_of_advantage`).
+- weights: f(log_prob_BT, advantages_B, mask_BT) -> BT. It may also take `groups`, `generator`, `clip_low` and
+  `clip_high`. Log-probs are those before the update; the batch is the whole step.
+- surrogate: f(log_prob_BT, old_log_prob_BT, advantages_BT) -> loss of each token, BT, or a `Surrogate`. It
+  may also take `clip_low`, `clip_high`, `dual_clip` and `mask_BT`. The batch is a micro-batch of one worker.
+"""
 
 
 def find_formula(axis: str, name: str) -> Callable[..., Any]:
@@ -59,7 +47,7 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
     """
     formulas = FORMULAS[axis]
     if name in formulas:
-        reference = f"trainer_adapter.methods.{formulas[name]}"
+        reference = formulas[name]
     elif is_own(name):
         reference = name
     else:
@@ -67,15 +55,14 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
     return load_function(reference, f"{axis} {name}")
 
 
-def takes_alpha(advantage: str) -> bool:
-    """Return whether an advantage, built in or the user's own, uses a recipe's `alpha`.
+def settings_of_advantage(name: str) -> dict[str, float]:
+    """Return the settings of an advantage and their defaults.
 
     Raises:
         InputError: see `find_formula`.
     """
-    if not is_own(advantage):
-        return advantage in A_GRAE
-    return "alpha" in inspect.signature(find_formula("advantage", advantage)).parameters
+    parameters = inspect.signature(find_formula("advantage", name)).parameters.values()
+    return {each.name: each.default for each in parameters if type(each.default) in (int, float)}
 
 
 def list_names(axis: str) -> str:

@@ -65,9 +65,9 @@ def step_advantages(
         find_formula("advantage", recipe.advantage),
         rewards_B,
         groups,
-        alpha=recipe.alpha,
         correct_B=correct_B,
         lengths_B=lengths_B,
+        **recipe.settings,
     )
     _check(f"advantage {recipe.advantage}", advantages_B, rewards_B.shape)
     weights_BT = None

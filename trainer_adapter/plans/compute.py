@@ -30,11 +30,6 @@ class Speed:
     training_tflops: float | None = None
     mean_tokens: float | None = None
 
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None and not value > 0:
-                raise InputError(f"--{name.replace('_', '-')} is {value}. Give more than 0.")
-
 
 @dataclass(frozen=True)
 class ComputePlan:
@@ -271,7 +266,7 @@ def warnings(composition: Composition, first: ComputePlan) -> list[str]:
         warned.append(
             f"dynamic sampling will draw {batches:.1f} batches per kept batch at first"
             + (
-                f"; it stops at {limit} (tagrpo_run.max_gen_batches), so a step would have only about "
+                f"; it stops at {limit} (run.max_gen_batches), so a step would have only about "
                 f"{min(1.0, limit * (1 - share)):.0%} of its groups"
                 if batches > limit
                 else ""

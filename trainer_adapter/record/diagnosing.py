@@ -9,7 +9,6 @@ from service.errors import InputError, NotFoundError
 from trainer_adapter.record.groups import Counts
 from trainer_adapter.record.reading import Record
 
-_ORIGINAL = 0
 Stretch = tuple[int, int]
 """First and last step."""
 
@@ -24,12 +23,12 @@ def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> 
         InputError: no rollouts were recorded in a stretch.
     """
     counts = record.counts()
-    checkpoints = tuple(load_visits(counts, name, stretch) for stretch in stretches)
+    checkpoints = tuple(_load_visits(counts, name, stretch) for stretch in stretches)
     by_label = {checkpoint.label: stretch for checkpoint, stretch in zip(checkpoints, stretches, strict=True)}
     return ResponseSource(
         name,
         checkpoints,
-        lambda label, ids: visit_texts(record, by_label[label], ids),
+        lambda label, ids: _visit_texts(record, by_label[label], ids),
         record.problems(),
     )
 
@@ -49,35 +48,26 @@ def windows_source(record: Record, name: str, windows: int) -> ResponseSource:
     return training_source(record, name, [(int(part[0]), int(part[-1])) for part in parts])
 
 
-def load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroups:
-    """Return the groups of a stretch, one per visit of a question.
-
-    Raises:
-        InputError: no rollouts were recorded at these steps.
-    """
+def _load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroups:
+    """Return the groups of a stretch, one per visit of a question."""
     first, last = stretch
     prompts, ids = counts.prompts, counts.texts["question_id"]
-    places = np.flatnonzero((prompts["step"] >= first) & (prompts["step"] <= last)).tolist()
-    if not places:
-        raise InputError(f"run {name} has no rollouts at the steps {first} to {last}.")
     visits: dict[int, list[PromptSample]] = {}
-    for place in places:
+    for place in np.flatnonzero((prompts["step"] >= first) & (prompts["step"] <= last)).tolist():
         variant = int(prompts["variant"][place])
-        source = "question_id" if variant == _ORIGINAL else "neighbor_id"
-        correct, wrong, unknown, tokens, responses = (
-            int(prompts[name][place]) for name in ("correct", "wrong", "unknown", "tokens", "responses")
-        )
+        numbers = {
+            name: int(prompts[name][place]) for name in ("correct", "wrong", "unknown", "tokens", "responses")
+        }
         sample = PromptSample(
             variant,
-            correct,
-            wrong,
-            unknown,
-            counts.text("strategy", place),
-            counts.text(source, place),
-            tokens,
-            responses,
+            strategy=counts.text("strategy", place),
+            source_id=counts.text("neighbor_id" if variant else "question_id", place),
+            token_samples=numbers.pop("responses"),
+            **numbers,
         )
         visits.setdefault(int(counts.group_of[place]), []).append(sample)
+    if not visits:
+        raise InputError(f"run {name} has no rollouts at the steps {first} to {last}.")
     groups = tuple(
         QuestionGroup(ids[int(counts.groups["question_id"][group])], tuple(samples))
         for group, samples in visits.items()
@@ -86,12 +76,8 @@ def load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroups
     return CheckpointGroups(label, groups)
 
 
-def visit_texts(record: Record, stretch: Stretch, question_ids: Sequence[str]) -> Iterator[GroupTexts]:
-    """Yield the responses to these questions in a stretch; visits of a question are pooled by step.
-
-    Raises:
-        DamagedFileError: a file of these steps is damaged.
-    """
+def _visit_texts(record: Record, stretch: Stretch, question_ids: Sequence[str]) -> Iterator[GroupTexts]:
+    """Yield the responses to these questions in a stretch; visits of a question are pooled by step."""
     by_question: dict[str, dict[int, list[str]]] = {question: {} for question in question_ids}
     for step in record.steps():
         if not stretch[0] <= step <= stretch[1]:
@@ -100,7 +86,7 @@ def visit_texts(record: Record, stretch: Stretch, question_ids: Sequence[str]) -
             headers = record.headers(step)
         except NotFoundError:  # pruned after the folder was listed
             continue
-        questions, variants = (headers.table[name].to_pylist() for name in ("question_id", "variant"))
+        questions, variants = (headers[name].to_pylist() for name in ("question_id", "variant"))
         rows = [row for row, question in enumerate(questions) if question in by_question]
         for row, text in record.texts(headers, rows).items():
             by_question[questions[row]].setdefault(variants[row], []).append(text)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InputError
-from trainer_adapter.record.files import SUMS
+from trainer_adapter.record.counting import SUMS
 
 MIXED, ALL_RIGHT, ALL_WRONG, UNCLEAR = "mixed", "all right", "all wrong", "unclear"
 KINDS = (MIXED, ALL_RIGHT, ALL_WRONG, UNCLEAR)
@@ -39,11 +39,6 @@ class StepGroups:
     truncated: int
     timeouts: int
     tokens: int
-
-    @property
-    def zero_gradient(self) -> float:
-        """Share of joint groups with right or wrong responses only; unclear ones are not among them."""
-        return (self.all_right + self.all_wrong) / self.questions
 
 
 @dataclass(frozen=True)
@@ -116,46 +111,29 @@ class Counts:
     def __init__(self, table: Any) -> None:
         self.texts: dict[str, list[str]] = {}
         self.prompts: dict[str, Array] = {}
-        for name in ("step", "question_id", "variant", "neighbor_id", "strategy", *SUMS):
-            self.prompts[name] = self._column(name, table.column(name))
-        for name in ("reward_least", "reward_most"):
-            self.prompts[name] = table.column(name).to_numpy()
-        step, question = self.prompts["step"], self.prompts["question_id"]
+        for name in ("step", "question_id", "variant", "neighbor_id", "strategy", *SUMS, *_BOUNDS):
+            column = table.column(name)
+            if name in ("question_id", "neighbor_id", "strategy"):
+                coded = column.combine_chunks().dictionary_encode()
+                self.texts[name] = coded.dictionary.to_pylist()
+                column = coded.indices.fill_null(-1)
+            self.prompts[name] = column.to_numpy()
+        prompts, original = self.prompts, self.prompts["variant"] == 0
+        step, question = prompts["step"], prompts["question_id"]
         is_first = np.ones(len(step), bool)
         is_first[1:] = (step[1:] != step[:-1]) | (question[1:] != question[:-1])
         self.group_of = np.cumsum(is_first) - 1
-        self.groups = self._by_group(np.flatnonzero(is_first))
-
-    def _column(self, name: str, column: Any) -> Array:
-        if name not in ("question_id", "neighbor_id", "strategy"):
-            values: Array = column.to_numpy()
-            return values.astype(np.int32) if name in ("step", "variant") else values
-        coded = column.combine_chunks().dictionary_encode()
-        self.texts[name] = coded.dictionary.to_pylist()
-        numbers: Array = coded.indices.fill_null(-1).to_numpy()
-        return numbers
-
-    def _by_group(self, starts: Array) -> dict[str, Array]:
-        prompts, original = self.prompts, self.prompts["variant"] == 0
-        if not len(starts):
-            return {**prompts, **dict.fromkeys(("prompts", "kind", *_OF_ORIGINAL), original.astype(np.int64))}
+        starts = np.flatnonzero(is_first)
         sums = {name: prompts[name] for name in SUMS} | {
             f"original_{name}": prompts[name] * original for name in ("correct", "wrong", "unknown")
         }
-        groups = {name: np.add.reduceat(values, starts) for name, values in sums.items()}
+        self.groups = groups = {name: np.add.reduceat(values, starts) for name, values in sums.items()}
         groups |= {name: prompts[name][starts] for name in ("step", "question_id")}
         groups["prompts"] = np.diff(starts, append=len(original))
-        groups["reward_least"] = np.minimum.reduceat(prompts["reward_least"], starts)
-        groups["reward_most"] = np.maximum.reduceat(prompts["reward_most"], starts)
+        for name, bound in _BOUNDS.items():
+            groups[name] = bound.reduceat(prompts[name], starts)
         right, wrong = groups["correct"] > 0, groups["wrong"] > 0
-        cases = [right & wrong, groups["unknown"] > 0, right]
-        groups["kind"] = np.select(cases, [0, 3, 1], 2)
-        return groups
-
-    def question(self, question_id: str) -> int | None:
-        """Return the number of a question; None if no response to it was recorded."""
-        ids = self.texts["question_id"]
-        return ids.index(question_id) if question_id in ids else None
+        groups["kind"] = np.select([right & wrong, groups["unknown"] > 0, right], [0, 3, 1], 2)
 
     def text(self, column: str, prompt: int) -> str | None:
         """Return the text of a prompt's neighbor id or strategy, by the prompt's place."""
@@ -167,17 +145,17 @@ class Counts:
 
         Steps without such a group are left out.
         """
-        kept = {name: self.groups[name][self._matching(filters)] for name in (*_OF_STEP, "step", "kind")}
-        steps, place = np.unique(kept["step"], return_inverse=True)
+        matching = self._matching(filters)
+        steps, place = np.unique(self.groups["step"][matching], return_inverse=True)
 
-        def summed(values: Array | None = None) -> list[float]:
+        def summed(values: Array) -> list[float]:
             sums: list[float] = np.bincount(place, values, len(steps)).tolist()
             return sums
 
-        columns = {"questions": summed()}
-        for number, kind in enumerate(KINDS):
-            columns[kind.replace(" ", "_")] = summed((kept["kind"] == number).astype(float))
-        columns |= {name: summed(kept[name]) for name in _OF_STEP}
+        kinds = self.groups["kind"][matching]
+        columns = {"questions": summed(np.ones(len(place)))}
+        columns |= {kind.replace(" ", "_"): summed(kinds == number) for number, kind in enumerate(KINDS)}
+        columns |= {name: summed(self.groups[name][matching]) for name in _OF_STEP}
         rewards = columns.pop("reward_sum")
         return [
             StepGroups(
@@ -201,18 +179,16 @@ class Counts:
         """
         places = np.flatnonzero(self._matching(filters))
         if before is not None:
-            chosen = places[places < self._place(before, bisect_left)][-limit:]
-        else:
-            chosen = places[places >= (0 if after is None else self._place(after, bisect_right))][:limit]
-        return [self._group(place) for place in chosen.tolist()]
+            places = places[places < self._place(before, bisect_left)][-limit:]
+        elif after is not None:
+            places = places[places >= self._place(after, bisect_right)]
+        return self._groups(places[:limit])
 
     def question_history(self, question_id: str) -> list[RolloutGroup]:
         """Return a question's groups over the training."""
-        number = self.question(question_id)
-        if number is None:
-            return []
-        places = np.flatnonzero(self.groups["question_id"] == number)
-        return [self._group(place) for place in places.tolist()]
+        ids = self.texts["question_id"]
+        number = ids.index(question_id) if question_id in ids else -1
+        return self._groups(np.flatnonzero(self.groups["question_id"] == number))
 
     def drawn_by_step(self) -> list[tuple[int, int, int]]:
         """Return each recorded step with the responses and tokens that were drawn until its end.
@@ -234,11 +210,14 @@ class Counts:
             bisect([ids[number] for number in self.groups["question_id"][low:high]], question_id)
         )
 
-    def _group(self, place: int) -> RolloutGroup:
-        values = {field.name: self.groups[field.name][place].item() for field in fields(RolloutGroup)}
-        values["question_id"] = self.texts["question_id"][values["question_id"]]
-        values["kind"] = KINDS[values["kind"]]
-        return RolloutGroup(**values)
+    def _groups(self, places: Array) -> list[RolloutGroup]:
+        columns = {field.name: self.groups[field.name][places].tolist() for field in fields(RolloutGroup)}
+        columns["question_id"] = [self.texts["question_id"][number] for number in columns["question_id"]]
+        columns["kind"] = [KINDS[number] for number in columns["kind"]]
+        return [
+            RolloutGroup(**dict(zip(columns, values, strict=True)))
+            for values in zip(*columns.values(), strict=True)
+        ]
 
     def _matching(self, filters: GroupFilters) -> Array:
         groups = self.groups
@@ -253,5 +232,5 @@ class Counts:
         return matching
 
 
-_OF_ORIGINAL = ("original_correct", "original_wrong", "original_unknown")
+_BOUNDS = {"reward_least": np.minimum, "reward_most": np.maximum}
 _OF_STEP = ("responses", "correct", "wrong", "unknown", "truncated", "timeouts", "tokens", "reward_sum")

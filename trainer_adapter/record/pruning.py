@@ -1,10 +1,8 @@
 """Retention by step: the files of every K-th step stay, those of the others go. Counts and metrics stay."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.telling import TellProgress
 from trainer_adapter.record.files import step_path, texts_path
 from trainer_adapter.record.groups import GroupFilters
 from trainer_adapter.record.reading import Record
@@ -12,7 +10,7 @@ from trainer_adapter.record.reading import Record
 
 @dataclass(frozen=True)
 class PrunableStep:
-    """A step whose files can go; headers come first, since texts without headers are never read."""
+    """A step whose files can go, in the order to remove them: texts without headers are never read."""
 
     step: int
     rollouts: int
@@ -32,14 +30,3 @@ def steps_to_prune(record: Record, *, keep_every: int, keep_last: int = 1) -> li
             size = sum(path.stat().st_size for path in files)
             prunable.append(PrunableStep(step, rollouts, files, size))
     return prunable
-
-
-def prune(prunable: Sequence[PrunableStep], *, report: TellProgress | None = None) -> None:
-    """Remove the files of these steps. What a kill leaves goes at the next call."""
-    for place, each in enumerate(prunable):
-        if report is not None:
-            report(place, len(prunable))
-        for path in each.files:
-            path.unlink(missing_ok=True)
-    if report is not None:
-        report(len(prunable), len(prunable))

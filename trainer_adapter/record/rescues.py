@@ -99,11 +99,6 @@ class RescuedQuestion:
     def outcome(self) -> str:
         return RESCUED if self.revived else NEVER
 
-    @property
-    def place(self) -> str:
-        """Where the list goes on behind this question; `place_of` reads it."""
-        return f"{self.dead}:{self.question_id}"
-
     def in_words(self) -> str:
         """Return the right responses of each neighbor, those first that had any."""
         order = sorted(self.neighbors, key=lambda neighbor: (-neighbor.right, neighbor.variant))
@@ -111,18 +106,6 @@ class RescuedQuestion:
             f"{neighbor.strategy or f'neighbor {neighbor.variant}'} {neighbor.right}/{neighbor.drawn}"
             for neighbor in order
         )
-
-
-def place_of(text: str) -> tuple[int, str]:
-    """Return (dead, question_id) of `RescuedQuestion.place`.
-
-    Raises:
-        InputError: the text is none.
-    """
-    dead, colon, question_id = text.partition(":")
-    if not (colon and dead.isascii() and dead.isdigit() and len(dead) < 10):
-        raise InputError(f'{text!r} is no place in the list of rescues; take it from "more: --after".')
-    return int(dead), question_id
 
 
 def samples_in_stages(spec: Mapping[str, Any]) -> bool:
@@ -166,14 +149,14 @@ def page_rescues(
     spec: Mapping[str, Any],
     *,
     outcome: str | None = None,
-    after: tuple[int, str] | None = None,
+    after: str | None = None,
     limit: int = 25,
 ) -> list[RescuedQuestion]:
     """Return up to `limit` questions that were dead and had their neighbors asked, most often dead first.
 
     Args:
         outcome: one of `OUTCOMES`; None for both.
-        after: (dead, question_id) of the question to continue after.
+        after: the question to continue after; if it is not in the list, this begins at the first one.
 
     Raises:
         InputError: no such outcome, or the training does not sample in stages.
@@ -191,7 +174,8 @@ def page_rescues(
         matching &= (revived > 0) == (outcome == RESCUED)
     order = sorted(np.flatnonzero(matching).tolist(), key=lambda number: (-dead[number], ids[number]))
     if after is not None:
-        order = [number for number in order if (-dead[number], ids[number]) > (-after[0], after[1])]
+        listed = [ids[number] for number in order]
+        order = order[listed.index(after) + 1 if after in listed else 0 :]
     return [
         RescuedQuestion(
             ids[number],
@@ -227,16 +211,11 @@ def _outcomes(counts: Counts) -> tuple[Array, Array, Array]:
 
 def _rescuers(counts: Counts, question: int) -> tuple[Rescuer, ...]:
     prompts = counts.prompts
-    rows = np.flatnonzero((prompts["question_id"] == question) & (prompts["variant"] > 0))
-    by_variant: dict[int, list[int]] = {}
-    for row in rows.tolist():
-        by_variant.setdefault(int(prompts["variant"][row]), []).append(row)
-    return tuple(
-        Rescuer(
-            variant,
-            counts.text("neighbor_id", of[-1]),
-            counts.text("strategy", of[-1]),
-            *(int(prompts[name][of].sum()) for name in ("correct", "responses")),
-        )
-        for variant, of in sorted(by_variant.items())
-    )
+    of_question = (prompts["question_id"] == question) & (prompts["variant"] > 0)
+    rescuers = []
+    for variant in np.unique(prompts["variant"][of_question]).tolist():
+        rows = np.flatnonzero(of_question & (prompts["variant"] == variant))
+        right, drawn = (int(prompts[name][rows].sum()) for name in ("correct", "responses"))
+        neighbor_id, strategy = (counts.text(name, int(rows[-1])) for name in ("neighbor_id", "strategy"))
+        rescuers.append(Rescuer(variant, neighbor_id, strategy, right, drawn))
+    return tuple(rescuers)

@@ -1,45 +1,39 @@
-"""Trainings step by step: metrics, their means over seeds, progress."""
+"""Logged metrics of trainings over their steps, and means over their seeds."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from service.runs.store import Run
-from trainer_adapter.record.files import step_path
-from trainer_adapter.record.groups import GroupFilters
-from trainer_adapter.record.reading import Record, file_state
+from trainer_adapter.record.reading import Record
+
+_BESIDE = frozenset({"machine"})
+"""Parts of a run's specification that decide where it runs, not what it computes."""
 
 _CHECKPOINT = re.compile(r"global_step_(\d+)")
 
 
 @dataclass(frozen=True)
-class MetricSeries:
-    """Metrics of a run: for each name the values at `steps`, None where a step has none."""
+class SeedPoint:
+    """A metric at a step over `n` seeds: their mean, the lowest and the highest."""
 
-    run_id: str
-    steps: tuple[int, ...]
-    values: dict[str, tuple[float | None, ...]]
-
-
-def metric_names(records: Mapping[str, Record]) -> dict[str, list[str]]:
-    """Return the sorted names of all metrics that each run has logged at some step, by the run's id."""
-    return {
-        run_id: sorted({name for metrics in record.metrics().values() for name in metrics})
-        for run_id, record in records.items()
-    }
+    step: float
+    value: float
+    low: float
+    high: float
+    n: int
 
 
-def metric_series(records: Mapping[str, Record], names: Sequence[str]) -> list[MetricSeries]:
-    """Return metrics of runs at all steps. A name that a run has not logged has no values."""
-    series = []
-    for run_id, record in records.items():
-        logged = record.metrics()
-        values = {name: tuple(metrics.get(name) for metrics in logged.values()) for name in names}
-        series.append(MetricSeries(run_id, tuple(logged) if names else (), values))
-    return series
+def metric_names(record: Record) -> list[str]:
+    """Return the sorted names of all metrics that a training has logged at some step."""
+    return sorted({name for metrics in record.metrics().values() for name in metrics})
+
+
+def metric_points(record: Record, name: str) -> list[tuple[int, float]]:
+    """Return a metric at the steps that have logged it."""
+    return [(step, metrics[name]) for step, metrics in record.metrics().items() if name in metrics]
 
 
 def trained_checkpoint(model: str, run_names: Sequence[str]) -> tuple[str, int] | None:
@@ -56,21 +50,6 @@ def trained_checkpoint(model: str, run_names: Sequence[str]) -> tuple[str, int] 
         name = next((name for name in reversed(parts[:place]) if name in run_names), None)
         return None if name is None else (name, int(match[1]))
     return None
-
-
-_BESIDE = frozenset({"machine"})
-"""Parts of a run's specification that decide where it runs, not what it computes."""
-
-
-@dataclass(frozen=True)
-class SeedPoint:
-    """A metric at a step over `n` seeds: their mean, the lowest and the highest."""
-
-    step: float
-    value: float
-    low: float
-    high: float
-    n: int
 
 
 def seed_groups(runs: Sequence[Run]) -> list[tuple[Run, ...]]:
@@ -120,67 +99,3 @@ def _without_seeds(value: Any) -> Any:
             key: _without_seeds(inner) for key, inner in value.items() if key.rpartition(".")[2] != "seed"
         }
     return value
-
-
-LAST_STEPS = 10
-QUICKEST_STEP_S = 1.0
-"""Files of steps that appeared faster than this were copied, not trained."""
-
-_TOTAL = "trainer.total_training_steps"
-
-
-@dataclass(frozen=True)
-class TrainingProgress:
-    """A training under way, by the files of its steps.
-
-    Attributes:
-        step: the last one.
-        total: steps of the whole training; None if its settings do not say.
-        seconds_a_step: mean over the last steps, as they were written.
-        written_at: when the last one was.
-        responses: of the last step.
-    """
-
-    run: Run
-    step: int
-    total: int | None
-    seconds_a_step: float
-    written_at: datetime
-    responses: int
-
-    @property
-    def minutes_left(self) -> float | None:
-        if self.total is None:
-            return None
-        return max(0, self.total - self.step) * self.seconds_a_step / 60
-
-
-def training_progress(run: Run, record: Record, now: datetime, quiet: timedelta) -> TrainingProgress | None:
-    """Return how far a training is; None if no step was written within `quiet` before `now`.
-
-    Also None at the last step, and if all steps were written at once. Steps after the one that was written
-    last are of an earlier start, and not trained again yet.
-    """
-    states = {step: file_state(step_path(record.folder, step)) for step in record.steps()}
-    written = {step: state[0] / 1e9 for step, state in states.items() if state is not None}
-    if not written:
-        return None
-    last = max(written, key=lambda step: (written[step], step))
-    steps = sorted(step for step in written if step <= last)[-LAST_STEPS:]
-    if len(steps) < 2:
-        return None
-    pace = (written[last] - written[steps[0]]) / (last - steps[0])
-    total, at = _total(run), datetime.fromtimestamp(written[last], UTC)
-    if now - at > quiet or pace < QUICKEST_STEP_S or (total is not None and last >= total):
-        return None
-    groups = record.counts().page_steps(GroupFilters(step=last))
-    return TrainingProgress(run, last, total, pace, at, sum(step.responses for step in groups))
-
-
-def _total(run: Run) -> int | None:
-    settings = run.spec.get("settings")
-    value = settings.get(_TOTAL) if isinstance(settings, dict) else None
-    try:
-        return int(value) if value is not None else None
-    except (TypeError, ValueError):
-        return None

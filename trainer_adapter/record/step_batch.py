@@ -1,13 +1,10 @@
-"""All responses of one training step, before the policy is updated, and the records they become."""
+"""All responses of one training step, before the policy is updated."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from trainer_adapter.methods.groups import Tensor
-from trainer_adapter.record.rollout import RolloutRecord, token_ratios_text
 
 
 @dataclass(frozen=True)
@@ -92,110 +89,3 @@ class StepBatch:
 
     def __len__(self) -> int:
         return len(self.question_ids)
-
-
-@dataclass(frozen=True)
-class StepNumbers:
-    """What is recorded of a step's responses beside their texts; small enough to wait while training goes on.
-
-    Attributes:
-        step: the global step.
-        values: fields of `RolloutRecord` by name, each with a value for every response.
-        log_ratios_BT: of tokens, anchor minus sampling; None where they are not recorded.
-    """
-
-    step: int
-    values: Mapping[str, Sequence[Any]]
-    log_ratios_BT: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class StepTexts:
-    """The texts of some responses that follow one another.
-
-    With `token_lengths` (see `TokenRatios`) the log-ratios of single tokens are recorded too, where the
-    rollout engine gave log-probs.
-    """
-
-    responses: Sequence[str]
-    prompts: Sequence[str | None]
-    token_lengths: Sequence[Sequence[int] | None] | None = None
-
-
-def step_numbers(
-    batch: StepBatch, rows: Sequence[int] | None = None, *, with_tokens: bool = False, **others: Sequence[Any]
-) -> StepNumbers:
-    """Return the numbers that are recorded of a step.
-
-    Args:
-        batch: of B responses.
-        rows: of the responses that are recorded; None for all.
-        with_tokens: keep log-ratios of tokens too, where the rollout engine gave log-probs.
-        others: further fields of the record, for all B responses.
-    """
-    chosen = torch.arange(len(batch)) if rows is None else torch.tensor(rows, dtype=torch.long)
-    kept = chosen.tolist()
-    old, sampling, ref, entropies = (
-        _sums(values_BT, batch.mask_BT, chosen)
-        for values_BT in (
-            *(batch.old_log_probs_BT, batch.sampling_log_probs_BT, batch.ref_log_probs_BT),
-            batch.entropies_BT,
-        )
-    )
-    tokens = batch.tokens_B[chosen].tolist()
-    right, unknown = batch.correct_B[chosen].tolist(), batch.unknown_B[chosen].tolist()
-    ratios_BT = None
-    if with_tokens and batch.sampling_log_probs_BT is not None:
-        ratios_BT = (batch.old_log_probs_BT - batch.sampling_log_probs_BT)[chosen]
-    values: dict[str, Sequence[Any]] = {
-        "question_id": [batch.question_ids[row] for row in kept],
-        "neighbor_id": [batch.neighbor_ids[row] for row in kept],
-        "variant": batch.variant_B[chosen].tolist(),
-        "group": batch.group_B[chosen].tolist(),
-        "session": batch.session_B[chosen].tolist(),
-        "tokens": tokens,
-        "truncated": batch.truncated_B[chosen].tolist(),
-        "reward": batch.rewards_B[chosen].tolist(),
-        "correct": [None if lost else value for value, lost in zip(right, unknown, strict=True)],
-        "advantage": batch.advantages_B[chosen].tolist(),
-        "old_log_prob": old,
-        "sampling_log_prob": sampling,
-        "ref_log_prob": ref,
-        "entropy": [
-            None if entropy is None else entropy / max(length, 1)
-            for entropy, length in zip(entropies, tokens, strict=True)
-        ],
-        **{name: [column[row] for row in kept] for name, column in others.items()},
-    }
-    return StepNumbers(batch.step, values, ratios_BT)
-
-
-def step_records(numbers: StepNumbers, texts: StepTexts, first: int = 0) -> Iterator[RolloutRecord]:
-    """Yield the records of the responses from `first` on that `texts` has the texts of."""
-    lengths = None if numbers.log_ratios_BT is None else texts.token_lengths
-    for place, (response, prompt) in enumerate(zip(texts.responses, texts.prompts, strict=True)):
-        row = first + place
-        of_tokens = None if lengths is None else lengths[place]
-        yield RolloutRecord(
-            step=numbers.step,
-            response=response,
-            prompt=prompt,
-            token_ratios=None if of_tokens is None else _token_ratios(numbers, row, of_tokens),
-            **{name: column[row] for name, column in numbers.values.items()},
-        )
-
-
-def _token_ratios(numbers: StepNumbers, row: int, lengths: Sequence[int]) -> str:
-    """Return the log-ratio of each token of a response as it is recorded."""
-    assert numbers.log_ratios_BT is not None
-    return token_ratios_text(lengths, numbers.log_ratios_BT[row, : len(lengths)].double().numpy())
-
-
-def _sums(values_BT: Tensor | None, mask_BT: Tensor, rows: Tensor) -> list[float | None]:
-    """Return the sum over the tokens of these responses; None for all where there are no values."""
-    if values_BT is None:
-        return [None] * len(rows)
-    sums: list[float | None] = (
-        values_BT[rows].masked_fill(mask_BT[rows] <= 0, 0.0).sum(-1, dtype=torch.float64).tolist()
-    )
-    return sums

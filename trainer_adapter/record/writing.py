@@ -15,22 +15,23 @@ from typing import Any
 
 from service.database import utc_now
 from service.errors import InputError
-from service.parquet import DamagedFileError, footer_hash, write_parquet
+from service.parquet import footer_hash, write_parquet
+from trainer_adapter.record.counting import (
+    count_prompts,
+    current_counts,
+    read_footers,
+    replace_step,
+)
 from trainer_adapter.record.files import (
     COUNTS_FILE,
+    HEADER_TYPES,
     METRICS_FILE,
     RUN_FILE,
     TEXTS_KEY,
     TEXTS_PER_GROUP,
-    StepHeaders,
     about_file,
-    bring_up_to_date,
-    count_prompts,
-    header_types,
-    read_counts,
-    replace_step,
+    read_run,
     step_path,
-    steps_there,
     texts_path,
 )
 from trainer_adapter.record.rollout import HEADERS, NUMBERS, TEXTS, RolloutRecord
@@ -39,6 +40,9 @@ MakeRecords = Callable[[], Iterable[RolloutRecord]]
 
 _LOG = logging.getLogger("tagrpo.rollouts")
 _ORDER = attrgetter("question_id", "session", "group")
+_TEXT_TYPES = {"question_id": "string", "session": "int64", **dict.fromkeys(TEXTS, "string")}
+_REPEATED = ("step", "question_id", "variant", "neighbor_id", "strategy", "group", "reason", "extracted")
+_REPEATED_COUNTS = ("question_id", "neighbor_id", "strategy", "content")
 
 
 class RolloutWriter:
@@ -136,12 +140,13 @@ class RolloutWriter:
             self.folder.mkdir(parents=True, exist_ok=True)
             for stale in self.folder.glob(".*.parquet.*.tmp"):
                 stale.unlink(missing_ok=True)
-            path = self.folder / RUN_FILE
-            if path.exists():
-                _check_owner(path, self.run)
-                return
-            about = {"run": self.run, "spec": spec, "versions": versions, "created_at": utc_now()}
-            _replace(path, lambda part: part.write_text(json.dumps(about, indent=2), encoding="utf-8"))
+            owner = read_run(self.folder).name
+            if owner is None:
+                about = {"run": self.run, "spec": spec, "versions": versions, "created_at": utc_now()}
+                words = json.dumps(about, indent=2)
+                _replace(self.folder / RUN_FILE, lambda part: part.write_text(words, encoding="utf-8"))
+            elif owner != self.run:
+                raise InputError(f"{self.folder}: holds the rollouts of run {owner!r}; name another folder.")
         except OSError as error:
             raise InputError(
                 f"{self.folder}: rollouts cannot be recorded here ({error.strerror})."
@@ -164,48 +169,30 @@ class RolloutWriter:
         self.failures.append(message)
 
     def _write(self, step: int, records: Iterable[RolloutRecord]) -> None:
-        columns: dict[str, list[Any]] = {name: [] for name in HEADERS}
-        parts = _text_tables(step, records, columns)
-        if (first := next(parts, None)) is None:
+        import pyarrow as pa
+
+        rows = iter(records)
+        if (first := next(rows, None)) is None:
             return
-        about = about_file(self.run, step)
+        columns: dict[str, list[Any]] = {name: [] for name in HEADERS}
+        parts = _text_tables(step, chain([first], rows), columns)
+        about, repeated = about_file(self.run, step), ["question_id", "prompt"]
         texts, headers = texts_path(self.folder, step), step_path(self.folder, step)
-        every = chain([first], parts)
-        _replace(texts, lambda path: write_parquet(path, every, about, dictionary=["question_id", "prompt"]))
+        _replace(texts, lambda path: write_parquet(path, pa.schema(_TEXT_TYPES), parts, about, repeated))
         about[TEXTS_KEY] = footer_hash(texts)
         table = _header_table(columns)
-        _replace(headers, lambda path: write_parquet(path, [table], about, dictionary=_REPEATED))
-        self._count(StepHeaders(step, table, ""), footer_hash(headers))
+        _replace(headers, lambda path: write_parquet(path, table.schema, [table], about, _REPEATED))
+        self._count(step, table, footer_hash(headers))
 
-    def _count(self, headers: StepHeaders, content: str) -> None:
-        if self._counts is None:
-            self._counts = self._earlier_counts(headers.step)
-        self._counts = replace_step(self._counts, headers.step, count_prompts(headers, content))
-        about, names = about_file(self.run), ["question_id", "neighbor_id", "strategy", "content"]
-        _replace(
-            self.folder / COUNTS_FILE,
-            lambda path: write_parquet(path, [self._counts], about, dictionary=names),
-        )
-
-    def _earlier_counts(self, step: int) -> Any:
-        """Return the counts of what an earlier training left, without those of a step."""
-        try:
-            counts = read_counts(self.folder, self.run)
-        except DamagedFileError as error:
-            _LOG.warning("%s The steps are counted again.", error)
-            (self.folder / COUNTS_FILE).unlink()
-            counts = read_counts(self.folder, self.run)
-        contents = {}
-        for earlier in steps_there(self.folder):
-            try:
-                if earlier != step:
-                    contents[earlier] = footer_hash(step_path(self.folder, earlier))
-            except (FileNotFoundError, DamagedFileError) as error:
-                _LOG.warning("%s", error)
-        return bring_up_to_date(self.folder, self.run, counts, contents)[0]
-
-
-_REPEATED = ("step", "question_id", "variant", "neighbor_id", "strategy", "group", "reason", "extracted")
+    def _count(self, step: int, headers: Any, content: str) -> None:
+        if self._counts is None:  # what an earlier start left
+            footers = read_footers(self.folder, {})
+            self._counts, problems = current_counts(self.folder, self.run, footers)
+            for problem in problems:
+                _LOG.warning("%s", problem)
+        self._counts = counts = replace_step(self._counts, step, count_prompts(step, headers, content))
+        about, path = about_file(self.run), self.folder / COUNTS_FILE
+        _replace(path, lambda part: write_parquet(part, counts.schema, [counts], about, _REPEATED_COUNTS))
 
 
 def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str, list[Any]]) -> Iterator[Any]:
@@ -222,12 +209,10 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
             if last is not None and _ORDER(record) < last:
                 raise ValueError(f"step {step}: records are not in order of question, session and group")
             last = _ORDER(record)
-        for name in HEADERS:
-            columns[name] += [getattr(record, name) for record in part]
-        names = ("question_id", "session", *TEXTS)
-        texts = {name: [_encodable(getattr(record, name)) for record in part] for name in names}
-        kinds = [pa.int64() if name == "session" else pa.string() for name in names]
-        yield pa.table(texts, schema=pa.schema(list(zip(names, kinds, strict=True))))
+        for name, column in columns.items():
+            column += [_encodable(getattr(record, name)) for record in part]
+        texts = {name: [_encodable(getattr(record, name)) for record in part] for name in _TEXT_TYPES}
+        yield pa.table(texts, schema=pa.schema(_TEXT_TYPES))
 
 
 def _header_table(columns: dict[str, list[Any]]) -> Any:
@@ -236,9 +221,7 @@ def _header_table(columns: dict[str, list[Any]]) -> Any:
 
     for name in NUMBERS:
         columns[name] = [value if value is None or math.isfinite(value) else None for value in columns[name]]
-    for name in ("question_id", "reason", "extracted"):
-        columns[name] = [_encodable(text) for text in columns[name]]
-    return pa.table(columns, schema=pa.schema(list(header_types().items())))
+    return pa.table(columns, schema=pa.schema(HEADER_TYPES))
 
 
 def _encodable(value: Any) -> Any:
@@ -258,15 +241,6 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _check_owner(path: Path, run: str) -> None:
-    try:
-        owner = json.loads(path.read_text(encoding="utf-8"))["run"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not the description of a run; name another folder.") from error
-    if owner != run:
-        raise InputError(f"{path.parent}: holds the rollouts of run {owner!r}; name another folder.")
 
 
 def _ends_a_line(file: Any) -> bool:

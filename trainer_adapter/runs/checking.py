@@ -9,25 +9,19 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, TagrpoError
 from service.own_code import is_own
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.methods.registry import find_formula
-from trainer_adapter.runs.assignments import Override, updates_of_a_batch
-from trainer_adapter.runs.composing import Composition, Machine, external_modules
-from trainer_adapter.runs.data import TrainingData, check_parquet
+from trainer_adapter.plans.memory import GIB, plan_memory
+from trainer_adapter.runs.assignments import updates_of_a_batch
+from trainer_adapter.runs.composing import Composition
+from trainer_adapter.runs.data import TrainingData
+from trainer_adapter.runs.model_sizes import find_shape
 from trainer_adapter.runs.presets import DEFAULT
 from trainer_adapter.verl.export_rows import prompts_of, read_rows
-from trainer_adapter.verl.fitting import (
-    check_ranks,
-    check_sequences,
-    has_flash_attention,
-    has_verl,
-    memory_note,
-    rate_notes,
-)
 from trainer_adapter.verl.image_prompts import check_image_lengths
-from trainer_adapter.verl.plugin.checks import check_version, untested_version
+from trainer_adapter.verl.plugin.checks import check_config, check_version, untested_version
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
@@ -36,54 +30,23 @@ PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue
 
 
 def check_packages() -> None:
-    """Raise unless the packages of the extra `train` are installed in the versions it asks for.
+    """Raise unless the packages of the extra `train` are installed, with a verl that tagrpo can extend.
 
     Raises:
-        PrerequisiteError: with everything that is missing or has another version.
+        PrerequisiteError: names everything that is missing.
     """
-    from packaging.requirements import Requirement
-
-    try:
-        listed = metadata.requires("tagrpo") or []
-    except metadata.PackageNotFoundError as error:
-        raise PrerequisiteError(
-            "tagrpo itself is not installed. Install it with pip, then 'tagrpo[train]'."
-        ) from error
-    wrong = []
-    for text in listed:
-        wanted = Requirement(text)
-        if wanted.marker is None or not wanted.marker.evaluate({"extra": "train"}):
-            continue
-        if wanted.marker.evaluate({"extra": ""}):
-            continue  # of every installation, not of this extra
-        try:
-            version = metadata.version(wanted.name)
-        except metadata.PackageNotFoundError:
-            wrong.append(f"{wanted.name} is not installed")
-            continue
-        if wanted.name == "verl":
-            check_version()
-        elif not wanted.specifier.contains(version.partition("+")[0], prereleases=True):
-            wrong.append(f"{wanted.name} {version} is installed, but {wanted.specifier} is required")
-    if wrong:
-        raise PrerequisiteError(f"training: {'; '.join(wrong)}. {_INSTALL}.")
+    modules = {"TransferQueue": "transfer_queue"}
+    missing = [
+        package for package in PACKAGES if importlib.util.find_spec(modules.get(package, package)) is None
+    ]
+    if missing:
+        raise PrerequisiteError(f"training needs {', '.join(missing)}. {_INSTALL}.")
+    check_version()
 
 
-def check_plugin(machine: Machine) -> None:
-    """Raise unless the modules that make verl know the recipes can be found.
-
-    Raises:
-        PrerequisiteError: one cannot.
-    """
-    for module in external_modules(machine).split(","):
-        try:
-            spec = importlib.util.find_spec(module)
-        except ImportError:
-            spec = None
-        if spec is None:
-            raise PrerequisiteError(
-                f"the plug-in {module} is missing in this installation of tagrpo. Reinstall tagrpo."
-            )
+def has_verl() -> bool:
+    """Return whether verl and hydra are here to compose a configuration; neither is imported."""
+    return importlib.util.find_spec("verl") is not None and importlib.util.find_spec("hydra") is not None
 
 
 def check_formulas(recipe: Recipe) -> None:
@@ -97,23 +60,15 @@ def check_formulas(recipe: Recipe) -> None:
             find_formula(axis, name)
 
 
-def check_machine(composition: Composition, data: TrainingData) -> list[str]:
-    """Raise unless this machine has what the settings take for granted; return what a user should know.
+def check_machine(composition: Composition) -> list[str]:
+    """Raise unless this machine has the rollout engine and the GPUs; return what a user should know.
 
-    GPUs are counted where verl starts its own Ray; a cluster that runs already counts its own, and may hold
-    the model where this machine does not.
+    GPUs are counted if verl starts its own Ray; a running cluster counts its own.
 
     Raises:
-        InputError: the model's tokenizer has no chat template.
-        PrerequisiteError: too few GPUs, no rollout engine, no flash-attn, or no tokenizer to be loaded.
+        PrerequisiteError: too few GPUs, or no rollout engine.
     """
     machine = composition.machine
-    # What an export has counted with was loaded then, and transformers takes longer than all other checks.
-    loaded = _is_counted(composition, data) and Path(_tokenizer(composition) or "").is_dir()
-    if not machine.ray_address and not loaded:
-        prompt_counter(
-            PromptTemplate(tokenizer=_tokenizer(composition)), chat_template=composition.value(_TEMPLATE)
-        )
     if machine.cpu:
         return []
     engine = composition.value("actor_rollout_ref.rollout.name")
@@ -121,15 +76,6 @@ def check_machine(composition: Composition, data: TrainingData) -> list[str]:
         raise PrerequisiteError(
             f"rollouts need {engine}, which is not installed. Run pip install 'tagrpo[vllm]', or pass --cpu "
             "for a trial without a GPU."
-        )
-    prefix = "actor_rollout_ref.model"
-    attention = composition.value(f"{prefix}.override_config.attn_implementation", "flash_attention_2")
-    packed = composition.value(f"{prefix}.use_remove_padding", True)
-    if (attention == "flash_attention_2" or packed) and not has_flash_attention():
-        raise PrerequisiteError(
-            f"{prefix}.use_remove_padding=true and attn_implementation=flash_attention_2 need flash-attn, "
-            "which is not installed. Run pip install flash-attn --no-build-isolation, or remove both "
-            "settings."
         )
     if machine.ray_address:
         return []
@@ -143,15 +89,20 @@ def check_machine(composition: Composition, data: TrainingData) -> list[str]:
             if gpus
             else "there is no GPU. Pass --cpu for a trial with a tiny model, or start this on a GPU machine."
         )
-    note = memory_note(composition, torch.cuda.get_device_properties(0).total_memory)
-    return [] if note is None else [note]
+    with contextlib.suppress(TagrpoError):
+        shape = find_shape(str(composition.value(f"{_MODEL}.path")))
+        memory = torch.cuda.get_device_properties(0).total_memory / GIB
+        if shortage := plan_memory(composition, shape, memory).shortage:
+            return [f"by the estimate of `tagrpo train plan`, {shortage}"]
+    return []
 
 
 def check_fit(composition: Composition, data: TrainingData) -> list[str]:
     """Raise where recipe, settings and data do not go together; return what a user should know.
 
     Raises:
-        InputError: a batch larger than the data, neighbors wanted and none there, prompts over the limit.
+        InputError: neighbors wanted and none there, a batch larger than the data, validation without data, or
+            prompts over the limit.
     """
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":
@@ -164,8 +115,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             f"{data.folder}: no question of {data.set_ref} has a neighbor, but recipe {recipe.name} samples "
             f"{recipe.neighbors}. Publish a set with neighbors, or train grpo or grpo_matched."
         )
-    batch = int(composition.value("data.train_batch_size"))
-    rows = composition.rows_of(data)
+    batch, rows = int(composition.value("data.train_batch_size")), composition.rows_of(data)
     if batch > rows:
         raise InputError(
             f"a batch has {batch:,} questions, but the training file only {rows:,}. Pass "
@@ -178,7 +128,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
                 raise InputError(
                     f"trainer.{key}={value}: there is no validation file, so verl would validate on the "
-                    "training data. Hold some back with --validation-share, or give a file with "
+                    "training data. Hold some back with validation_share=0.02, or give a file with "
                     "data.val_files."
                 )
     untested = [untested_version()] if has_verl() else []
@@ -197,7 +147,7 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
         asked.system,
     ):
         notes.append(
-            "the prompt is that of the export or of --prompt-file, not tagrpo's prompt for --preset "
+            "the prompt is that of the export or of prompt_file, not tagrpo's prompt for --preset "
             f"{composition.preset.name}"
         )
     if composition.preset.oddity is not None and recipe.reward == composition.preset.reward:
@@ -215,43 +165,16 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
     return notes
 
 
-def check_files(overrides: Sequence[Override], prompt_key: str) -> None:
-    """Raise unless the files that a user's overrides name can be used.
-
-    verl runs in the folder of the run, where the user's relative paths lead nowhere.
-
-    Args:
-        prompt_key: column of the prompts in files for validation.
-
-    Raises:
-        InputError: a relative path to a file, or a parquet file for validation that cannot be validated on.
-    """
-    for override in overrides:
-        values = str(override.value).strip("[]").split(",") if isinstance(override.value, str) else []
-        for text in (each.strip().strip("'\"") for each in values):
-            path = Path(text)
-            if "." in text and not path.is_absolute() and path.is_file():
-                raise InputError(
-                    f"{override.text}: verl runs in the run's folder. Write the absolute path, "
-                    f"{path.resolve()}."
-                )
-            if override.name == "data.val_files" and path.suffix == ".parquet" and "://" not in text:
-                columns = (prompt_key, "data_source", "reward_model")
-                check_parquet(path, columns, "give another file with data.val_files")
-
-
 def check_configuration(composition: Composition, folder: Path) -> list[str]:
-    """Raise unless verl's configuration takes what it is told, the longest sequence and the number of GPUs.
+    """Raise unless verl's config accepts the overrides and trains the recipe; return what a user should know.
 
     Raises:
-        InputError: see `compose_with_hydra`, `check_sequences` and `check_ranks`.
+        InputError: see `compose_with_hydra` and `check_config`.
     """
     if not has_verl():  # a dry run on another machine; training itself asks for verl first
         return ["verl is not installed here, so these overrides were not checked against its config"]
-    config = compose_with_hydra(composition, folder)
-    check_sequences(config, composition)
-    check_ranks(config)
-    return [*rate_notes(config), *_unnamed_keys(composition)]
+    check_config(compose_with_hydra(composition, folder), composition.recipe)
+    return _unnamed_keys(composition)
 
 
 def _unnamed_keys(composition: Composition) -> list[str]:
@@ -326,8 +249,8 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
 
     An export that counted with the model's own tokenizer has left such prompts out and says how long its
     longest is. Any other export is read here and counted again: the questions of the training and the
-    validation file, and those of their neighbors that the recipe asks. Where this machine does not reach the
-    tokenizer this is said; `check_machine` keeps a training from starting there.
+    validation file, and those of their neighbors that the recipe asks. A note says if this machine cannot
+    load the tokenizer.
 
     Raises:
         InputError: prompts over the limit, with the first of them, or a tokenizer without a chat template.

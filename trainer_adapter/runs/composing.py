@@ -2,17 +2,20 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
+from trainer_adapter.config import TrainConfig
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.runs.assignments import (
     BOXED_ONLY,
     TEMPLATE_KEY,
     Override,
+    changed_recipe,
     check_overrides,
+    read_overrides,
     rewards_by_another,
 )
 from trainer_adapter.runs.data import TrainingData
@@ -22,7 +25,7 @@ from trainer_adapter.runs.settings import MACHINES, OURS, Setting, bare
 from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
-from trainer_adapter.verl.plugin.settings import SETTINGS_KEY, RunSettings
+from trainer_adapter.verl.plugin.settings import PlugInSettings, RunSettings
 
 IMAGE_DATASET = "trainer_adapter.verl.plugin.images.dataset"
 CPU_PLUGIN = "trainer_adapter.verl.cpu.registration"
@@ -41,13 +44,11 @@ class Machine:
     ray_address: str | None = None
 
     def __post_init__(self) -> None:
-        if self.gpus < 1 or self.nodes < 1:
-            raise InputError(f"--gpus {self.gpus} --nodes {self.nodes}: give at least 1 of each.")
         if self.cpu and (self.nodes > 1 or self.gpus > 1):
             raise InputError("--cpu uses one machine and one process. Remove --gpus and --nodes.")
         if self.nodes > 1 and not self.ray_address:
             raise InputError(
-                "several nodes need a Ray cluster. Start it on every node, then pass --ray-address auto on "
+                "several nodes need a Ray cluster. Start it on every node, then give ray_address=auto on "
                 "its head node."
             )
 
@@ -154,11 +155,38 @@ def external_modules(machine: Machine) -> str:
     return f"{CPU_PLUGIN},{REGISTRATION}" if machine.cpu else REGISTRATION
 
 
+def compose_training(
+    config: TrainConfig,
+    data: TrainingData | None,
+    *,
+    folder: Path | None = None,
+    name: str | None = None,
+    resume: bool = False,
+    flash_attention: bool = True,
+) -> Composition:
+    """Return what verl is told for a config; see `compose_run`."""
+    preset = PRESETS[config.preset]
+    model = config.model
+    return compose_run(
+        changed_recipe(config.recipe, preset),
+        config.machine,
+        settings=config.run,
+        model=str(Path(model).resolve()) if model and folder and Path(model).is_dir() else model,
+        data=data,
+        folder=folder,
+        name=name,
+        resume=resume,
+        overrides=read_overrides(config.verl),
+        preset=preset,
+        flash_attention=flash_attention,
+    )
+
+
 def compose_run(
     recipe: Recipe,
     machine: Machine,
     *,
-    settings: RunSettings | None = None,
+    settings: PlugInSettings | None = None,
     model: str | None = None,
     data: TrainingData | None = None,
     folder: Path | None = None,
@@ -189,11 +217,12 @@ def compose_run(
         InputError: an override of a key that the recipe or an option of the command decides, or of a number
             that has to be above 0 and is not.
     """
-    settings = settings or RunSettings()
-    if settings.engine_correction is None:
-        settings = replace(settings, engine_correction="none" if machine.cpu else "token")
+    chosen = dict(settings or PlugInSettings())
+    if chosen["engine_correction"] is None:
+        chosen["engine_correction"] = "none" if machine.cpu else "token"
     if folder is not None:
-        settings = replace(settings, record=str(folder / "rollouts"))
+        chosen["record"] = str(folder / "rollouts")
+    settings = RunSettings(**chosen)
     of_recipe = [Setting(key, value, "recipe") for key, value in recipe_overrides(recipe, settings).items()]
     check_overrides(overrides, recipe, {setting.name for setting in of_recipe}, on_cpu=machine.cpu)
     values: dict[str, Setting] = {}
@@ -301,9 +330,9 @@ def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
 def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
     if rewards_by_another(overrides):
         return []  # which takes what it takes
-    reason = f"{SETTINGS_KEY}.answers: answers guessed in a sentence earn no reward"
+    reason = "run.answers: answers guessed in a sentence earn no reward"
     boxed = settings.answers == "boxed"
-    return [Setting(f"+{BOXED_ONLY}", boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
+    return [Setting(f"+{BOXED_ONLY}", boxed, "ours", reason if boxed else "run.answers")]
 
 
 def _of_machine(machine: Machine, flash_attention: bool) -> list[Setting]:

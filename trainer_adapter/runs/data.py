@@ -197,18 +197,18 @@ def read_again(
     held_back = validation_size(validation_share, data.questions + data.validation_questions)
     if held_back != data.validation_questions:
         raise InputError(
-            f"--validation-share {validation_share:g} holds back {held_back} questions, but the run started "
+            f"validation_share={validation_share:g} holds back {held_back} questions, but the run started "
             f"with {data.validation_questions}. Repeat its original share."
         )
     if (data.instruction, data.system) != (template.instruction, template.system):
         raise InputError(
             f"{folder}: was exported with another prompt. Repeat the run's original --preset and "
-            "--prompt-file, or choose another --name."
+            "prompt_file, or choose another --name."
         )
     if data.answers != answers:
         raise InputError(
             f"{folder}: its answers are of kind {data.answers.kind}, tolerance {data.answers.tolerance}. "
-            "Repeat the run's original --answer-kind and --tolerance, or choose another --name."
+            "Repeat the run's original answer_kind and tolerance, or choose another --name."
         )
     return data
 

@@ -268,6 +268,14 @@ HINTS: tuple[tuple[str, str], ...] = (
     ("available GPUs 0", "Ray sees fewer GPUs than requested"),
     ("gated repo", "the model requires your consent on the Hub, and HF_TOKEN in the environment"),
     ("No space left on device", "the disk is full"),
+    (
+        "AutoModelForCausalLMWithValueHead",
+        "verl cannot import the installed TRL: run pip uninstall trl, or use a separate environment for it",
+    ),
+    (
+        "max_token_len must be greater than the sequence length",
+        "raise actor_rollout_ref.actor.ppo_max_token_len_per_gpu to the longest prompt and response together",
+    ),
     ("AF_UNIX path", "the path of Ray's folder is too long; set RAY_TMPDIR to a short one"),
 )
 """Words of a log, and what they mean."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
-from trainer_adapter.methods.registry import takes_alpha
+from trainer_adapter.methods.registry import settings_of_advantage
 from trainer_adapter.runs.settings import Setting
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 
@@ -68,7 +68,8 @@ class Preset:
             changed["responses"] = recipe.responses * self.responses // _G
         if self.reward is not None and recipe.reward == "binary":
             changed["reward"] = self.reward
-        if self.alpha is not None and takes_alpha(advantage or recipe.advantage):
+        settings = settings_of_advantage(advantage) if advantage else recipe.settings
+        if self.alpha is not None and "alpha" in settings:
             changed["alpha"] = self.alpha
         if self.kl_coef is not None and recipe.loss.kl_coef > 0:
             changed["loss"] = {"kl_coef": self.kl_coef}
@@ -89,9 +90,11 @@ class Preset:
             if not own:
                 raise
             spelled = " ".join(f"{key}={value}" for key, value in own.items())
+            key = next(reversed(own))
+            value = {**vars(recipe), **recipe.settings}[key]
             raise InputError(
                 f"{error} --preset {self.name} sets {spelled}. An override after the recipe's name takes "
-                f"precedence, such as {next(f'{key}={getattr(recipe, key)}' for key in reversed(own))}."
+                f"precedence, such as {key}={value}."
             ) from error
 
     def prompt(self, words: str | None = None, **template: Any) -> PromptTemplate:
@@ -226,14 +229,3 @@ PRESETS: dict[str, Preset] = {
 """Every preset by name."""
 
 DEFAULT = "ta"
-
-
-def find_preset(name: str) -> Preset:
-    """Return the preset of that name.
-
-    Raises:
-        InputError: there is none.
-    """
-    if name not in PRESETS:
-        raise InputError(f"no preset {name!r}. Available: {', '.join(PRESETS)}.")
-    return PRESETS[name]

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.grading.workers.own import own_version
+from service.config import settings_of
 from service.errors import InputError
 from service.writing import write_text
 from trainer_adapter.methods.registry import user_sources
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, leaves
 from trainer_adapter.runs.data import TrainingData
+from trainer_adapter.verl.plugin.settings import RunSettings
 
 _FREE = {
     "data.train_files",
@@ -64,10 +66,6 @@ _MEMORY = {
 however it is cut into micro-batches."""
 
 _FREE_GROUPS = ("global_profiler.", "hydra.", "ray_kwargs.", "transfer_queue.")
-_FREE_PLUG_IN = (
-    *("record", "record_tokens", "record_share", "poll_interval_s", "max_gen_batches"),
-    "weight_update_limit_s",
-)
 _LENGTH = ("trainer.total_epochs", "trainer.total_training_steps")
 _OPTIMIZER = "actor_rollout_ref.actor.optim"
 
@@ -80,9 +78,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     steps: with a schedule, a run that is to become longer would have been another one from its first step.
     """
     machine = composition.machine
-    plug_in = composition.settings.to_json()
-    for name in _FREE_PLUG_IN:
-        del plug_in[name]
+    free_settings = {each.path for each in settings_of(RunSettings) if each.operational}
     schedule = composition.value(f"{_OPTIMIZER}.lr_scheduler_type", "constant")
     any_length = schedule == "constant" and not composition.value(f"{_OPTIMIZER}.lr_warmup_steps_ratio", 0)
     free = {*_FREE, *_MEMORY, *(_LENGTH if any_length else ())}
@@ -93,7 +89,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
         "recipe": composition.recipe.to_json(),
         **({"own_formulas": own} if (own := user_sources(composition.recipe.formulas)) else {}),
         **({"own_grader": own_version(str(grader))} if (grader := composition.value(_GRADER, "")) else {}),
-        "plug_in": plug_in,
+        "plug_in": composition.settings.model_dump(exclude=free_settings),
         "model": composition.value("actor_rollout_ref.model.path"),
         "data": data.identity(),
         "machine": {"gpus": machine.gpus, "nodes": machine.nodes, "cpu": machine.cpu},

@@ -85,14 +85,14 @@ class RunFolder:
         """
         for place in (self.path, *self.path.parents):
             if place.exists() and not place.is_dir():
-                raise InputError(f"{place}: is a file. Give a folder with --folder.")
+                raise InputError(f"{place}: is a file. Give a folder with folder=FOLDER.")
         if self.exists() or not self.path.exists():
             return self
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OWN)
         if foreign:
             raise InputError(
-                f"{self.path}: contains {foreign[0]} but no training run. Give a new or empty folder with "
-                "--folder."
+                f"{self.path}: contains {foreign[0]} but no training run. Give a new or empty one as "
+                "folder=FOLDER."
             )
         return self
 
@@ -150,7 +150,7 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: cannot be read ({error}). Start a run with another --name.") from error
         if not isinstance(config, dict) or config.get("format") != FORMAT:
-            raise InputError(f"{path}: not a tagrpo training run. Choose another --folder.")
+            raise InputError(f"{path}: not a tagrpo training run. Choose another folder.")
         if config.get("format_version") != FORMAT_VERSION:
             raise InputError(
                 f"{path}: format {config.get('format_version')}, not {FORMAT_VERSION}. Start a run with "

@@ -6,26 +6,21 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rephraser.sets import load_set
 from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
-from service.runs.store import check_name, find_run, finish_run, open_run
-from trainer_adapter.methods.recipes import Recipe
+from service.runs.store import check_name, find_run, finish_run, keep_config, open_run
+from trainer_adapter.config import TrainConfig
 from trainer_adapter.record.runs import keep_folder
 from trainer_adapter.record.tables import TRAIN
 from trainer_adapter.record.writing import RolloutWriter
 from trainer_adapter.runs import checking
-from trainer_adapter.runs.assignments import Override
-from trainer_adapter.runs.composing import (
-    Composition,
-    Machine,
-    command,
-    compose_run,
-    template_arguments,
-)
+from trainer_adapter.runs.assignments import changed_recipe, read_overrides
+from trainer_adapter.runs.composing import Composition, command, compose_training, template_arguments
 from trainer_adapter.runs.data import TrainingData, export_data, read_again, read_data
 from trainer_adapter.runs.launching import (
     GRACE_S,
@@ -39,45 +34,10 @@ from trainer_adapter.runs.launching import (
     worker_environment,
 )
 from trainer_adapter.runs.model_sizes import known_model
-from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
+from trainer_adapter.runs.presets import DEFAULT, PRESETS
 from trainer_adapter.runs.resuming import differences, fresh_parts, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
-from trainer_adapter.verl.export import LATEX
-from trainer_adapter.verl.export_rows import AnswerForm
-from trainer_adapter.verl.fitting import has_flash_attention
-from trainer_adapter.verl.plugin.settings import RunSettings
-from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainRequest:
-    """A training to start or resume.
-
-    Attributes:
-        recipe, settings, overrides: see `assign`.
-        model: folder, or name on the Hub.
-        name: of the run; None combines recipe and model.
-        folder: of the run; None means `runs/NAME`.
-        set_ref: the neighbor set, exported into the run's folder; None if `data` is the folder of an export.
-        validation_share: of the questions of `set_ref`, held back.
-        preset: of a paper; its axes are already in `recipe`.
-        prompt_words: the instruction in the prompts of `set_ref`; None means the preset's.
-        answers: how the answers of `set_ref` are graded.
-    """
-
-    recipe: Recipe
-    settings: RunSettings
-    overrides: tuple[Override, ...]
-    model: str
-    machine: Machine
-    name: str | None = None
-    folder: Path | None = None
-    set_ref: str | None = None
-    data: Path | None = None
-    validation_share: float = 0.0
-    preset: Preset = PRESETS[DEFAULT]
-    prompt_words: str | None = None
-    answers: AnswerForm = LATEX
+from trainer_adapter.verl.prompts import PromptTemplate, read_words, without_thinking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,68 +78,77 @@ class Trained:
         return self.attempt.returncode == 0 and self.attempt.stopped_by is None
 
 
-def dry_run(request: TrainRequest, open_database: Callable[[], Database]) -> Prepared:
+def dry_run(config: TrainConfig, open_database: Callable[[], Database]) -> Prepared:
     """Return the run as it would be started; nothing is written that stays.
 
     Args:
+        config: see `train`.
         open_database: opens the database with the set; not called where an export is given.
 
     Raises:
         InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
     """
-    name, folder = _named(request)
+    name, folder = _named(config)
     with tempfile.TemporaryDirectory() as hidden:
         resume = folder.exists()
         made = folder.data if resume and folder.data.exists() else Path(hidden) / "data"
-        data = _data(request, open_database, made, resume=resume)
-        if request.set_ref is not None:
+        data = _data(config, open_database, made, resume=resume)
+        if config.set is not None:
             data = replace(data, folder=folder.data)
-        return _prepare(request, name, folder, data, resume=resume)
+        return _prepare(config, name, folder, data, resume=resume)
 
 
 def train(
-    request: TrainRequest,
+    config: TrainConfig,
     open_database: Callable[[], Database],
     *,
-    resume: bool = False,
     announce: Callable[[Prepared], None],
     echo: Callable[[str], None],
     grace_s: float = GRACE_S,
 ) -> Trained:
     """Train until the run is done, fails or is stopped; return how it ended.
 
+    After an interruption the same call goes on from the last checkpoint. Where the last step of the run is
+    saved, nothing is started and its end is returned again.
+
     Args:
+        config: The recipe, the policy, the data, the machine, and settings for verl.
         open_database: opens the database that holds the set and keeps the run; it is open for a moment before
             and after the training, not during it.
-        resume: go on from the last checkpoint of the run in the folder; where its last step is saved,
-            nothing is started and its end is returned again.
         announce: gets the run before it is started.
         echo: gets each line that verl prints.
         grace_s: see `run_child`.
 
     Raises:
-        InputError: the run exists and `resume` is off, or there is none to go on with, or it was told
-            something else; or data, recipe and settings do not go together.
+        InputError: the run was started with other settings; or data, recipe and settings do not go together.
         NotFoundError: no such set.
         PrerequisiteError: packages, GPUs or a tokenizer are missing.
+
+    Example:
+        config = TrainConfig(
+            recipe=RecipeConfig(name="ta_grpo", anchor="own"),
+            model="Qwen/Qwen3-1.7B",
+            set="math@1",
+            gpus=4,
+            verl=("trainer.save_freq=5",),
+        )
+        train(config, lambda: Database.open("tagrpo.db"), announce=lambda run: None, echo=print)
     """
-    name, folder = _named(request)
+    name, folder = _named(config)
     checking.check_packages()
-    checking.check_plugin(request.machine)
-    if folder.exists() != resume:
-        raise InputError(_existence(name, folder, resume))
+    resume = folder.exists()
     with folder.locked():
         notes = []
         if ended := folder.end_leftovers():
             notes.append(f"{ended} processes of an earlier, killed start were ended")
         try:
-            data = _data(request, open_database, folder.data, resume=resume)
-            prepared = _prepare(request, name, folder, data, resume=resume)
+            data = _data(config, open_database, folder.data, resume=resume)
+            prepared = _prepare(config, name, folder, data, resume=resume)
             if resume and (ended_well := _finished(prepared, notes)) is not None:
                 return ended_well
-            notes += checking.check_machine(prepared.composition, data)
+            notes += checking.check_machine(prepared.composition)
             prepared = replace(prepared, notes=(*prepared.notes, *notes))
-            _keep(prepared, open_database)
+            _keep(config, prepared, open_database)
         except TagrpoError:
             folder.forget_refused()
             raise
@@ -187,54 +156,39 @@ def train(
         return _start(prepared, open_database, echo, grace_s)
 
 
-def is_begun(request: TrainRequest) -> bool:
-    """Say whether the run was started already, so that `train` has to go on with it."""
-    return _named(request)[1].exists()
-
-
-def _named(request: TrainRequest) -> tuple[str, RunFolder]:
-    model = Path(request.model).name or "model"
-    recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in request.recipe.name)
-    preset = "" if request.preset == PRESETS[DEFAULT] else f"-{request.preset.name}"
-    name = check_name(request.name or f"{recipe.strip('-')}{preset}-{model}")
-    return name, RunFolder((request.folder or Path("runs") / name).resolve()).checked()
-
-
-def _existence(name: str, folder: RunFolder, resume: bool) -> str:
-    if resume:
-        return f"{folder.path}: there is no run to resume. Start it with `tagrpo train run`."
-    saved = folder.checkpoint()
-    at = "no checkpoint yet" if saved is None else f"a checkpoint of step {saved}"
-    return (
-        f"{folder.path}: run {name} was already started ({at}). Resume it with `tagrpo resume {name}`, or "
-        "choose another --name."
-    )
+def _named(config: TrainConfig) -> tuple[str, RunFolder]:
+    if config.model is None:
+        raise InputError("name the policy with --model: a folder, or a Hub name.")
+    model = Path(config.model).name or "model"
+    preset = PRESETS[config.preset]
+    wanted = changed_recipe(config.recipe, preset).name
+    recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in wanted)
+    of_preset = "" if config.preset == DEFAULT else f"-{config.preset}"
+    name = check_name(config.name or f"{recipe.strip('-')}{of_preset}-{model}")
+    return name, RunFolder((config.folder or Path("runs") / name).resolve()).checked()
 
 
 def _data(
-    request: TrainRequest, open_database: Callable[[], Database], target: Path, *, resume: bool
+    config: TrainConfig, open_database: Callable[[], Database], target: Path, *, resume: bool
 ) -> TrainingData:
     """Return the export: the one that the run began with, or one that is made of the set."""
-    share = request.validation_share
-    if request.set_ref is None:
-        if request.data is None:
+    if config.set is None:
+        if config.data is None:
             raise InputError("give the neighbor set with --set, or an export for verl with --data.")
-        if share:
-            raise InputError("--validation-share needs --set; an export already has its validation file.")
-        return read_data(request.data.resolve(), verify=True)
+        return read_data(config.data.resolve(), verify=True)
+    preset, share, answers = PRESETS[config.preset], config.validation_share, config.answers
     limit = next(
-        (each.value for each in request.overrides if each.name == "data.max_prompt_length"),
-        request.preset.value("data.max_prompt_length"),
+        (each.value for each in read_overrides(config.verl) if each.name == "data.max_prompt_length"),
+        preset.value("data.max_prompt_length"),
     )
-    template = without_thinking(
-        request.preset.prompt(request.prompt_words, tokenizer=request.model, max_prompt_tokens=limit)
-    )
+    words = None if config.prompt_file is None else read_words(config.prompt_file)
+    template = without_thinking(preset.prompt(words, tokenizer=config.model, max_prompt_tokens=limit))
     with open_database() as database:
         with database.read() as session:
-            neighbor_set = load_set(session, request.set_ref)
+            neighbor_set = load_set(session, config.set)
         if resume and (target / "manifest.json").is_file():
-            return read_again(target, neighbor_set.header, template, request.answers, share)
-        return export_data(database, neighbor_set, target, template, request.answers, share)
+            return read_again(target, neighbor_set.header, template, answers, share)
+        return export_data(database, neighbor_set, target, template, answers, share)
 
 
 def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
@@ -254,25 +208,19 @@ def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
 
 
 def _prepare(
-    train: TrainRequest, name: str, folder: RunFolder, data: TrainingData, *, resume: bool
+    config: TrainConfig, name: str, folder: RunFolder, data: TrainingData, *, resume: bool
 ) -> Prepared:
-    data = _settle_thinking(data, train.model)
-    model = str(Path(train.model).resolve()) if Path(train.model).is_dir() else train.model
-    composition = compose_run(
-        train.recipe,
-        train.machine,
-        settings=train.settings,
-        model=model,
-        data=data,
+    assert config.model is not None
+    data = _settle_thinking(data, config.model)
+    composition = compose_training(
+        config,
+        data,
         folder=folder.path,
         name=name,
         resume=resume,
-        overrides=train.overrides,
-        preset=train.preset,
-        flash_attention=has_flash_attention(),
+        flash_attention=find_spec("flash_attn") is not None,
     )
-    checking.check_formulas(train.recipe)
-    checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
+    checking.check_formulas(composition.recipe)
     notes = checking.check_fit(composition, data)
     notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)
@@ -316,9 +264,10 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     return Trained(prepared.name, prepared.folder.path, last, False, 0, log, (), ())
 
 
-def _keep(prepared: Prepared, open_database: Callable[[], Database]) -> None:
+def _keep(config: TrainConfig, prepared: Prepared, open_database: Callable[[], Database]) -> None:
     """Write the run down, in its folder and in the database, before anything is spent on it."""
     folder, spec = prepared.folder, dict(prepared.spec)
+    kept = config.model_copy(update={"name": prepared.name, "folder": folder.path})
     with open_database() as database, database.write() as session:
         run, _ = open_run(
             session,
@@ -330,6 +279,7 @@ def _keep(prepared: Prepared, open_database: Callable[[], Database]) -> None:
         )
         finish_run(session, run.id, finished=False)
         keep_folder(session, run.id, folder.rollouts)
+        keep_config(session, run.id, kept.stored())
     if not folder.exists():
         folder.write_config(
             {

@@ -83,9 +83,6 @@ PLUGIN: tuple[Hook, ...] = (
         "=BucketedWeightSender.__init__(zmq_handle, bucket_size_mb, use_shm)",
         "=BucketedWeightReceiver.__init__(zmq_handle, device, use_shm)",
     ),
-    *_verl(_LOOP, "plugin/checks.py", "_agent_loop_registry"),
-    *_verl(_CORE, "plugin/checks.py", "ADV_ESTIMATOR_REGISTRY"),
-    *_verl(_BASE, "plugin/checks.py", "TRAINER_REGISTRY"),
     *_verl("trainer/ppo/v1/trainer_sync.py", "plugin/trainer.py", "PPOTrainerSync"),
     *_verl(
         _BASE,
@@ -140,8 +137,7 @@ PLUGIN: tuple[Hook, ...] = (
         "plugin/importance.py",
         "response_from_nested(tensor, response_mask)",
     ),
-    *_verl(_TENSORDICTS, "plugin/importance.py", "list_of_dict_to_tensordict"),
-    *_verl(_TENSORDICTS, "plugin/steps/replaying.py", "list_of_dict_to_tensordict"),
+    *_verl(_TENSORDICTS, "transfer.py", "list_of_dict_to_tensordict"),
     *_line(_BASE, "plugin/importance.py", "self.actor_rollout_wg.compute_log_prob(batch)"),
     *_line(_BASE, "plugin/trainer.py", "_dispatch_info[role]"),
     *_line(_BASE, "plugin/trainer.py", ".set_loss_fn("),
@@ -170,7 +166,6 @@ PLUGIN: tuple[Hook, ...] = (
         "ReplayBuffer.failure_keys",
         "ReplayBuffer.filter_groups_metric",
         "ReplayBuffer._dapo_classification_cache",
-        "tq",
     ),
     *_verl(_LOOP, "plugin/agent_loop.py", "AgentLoopOutput", "AgentLoopBase.rollout_config"),
     *_verl(
@@ -269,7 +264,6 @@ CPU: tuple[Hook, ...] = (
         "apply_greedy_sampling_params",
         "=AgentLoopWorkerTQ._run_prompt(prompt, sampling_params, trajectory, trace)",
     ),
-    *_verl(_TENSORDICTS, "cpu/grouped_agent_loop.py", "list_of_dict_to_tensordict"),
     *_verl(
         "workers/rollout/llm_server.py",
         "cpu/grouped_agent_loop.py",
@@ -285,17 +279,15 @@ CPU: tuple[Hook, ...] = (
 """What a training without a GPU needs beside."""
 
 OTHERS: tuple[Hook, ...] = (
-    _hook("transfer_queue", "__init__.py", "plugin/trainer.py", "kv_batch_get"),
-    _hook("transfer_queue", "__init__.py", "plugin/trainer.py", "kv_batch_put"),
-    _hook("transfer_queue", "__init__.py", "plugin/steps/dynamic.py", "kv_clear"),
-    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_batch_get"),
-    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_batch_put"),
-    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_clear"),
+    *(
+        _hook("transfer_queue", "__init__.py", "transfer.py", name)
+        for name in ("kv_batch_get", "kv_batch_put", "kv_clear", "async_kv_put", "async_kv_batch_put")
+    ),
     _hook("ray", "__init__.py", "plugin/grading.py", "get_actor"),
-    _hook("ray", "__init__.py", "plugin/checks.py", "get_actor"),
-    Hook("ray", "actor.py", "_actor_id", "plugin/checks.py", "line"),
-    Hook("transfer_queue", "interface.py", "TransferQueueController", "plugin/checks.py", "line"),
-    Hook("transfer_queue", "interface.py", "ray.kill(_TQ_CONTROLLER)", "plugin/checks.py", "line"),
+    _hook("ray", "__init__.py", "transfer.py", "get_actor"),
+    Hook("ray", "actor.py", "_actor_id", "transfer.py", "line"),
+    Hook("transfer_queue", "interface.py", "TransferQueueController", "transfer.py", "line"),
+    Hook("transfer_queue", "interface.py", "ray.kill(_TQ_CONTROLLER)", "transfer.py", "line"),
     _hook("tensordict", "__init__.py", "plugin/grading.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "plugin/trainer.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "cpu/grouped_agent_loop.py", "NonTensorData"),

@@ -102,9 +102,7 @@ def read_words(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason}).") from error
     if not words:
-        raise InputError(
-            f"{path}: is empty. Write the prompt's instruction into it, or remove --prompt-file."
-        )
+        raise InputError(f"{path}: is empty. Write the prompt's instruction into it, or remove prompt_file.")
     return words
 
 

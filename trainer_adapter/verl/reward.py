@@ -71,7 +71,7 @@ async def compute_score(
         extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance, code), `tolerance` and
             `CUT_OFF_FIELD` are read.
         boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
-            must not be paid for a sentence that happens to hold the gold. `tagrpo_run.answers=all` turns it
+            must not be paid for a sentence that happens to hold the gold. `run.answers=all` turns it
             off.
         format_reward: add 1 to the score, and say so in `format`, where a response thinks between tags
             (`thinks_between_tags`); acc stays what it is.

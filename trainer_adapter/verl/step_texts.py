@@ -23,7 +23,6 @@ _LOG = logging.getLogger("tagrpo.rollouts")
 # The database comes with them, and this module is loaded in every process of verl.
 if TYPE_CHECKING:
     from trainer_adapter.record.rollout import RolloutRecord
-    from trainer_adapter.record.step_batch import StepNumbers
     from trainer_adapter.record.writing import RolloutWriter
 
 _DECODED_TOGETHER = 256
@@ -43,7 +42,7 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
 
     spec = {
         "recipe": recipe.to_json(),
-        "settings": settings.to_json(),
+        "settings": settings.model_dump(),
         "model": config["actor_rollout_ref"]["model"]["path"],
         "train_files": config["data"]["train_files"],
     }
@@ -130,29 +129,21 @@ def record_step(
         image_ids: tokens that stand for images in prompts, where the record says `<image>`.
     """
     from trainer_adapter.record.rollout import is_recorded
-    from trainer_adapter.record.step_batch import step_numbers
 
     places = zip(step.question_ids, step.session_B.tolist(), step.group_B.tolist(), strict=True)
     in_order = sorted((place, row) for row, place in enumerate(places) if is_recorded(place[0], share))
     rows = [row for _, row in in_order]
-    if with_tokens and step.sampling_log_probs_BT is None:
+    old_BT, sampling_BT = step.old_log_probs_BT, step.sampling_log_probs_BT
+    if with_tokens and sampling_BT is None:
         _LOG.warning(
             "step %d: no log-ratios of tokens, since the rollout engine returned no log-probs", step.step
         )
-    about, graded = responses.about, responses.graded
-    numbers = step_numbers(
-        step,
-        rows,
-        with_tokens=with_tokens,
-        reason=[str(each.get("reason", "")) for each in graded],
-        extracted=[each.get("extracted") or None for each in graded],
-        strategy=[each["strategy"] for each in about],
-        weights_version=[each.get("weights_version") for each in about],
-    )
     drawn = _Drawn(
-        numbers,
+        step.step,
+        _columns(responses, step, rows),
+        (old_BT - sampling_BT)[rows] if with_tokens and sampling_BT is not None else None,
         step.response_ids_BT[rows].to(torch.int32),
-        tuple(about[row]["prompt_ids"] for row in rows),
+        tuple(responses.about[row]["prompt_ids"] for row in rows),
         tuple(zip(step.question_B[rows].tolist(), step.variant_B[rows].tolist(), strict=True)),
         image_ids,
     )
@@ -160,13 +151,60 @@ def record_step(
 
 
 class _Drawn(NamedTuple):
-    """Responses of a step that are to be recorded: numbers, token ids, prompts they were drawn for."""
+    """Responses of a step to record, small enough to wait while training goes on.
 
-    numbers: "StepNumbers"
+    `columns` are fields of `RolloutRecord`. `log_ratios_BT` are of tokens, anchor minus sampling; None if not
+    recorded.
+    """
+
+    step: int
+    columns: Mapping[str, Sequence[Any]]
+    log_ratios_BT: Tensor | None
     response_ids_BT: Tensor
     prompt_ids: tuple[Any, ...]
     prompt_places: tuple[tuple[int, int], ...]
     image_ids: frozenset[int]
+
+
+def _columns(responses: StepResponses, step: StepBatch, rows: Sequence[int]) -> dict[str, Sequence[Any]]:
+    """Return the numbers that are recorded of these responses, by the fields of `RolloutRecord`."""
+    about, graded = ([each[row] for row in rows] for each in (responses.about, responses.graded))
+    tokens = step.tokens_B[rows].tolist()
+    is_right, is_unknown = step.correct_B[rows].tolist(), step.unknown_B[rows].tolist()
+    entropies = _sums(step.entropies_BT, step.mask_BT, rows)
+    return {
+        "question_id": [step.question_ids[row] for row in rows],
+        "neighbor_id": [step.neighbor_ids[row] for row in rows],
+        "strategy": [each["strategy"] for each in about],
+        "variant": step.variant_B[rows].tolist(),
+        "group": step.group_B[rows].tolist(),
+        "session": step.session_B[rows].tolist(),
+        "tokens": tokens,
+        "truncated": step.truncated_B[rows].tolist(),
+        "reward": step.rewards_B[rows].tolist(),
+        "correct": [None if lost else right for right, lost in zip(is_right, is_unknown, strict=True)],
+        "reason": [str(each.get("reason", "")) for each in graded],
+        "extracted": [each.get("extracted") or None for each in graded],
+        "advantage": step.advantages_B[rows].tolist(),
+        "old_log_prob": _sums(step.old_log_probs_BT, step.mask_BT, rows),
+        "sampling_log_prob": _sums(step.sampling_log_probs_BT, step.mask_BT, rows),
+        "ref_log_prob": _sums(step.ref_log_probs_BT, step.mask_BT, rows),
+        "entropy": [
+            None if entropy is None else entropy / max(length, 1)
+            for entropy, length in zip(entropies, tokens, strict=True)
+        ],
+        "weights_version": [each.get("weights_version") for each in about],
+    }
+
+
+def _sums(values_BT: Tensor | None, mask_BT: Tensor, rows: Sequence[int]) -> list[float | None]:
+    """Return the sum over the tokens of these responses; None for all if there are no values."""
+    if values_BT is None:
+        return [None] * len(rows)
+    sums: list[float | None] = (
+        values_BT[rows].masked_fill(mask_BT[rows] <= 0, 0.0).sum(-1, dtype=torch.float64).tolist()
+    )
+    return sums
 
 
 def prompt_text(tokenizer: Any, ids: Sequence[int], image_ids: frozenset[int]) -> str:
@@ -182,12 +220,10 @@ def prompt_text(tokenizer: Any, ids: Sequence[int], image_ids: frozenset[int]) -
 
 def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
     """Decode the responses a part at a time."""
-    from trainer_adapter.record.rollout import TokenLengths
-    from trainer_adapter.record.step_batch import StepTexts, step_records
+    from trainer_adapter.record.rollout import RolloutRecord, TokenLengths, token_ratios_text
 
-    tokens = drawn.numbers.values["tokens"]
-    token_lengths = None
-    if drawn.numbers.log_ratios_BT is not None:
+    tokens, ratios_BT = drawn.columns["tokens"], drawn.log_ratios_BT
+    if ratios_BT is not None:
         letter = tokenizer.encode("A", add_special_tokens=False)[-1]
         token_lengths = TokenLengths(partial(tokenizer.decode, skip_special_tokens=True), letter)
     asked: dict[tuple[int, int], str] = {}
@@ -195,19 +231,26 @@ def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
     for first in range(0, len(tokens), _DECODED_TOGETHER):
         rows = range(first, min(first + _DECODED_TOGETHER, len(tokens)))
         ids = [drawn.response_ids_BT[row, : tokens[row]].tolist() for row in rows]
-        for row in rows:
+        texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        for row, of_row, text in zip(rows, ids, texts, strict=True):
             if (place := drawn.prompt_places[row]) not in asked:
                 asked[place] = prompt_text(tokenizer, drawn.prompt_ids[row], drawn.image_ids)
-        texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
-        lengths = None
-        if token_lengths is not None:
-            lengths = [token_lengths.of(part, text) for part, text in zip(ids, texts, strict=True)]
-            left_out += lengths.count(None)
-        prompts = [asked[drawn.prompt_places[row]] for row in rows]
-        yield from step_records(drawn.numbers, StepTexts(texts, prompts, lengths), first)
+            ratios = None
+            if ratios_BT is not None:
+                lengths = token_lengths.of(of_row, text)
+                left_out += lengths is None
+                if lengths is not None:
+                    ratios = token_ratios_text(lengths, ratios_BT[row, : len(lengths)].double().numpy())
+            yield RolloutRecord(
+                step=drawn.step,
+                prompt=asked[place],
+                response=text,
+                token_ratios=ratios,
+                **{name: column[row] for name, column in drawn.columns.items()},
+            )
     if left_out:
         _LOG.warning(
             "step %d: tokens of %d of %d responses are not recorded, since they decode to a text that "
             "differs from the response",
-            *(drawn.numbers.step, left_out, len(tokens)),
+            *(drawn.step, left_out, len(tokens)),
         )

@@ -1,4 +1,8 @@
-"""Charts: pure functions from rows to a chart, shared by the command line and the UI.
+"""Charts: plain Altair functions from rows to a chart, shared by the command line and the UI."""
 
-Each raises InputError for rows, columns or values that cannot be drawn, and PrerequisiteError without altair.
-"""
+from service.errors import PrerequisiteError
+
+try:
+    import altair  # noqa: F401
+except ImportError as error:
+    raise PrerequisiteError("charts need altair. Install it with `pip install 'tagrpo[ui]'`.") from error

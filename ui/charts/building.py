@@ -1,9 +1,15 @@
 """Common parts of charts, and a fast way to build their specifications."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from ui.charts.theme import altair, apply_theme
+import altair as alt
+
+from ui.charts.theme import CONFIG
+
+C = TypeVar("C", alt.Chart, alt.LayerChart, alt.ConcatChart)
+Row: TypeAlias = Mapping[str, Any]
+Rows: TypeAlias = Sequence[Row]
 
 
 def build_spec(make: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
@@ -32,21 +38,26 @@ class _Values:
         return self._rows
 
 
-def data_of(rows: Sequence[Mapping[str, Any]]) -> Any:
+def data_of(rows: Rows) -> Any:
     """Return rows of plain values as the data of an Altair chart."""
-    return altair().Data(values=_Values([dict(row) for row in rows]))
+    return alt.Data(values=_Values([dict(row) for row in rows]))  # type: ignore[arg-type]
+
+
+def apply_theme(chart: C) -> C:
+    """Return the finished chart in the project's theme; it can no longer be part of another chart."""
+    return chart.configure(**CONFIG)
 
 
 def frame_chart(
-    chart: Any,
+    chart: C,
     title: str,
     subtitle: str | Sequence[str] = "",
     *,
     height: int,
     width: int | str = "container",
-    fit: str = "fit",
+    fit: Literal["fit", "fit-x"] = "fit",
     **look: Any,
-) -> Any:
+) -> C:
     """Return the finished chart of a page: titled, as wide as its place, in the project's theme.
 
     Args:
@@ -55,16 +66,12 @@ def frame_chart(
         fit: which sizes include the axes: `fit` both, `fit-x` only the width.
         look: of the title.
     """
-    alt = altair()
     look = look or {"fontSize": 13, "offset": 8}
-    return apply_theme(
-        chart.properties(
-            title=alt.TitleParams(title, subtitle=subtitle, **look),
-            width=width,
-            height=height,
-            autosize=alt.AutoSizeParams(type=fit, contains="padding"),
-        )
-    )
+    # `chart.properties` would copy the whole chart and compare each property with Vega-Lite's schema.
+    chart.title = alt.TitleParams(title, subtitle=subtitle, **look)
+    chart.width, chart.height = width, height
+    chart.autosize = alt.AutoSizeParams(type=fit, contains="padding")
+    return apply_theme(chart)
 
 
 def interval_dots(
@@ -97,4 +104,11 @@ def interval_dots(
 
 def percents(*names: str) -> list[Any]:
     """Return the tooltip of shares."""
-    return [altair().Tooltip(f"{name}:Q", format=".1%") for name in names]
+    return [alt.Tooltip(f"{name}:Q", format=".1%") for name in names]
+
+
+def colour_by(field: str, palette: Mapping[str, str], legend: Any = None) -> Any:
+    """Return the encoding of a field's colours; without a legend if lines have labels at their ends."""
+    return alt.Color(
+        f"{field}:N", scale=alt.Scale(domain=list(palette), range=list(palette.values())), legend=legend
+    )

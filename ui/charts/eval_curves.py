@@ -1,11 +1,11 @@
 """pass@k over k: one panel per benchmark, one colour per method, the names at the ends of the lines."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from service.errors import InputError
-from ui.charts.building import percents
+import altair as alt
+
+from ui.charts.building import Row, Rows, apply_theme, percents
 from ui.charts.drawing.axes import power_ticks, sample_axis
 from ui.charts.drawing.labels import wrap_labels
 from ui.charts.drawing.panels import (
@@ -17,14 +17,7 @@ from ui.charts.drawing.panels import (
     line_panels,
     panel_size,
 )
-from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
-from ui.charts.saving import save_chart
-from ui.charts.theme import CONFIG, PANEL_TITLE, altair, apply_theme, colours
-
-if TYPE_CHECKING:
-    from altair import ConcatChart, LayerChart
-
-__all__ = ["save_chart"]
+from ui.charts.theme import CONFIG, PANEL_TITLE, colours
 
 POINT = "point"
 """Parameter with the clicked point of `panel_charts`: its label and k."""
@@ -40,7 +33,7 @@ MEANINGS = {
 }
 
 
-def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None) -> "ConcatChart":
+def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None) -> alt.ConcatChart:
     """Return curves of a metric over k with bands, k on a log scale; at a single k, dots with intervals.
 
     Args:
@@ -56,31 +49,24 @@ def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None)
     would lose half of its height.
 
     Raises:
-        InputError: columns or values that cannot be drawn, several intervals in one chart, two runs under one
-            label, a line whose points have different numbers of problems, or more methods than colours.
+        InputError: more methods than colours.
     """
-    curves = _read(data)
-    several = len(curves.panels) > 1
-    size = panel_size(len(curves.panels))
-    rows = [row for panel in curves.panels.values() for row in panel]
+    panels, ks = _by_benchmark(data), _ks(data)
+    size = panel_size(len(panels))
 
     def x(place: int) -> Any:
-        below = place + size.columns >= len(curves.panels)
-        return _samples(curves.ks, size, "k (samples)" if below else None)
+        below = place + size.columns >= len(panels)
+        return _samples(ks, size, "k (samples)" if below else None)
 
-    drawn = _draw(curves, metric, colours(curves.labels), size, x)
-    if several:
-        drawn = add_titles(
-            drawn, list(curves.panels), [_population(panel) for panel in curves.panels.values()]
-        )
-    subtitle = [] if several else [f"{rows[0]['benchmark']}: {_population(rows)}"]
-    alt = altair()
-    return apply_theme(  # type: ignore[no-any-return]
+    drawn = _draw(panels, ks, metric, colours(_labels(data)), size, x)
+    subtitle = _legend(data, len(ks) == 1)
+    if len(panels) > 1:
+        drawn = add_titles(drawn, list(panels), [_population(panel) for panel in panels.values()])
+    else:
+        subtitle.insert(0, f"{data[0]['benchmark']}: {_population(data)}")
+    return apply_theme(
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
-            title=alt.TitleParams(
-                title or _title(metric, curves.ks),
-                subtitle=[*subtitle, *_legend(rows, len(curves.ks) == 1)],
-            )
+            title=alt.TitleParams(title or _title(metric, ks), subtitle=subtitle)
         )
     )
 
@@ -91,7 +77,7 @@ def panel_charts(
     metric: str = "pass@k",
     palette: Mapping[str, str] | None = None,
     height: int = 230,
-) -> "dict[str, LayerChart]":
+) -> dict[str, alt.LayerChart]:
     """Return the panels of `curve_chart` as charts of their own, by benchmark, as wide as their places.
 
     A point can be clicked: the parameter `POINT` then contains its label and k. Vertical scale, errors and
@@ -101,22 +87,15 @@ def panel_charts(
         palette: a colour for each label, so that a method keeps its colour in every selection.
         height: of each chart's plot, in pixels.
     """
-    curves = _read(data)
-    labels = curves.labels
+    panels, ks, labels = _by_benchmark(data), _ks(data), _labels(data)
     chosen = {name: palette[name] for name in labels} if palette else colours(labels)
-    alt = altair()
     size = Size(1, 300, height, 6, 8, _LABEL)
-    own = [sorted({row["k"] for row in panel}) for panel in curves.panels.values()]
+    own = [_ks(panel) for panel in panels.values()]  # a panel ends where its curves do
     picked = alt.selection_point(name=POINT, fields=["label", "k"], on="click", empty=False)
     drawn = _draw(
-        curves,
-        metric,
-        chosen,
-        size,
-        lambda place: _samples(own[place], size, "k (samples)"),  # a panel ends where its curves do
-        picked,
+        panels, ks, metric, chosen, size, lambda place: _samples(own[place], size, "k (samples)"), picked
     )
-    dots = len(curves.ks) == 1
+    dots = len(ks) == 1
     longest = max(len(line) for lines in wrap_labels(labels, *_LABEL) for line in lines)
     # Names are right of the plot, outside the area that Vega fits by itself.
     right = 12 if dots else 34 + _CHARACTER * longest
@@ -132,12 +111,13 @@ def panel_charts(
                 **PANEL_TITLE,
             ),
         ).configure(**{**CONFIG, "padding": padding})
-        for (name, part), panel in zip(curves.panels.items(), drawn, strict=True)
+        for (name, part), panel in zip(panels.items(), drawn, strict=True)
     }
 
 
 def _draw(
-    curves: "_Curves",
+    panels: Mapping[str, Rows],
+    ks: Sequence[int],
     metric: str,
     palette: dict[str, str],
     size: Size,
@@ -145,72 +125,37 @@ def _draw(
     picked: Any = None,
 ) -> list[Any]:
     """Return the panels: lines over k, or dots at a single k, where a line would be invisible."""
-    alt = altair()
     tooltip = [
         alt.Tooltip("label:N"),
         alt.Tooltip("k:Q"),
         *percents("value", "low", "high"),
         alt.Tooltip("problems:Q"),
     ]
-    panels = list(curves.panels.values())
-    if len(curves.ks) > 1:
-        return line_panels(panels, palette, size, at="k", x=x, y_title=metric, tooltip=tooltip, picked=picked)
-    at_k = metric.replace("k", str(curves.ks[0]))
-    return dot_panels(panels, palette, size, x_title=at_k, tooltip=tooltip, picked=picked)
+    rows = list(panels.values())
+    if len(ks) > 1:
+        return line_panels(rows, palette, size, at="k", x=x, y_title=metric, tooltip=tooltip, picked=picked)
+    at_k = metric.replace("k", str(ks[0]))
+    return dot_panels(rows, palette, size, x_title=at_k, tooltip=tooltip, picked=picked)
 
 
-@dataclass(frozen=True)
-class _Curves:
-    """The rows by benchmark, the methods and the numbers of samples, each in order."""
-
-    panels: dict[str, list[Row]]
-    labels: list[str]
-    ks: list[int]
-
-
-def _read(data: Rows) -> _Curves:
-    rows = read_rows(
-        data,
-        texts=("run", "label", "benchmark", "interval"),
-        shares=("value", "value_high", "low", "high"),
-        numbers=("k", "problems", "samples"),
-        optional=("low", "high"),
-    )
-    for place, row in enumerate(rows):
-        if row["k"] < 1 or row["k"] != int(row["k"]):
-            raise InputError(f"the chart's table, row {place}: k is {row['k']}. Give whole numbers from 1.")
-        row.update({name: int(row[name]) for name in ("k", "problems", "samples")})
-    intervals = in_order([row["interval"] for row in rows])
-    if len(intervals) > 1:
-        raise InputError(f"a chart shows one kind of interval, but the rows have {' and '.join(intervals)}.")
-    for (label, benchmark), line in _lines(rows).items():
-        runs, problems = {row["run"] for row in line}, {row["problems"] for row in line}
-        if len(runs) > 1 or len({row["k"] for row in line}) < len(line):
-            raise InputError(
-                f"{benchmark}: several runs have the label {label!r} ({', '.join(sorted(runs))}). Give each "
-                "its own label."
-            )
-        if len(problems) > 1:
-            raise InputError(
-                f"{benchmark}: points of {label!r} have {min(problems)} to {max(problems)} problems. A "
-                "curve needs the same problems at every k."
-            )
+def _by_benchmark(data: Rows) -> dict[str, list[Row]]:
     panels: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in data:
         panels.setdefault(row["benchmark"], []).append(row)
-    return _Curves(panels, in_order([row["label"] for row in rows]), sorted({row["k"] for row in rows}))
+    return panels
 
 
-def _lines(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    lines: dict[tuple[str, str], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: int(row["k"])):
-        lines.setdefault((row["label"], row["benchmark"]), []).append(row)
-    return lines
+def _labels(data: Rows) -> list[str]:
+    return list(dict.fromkeys(row["label"] for row in data))
+
+
+def _ks(data: Rows) -> list[int]:
+    return sorted({row["k"] for row in data})
 
 
 def _samples(ks: Sequence[int], size: Size, title: str | None) -> Any:
     ends = ks[0], ks[-1]
-    return altair().X("k:Q", title=title, **sample_axis(ends, power_ticks(*ends, size.x_ticks)))
+    return alt.X("k:Q", title=title, **sample_axis(ends, power_ticks(*ends, size.x_ticks)))
 
 
 def _title(metric: str, ks: Sequence[int]) -> str:
@@ -221,7 +166,7 @@ def _title(metric: str, ks: Sequence[int]) -> str:
     return f"{metric}: {meaning}" if meaning else metric
 
 
-def _population(rows: Sequence[Row]) -> str:
+def _population(rows: Rows) -> str:
     """Describe a panel: its number of problems, and of samples per problem."""
     problems, samples = _range([row["problems"] for row in rows]), _range([row["samples"] for row in rows])
     plural = "" if problems == "1" else "s"
@@ -233,7 +178,7 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _legend(rows: Sequence[Row], dots: bool) -> list[str]:
+def _legend(rows: Rows, dots: bool) -> list[str]:
     """Explain bands and dashes, if there are any."""
     words = []
     if any(map(has_interval, rows)):

@@ -1,15 +1,13 @@
 """Dots with their intervals: rates by name, scores over cost, paired differences over k."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from ui.charts.building import data_of, frame_chart, interval_dots, percents
+import altair as alt
+
+from ui.charts.building import Rows, colour_by, data_of, frame_chart, interval_dots, percents
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
-from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
-from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, altair, colour_by, colours
-
-if TYPE_CHECKING:
-    from altair import LayerChart
+from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, colours
 
 SET_APART = "points with nearly the same cost are moved apart; the tooltip and the file have the exact cost"
 
@@ -22,17 +20,15 @@ _ROW, _AROUND = 30, 100
 
 def rate_dots(
     data: Rows, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
-) -> "LayerChart":
+) -> alt.LayerChart:
     """Return one row per name, in the order of the table: a dot on the bar of its interval.
 
     Args:
         data: name, rate, low, high (shares from 0 to 1), of (the number of cases).
     """
-    rows = read_rows(data, texts=("name",), shares=("rate", "low", "high"), numbers=("of",))
-    ticks = share_ticks([row[key] for row in rows for key in ("low", "high")])
-    alt = altair()
+    ticks = share_ticks([row[key] for row in data for key in ("low", "high")])
     axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
-    names = [row["name"] for row in rows]
+    names = [row["name"] for row in data]
     y = alt.Y(
         "name:N",
         title=None,
@@ -41,7 +37,7 @@ def rate_dots(
         axis=alt.Axis(labelLimit=110, labelColor=MUTED, grid=False, domain=False),
     )
     layers = interval_dots(
-        alt.Chart(data_of(rows)).encode(y=y),
+        alt.Chart(data_of(data)).encode(y=y),
         "rate",
         lambda field: alt.X(f"{field}:Q", title=x_title, **axis),
         tooltip=[
@@ -52,15 +48,15 @@ def rate_dots(
         upright=False,
         color=colour,
     )
-    height = _ROW * len(rows) + _AROUND
-    return frame_chart(  # type: ignore[no-any-return]
+    height = _ROW * len(data) + _AROUND
+    return frame_chart(
         alt.layer(*layers), title, subtitle, height=height, fontSize=13, offset=8, frame="bounds"
     )
 
 
 def cost_points(
     data: Rows, *, title: str, x_title: str, y_title: str, palette: Mapping[str, str] | None = None
-) -> "LayerChart":
+) -> alt.LayerChart:
     """Return scores over cost from 0, as wide as its place; points of one label are joined.
 
     Methods of (nearly) one cost, as with matched budgets, are placed side by side around it.
@@ -70,15 +66,13 @@ def cost_points(
         palette: a colour for each label.
 
     Raises:
-        InputError: no rows, values that cannot be drawn, or more labels than colours.
+        InputError: more labels than colours.
     """
-    rows = read_rows(data, texts=("label", "run"), numbers=("cost",), shares=("value", "low", "high"))
-    names = in_order([row["label"] for row in rows])
+    names = list(dict.fromkeys(row["label"] for row in data))
     chosen = {name: palette[name] for name in names} if palette else colours(names)
-    most = max(row["cost"] for row in rows) or 1
-    shifts = _shifts(rows, most)
-    rows = [{**row, "place": row["cost"] + shift} for row, shift in zip(rows, shifts, strict=True)]
-    alt = altair()
+    most = max(row["cost"] for row in data) or 1
+    shifts = _shifts(data, most)
+    rows = [{**row, "place": row["cost"] + shift} for row, shift in zip(data, shifts, strict=True)]
     x = alt.X(
         "place:Q",
         title=x_title,
@@ -102,17 +96,17 @@ def cost_points(
     bars, dots = interval_dots(base, "value", y, tooltip=tooltip)
     lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
     subtitle = SET_APART if any(shifts) else ""
-    return frame_chart(  # type: ignore[no-any-return]
-        alt.layer(bars, lines, dots), title, subtitle, height=320, **PANEL_TITLE
-    )
+    return frame_chart(alt.layer(bars, lines, dots), title, subtitle, height=320, **PANEL_TITLE)
 
 
-def _shifts(rows: Sequence[Row], most: float) -> list[float]:
+def _shifts(rows: Rows, most: float) -> list[float]:
     """Return the shift of each point, so that points of different labels at one cost are visible."""
     shifts = []
     for row in rows:
-        near = in_order(
-            [other["label"] for other in rows if abs(other["cost"] - row["cost"]) <= _NEAR * most]
+        near = list(
+            dict.fromkeys(
+                other["label"] for other in rows if abs(other["cost"] - row["cost"]) <= _NEAR * most
+            )
         )
         shifts.append((near.index(row["label"]) - (len(near) - 1) / 2) * _STEP * most)
     return shifts
@@ -120,19 +114,17 @@ def _shifts(rows: Sequence[Row], most: float) -> list[float]:
 
 def difference_chart(
     data: Rows, *, title: str, subtitle: str = "", reach: float | None = None, colour: str = PALETTE[0]
-) -> "LayerChart":
+) -> alt.LayerChart:
     """Return differences over k on a log scale, as wide as its place; above 0 the first method is better.
 
     Args:
         data: k, difference, low, high, in shares from -1 to 1; wins, losses (problems).
         reach: of the vertical scale on both sides of 0, for charts that are compared.
     """
-    rows = read_rows(data, numbers=("k", "difference", "low", "high", "wins", "losses"))
-    alt = altair()
-    points = [{**row, **{key: 100 * row[key] for key in ("difference", "low", "high")}} for row in rows]
+    points = [{**row, **{key: 100 * row[key] for key in ("difference", "low", "high")}} for row in data]
     most = 100 * reach if reach else max(abs(row[key]) for row in points for key in ("low", "high"))
     most = max(most, 1.0) * 1.05
-    ks = sorted({int(row["k"]) for row in rows})
+    ks = sorted({row["k"] for row in data})
     x = alt.X(
         "k:Q",
         title="k (samples)",
@@ -154,6 +146,6 @@ def difference_chart(
     layers = interval_dots(
         alt.Chart(data_of(points)).encode(x=x), "difference", y, tooltip=tooltip, size=80, color=colour
     )
-    return frame_chart(  # type: ignore[no-any-return]
+    return frame_chart(
         alt.layer(zero.encode(y=y("zero")), *layers), title, subtitle, height=300, **PANEL_TITLE
     )

@@ -1,15 +1,13 @@
 """A rate from reviews with its interval, as it changes with each decision."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from rephraser.reviews.rates import GrowingRate
-from service.errors import InputError
-from ui.charts.building import data_of, percents
-from ui.charts.theme import PALETTE, altair, apply_theme
-
-if TYPE_CHECKING:
-    from altair import LayerChart
+from ui.charts.building import apply_theme, data_of, percents
+from ui.charts.theme import PALETTE
 
 _WIDTH, _HEIGHT = 560, 240
 _MOST_TICKS = 8
@@ -29,17 +27,11 @@ def rate_rows(points: Sequence[GrowingRate]) -> list[dict[str, Any]]:
     ]
 
 
-def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
+def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
     """Return the false-accept rate over the number of reviewed accepted candidates, with its 95% interval.
 
     A candidate that is decided again keeps its place in the count: the last point of each number is drawn.
-
-    Raises:
-        InputError: no points.
     """
-    if not points:
-        raise InputError("no candidate has been reviewed yet, so there is no rate to draw.")
-    alt = altair()
     rows = list({row["reviewed"]: row for row in rate_rows(points)}.values())
     most = rows[-1]["reviewed"]
     step = max(1, -(-most // _MOST_TICKS))
@@ -69,4 +61,4 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
         f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
     )
     layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))
-    return apply_theme(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))  # type: ignore[no-any-return]
+    return apply_theme(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))

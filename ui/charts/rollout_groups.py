@@ -1,15 +1,9 @@
 """Joint groups of a training by step: how many are mixed, all-right, all-wrong, or unclear."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import altair as alt
 
-from service.errors import InputError
-from ui.charts.building import data_of, frame_chart
-from ui.charts.drawing.tables import Row, Rows, read_rows
-from ui.charts.theme import MUTED, PALETTE, altair, colour_by
-
-if TYPE_CHECKING:
-    from altair import Chart
+from ui.charts.building import Row, Rows, colour_by, data_of, frame_chart
+from ui.charts.theme import MUTED, PALETTE
 
 KIND_COLOURS = {"mixed": PALETTE[2], "all right": PALETTE[0], "all wrong": PALETTE[1], "unclear": MUTED}
 STEP = "picked"
@@ -19,26 +13,17 @@ WIDTH, HEIGHT = 720, 150
 """Pixels: the width of the chart outside a page, the height of the plot alone."""
 
 
-def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | None = None) -> "Chart":
+def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | None = None) -> alt.Chart:
     """Return stacked bars, one per step (or per `window` steps), of the kinds of its groups.
 
     Args:
         data: step (the first of its window), last (of the window), kind, questions.
         chosen: a step whose bar is highlighted.
-
-    Raises:
-        InputError: columns or values that cannot be drawn, or an unknown kind.
     """
-    rows = read_rows(data, texts=("kind",), numbers=("step", "last", "questions"))
-    if strange := next((row["kind"] for row in rows if row["kind"] not in KIND_COLOURS), None):
-        raise InputError(f"{strange!r} is not a kind of group. Kinds are {', '.join(KIND_COLOURS)}.")
     bars: dict[float, list[Row]] = {}
-    for row in rows:
+    for row in data:
         bars.setdefault(row["step"], []).append(row)
     pieces = [piece for bar in bars.values() for piece in _stacked(bar, chosen)]
-    if not pieces:
-        raise InputError(f"{title}: no step has a group.")
-    alt = altair()
     picked = alt.selection_point(name=STEP, fields=["step"], on="click", empty=False)
     low, high = min(row["left"] for row in pieces), max(row["right"] for row in pieces)
     chart = (
@@ -77,10 +62,10 @@ def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | 
     subtitle = "share of questions by the outcome of their joint group"
     if window > 1:
         subtitle += f"; one bar per {window} steps"
-    return frame_chart(chart, title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")  # type: ignore[no-any-return]
+    return frame_chart(chart, title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")
 
 
-def _stacked(bar: Sequence[Row], chosen: int | None) -> list[Row]:
+def _stacked(bar: Rows, chosen: int | None) -> list[Row]:
     """Return the segments of a bar, as shares of its questions, in the order of the kinds."""
     every = sum(row["questions"] for row in bar)
     order = list(KIND_COLOURS)

@@ -34,10 +34,10 @@ def save_chart(chart: Any, path: str | Path) -> None:
         PrerequisiteError: vl-convert is not installed.
     """
     path = Path(path)
-    make = _MAKERS.get(path.suffix.lower())
-    if make is None:
+    suffix = path.suffix.lower()
+    if suffix not in _MAKERS:
         raise InputError(f"{path}: not a chart format. End the name in {', '.join(_MAKERS)}.")
-    content = make(chart.to_dict())
+    content = draw(chart.to_dict(), suffix)
     write_file(path, lambda hidden: hidden.write_bytes(content), overwrite=True)
 
 
@@ -45,13 +45,9 @@ def draw(spec: dict[str, Any], suffix: str) -> bytes:
     """Return a chart's specification (`chart.to_dict()`) as the content of a .png, .svg, .html or .json file.
 
     Raises:
-        InputError: another suffix.
         PrerequisiteError: vl-convert is not installed.
     """
-    make = _MAKERS.get(suffix)
-    if make is None:
-        raise InputError(f"{suffix}: not a chart format. Choose {', '.join(_MAKERS)}.")
-    return make(spec)
+    return _MAKERS[suffix](spec)
 
 
 def _png(spec: dict[str, Any]) -> bytes:

@@ -1,21 +1,18 @@
 """Counts by name and part as vertical bars: neighbors by strategy and verdict, questions by neighbors."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from ui.charts.building import data_of, frame_chart, percents
+import altair as alt
+
+from ui.charts.building import Rows, colour_by, data_of, frame_chart, percents
 from ui.charts.drawing.axes import count_axis
-from ui.charts.drawing.tables import Rows, in_order, read_rows
-from ui.charts.theme import MUTED, PALETTE, RULE, altair, colour_by
-
-if TYPE_CHECKING:
-    from altair import LayerChart
+from ui.charts.theme import MUTED, PALETTE, RULE
 
 VERDICT_COLOURS = {
     "accepted": PALETTE[2],
-    "rejected": PALETTE[7],
     "undecided": PALETTE[4],
     "unverified": RULE,
+    "rejected": PALETTE[7],
     "pending": PALETTE[0],
 }
 
@@ -27,7 +24,7 @@ _LEGEND_COLUMNS = 2
 
 def stacked_bars(
     data: Rows, *, title: str, colours: Mapping[str, str], unit: str, subtitle: str = ""
-) -> "LayerChart":
+) -> alt.LayerChart:
     """Return one bar for each name, its parts in the order of `colours`, its sum at the end.
 
     Args:
@@ -35,10 +32,9 @@ def stacked_bars(
         colours: of the parts.
         unit: of the counts, for the axis.
     """
-    table = read_rows(data, texts=("name", "part"), numbers=("count",))
-    names = in_order([row["name"] for row in table])
+    names = list(dict.fromkeys(row["name"] for row in data))
     counts: dict[tuple[str, str], int] = {}
-    for row in table:
+    for row in data:
         key = row["name"], row["part"]
         counts[key] = counts.get(key, 0) + int(row["count"])
     sums = {name: sum(count for (of, _), count in counts.items() if of == name) for name in names}
@@ -54,7 +50,6 @@ def stacked_bars(
         for (name, part), count in counts.items()
         if part in parts and count
     ]
-    alt = altair()
     y = alt.Y(
         "name:N",
         title=None,
@@ -107,7 +102,7 @@ def stacked_bars(
         )
     )
     legend_height = _LEGEND * -(-len(parts) // _LEGEND_COLUMNS) if len(parts) > 1 else 0
-    return frame_chart(  # type: ignore[no-any-return]
+    return frame_chart(
         alt.layer(bars, ends),
         title,
         subtitle,

@@ -1,9 +1,8 @@
 """Theme of charts and pages: a light one that also prints, a dark one, one palette in both."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 """The first font comes with vl-convert and has Arial's widths, so labels look the same in a browser."""
@@ -67,24 +66,6 @@ PANEL_TITLE: dict[str, Any] = {
 }
 
 
-def altair() -> Any:
-    """Return the altair package.
-
-    Raises:
-        PrerequisiteError: it is not installed.
-    """
-    try:
-        import altair as package
-    except ImportError as error:
-        raise PrerequisiteError("charts need altair. Install it with `pip install 'tagrpo[ui]'`.") from error
-    return package
-
-
-def apply_theme(chart: Any) -> Any:
-    """Return the finished chart in the project's theme; it can no longer be part of another chart."""
-    return chart.configure(**CONFIG)
-
-
 _DARK: dict[str, str] = {
     "white": DARK_PAPER,
     PAPER: DARK_PAPER,
@@ -122,24 +103,11 @@ def colours(names: list[str]) -> dict[str, str]:
     return dict(zip(names, PALETTE, strict=False))
 
 
-def colour_by(field: str, palette: Mapping[str, str], legend: Any = None) -> Any:
-    """Return the encoding of a field's colours; without a legend if lines have labels at their ends."""
-    alt = altair()
-    return alt.Color(
-        f"{field}:N", scale=alt.Scale(domain=list(palette), range=list(palette.values())), legend=legend
-    )
-
-
-_PAGE_LIGHT = {
-    "primaryColor": PALETTE[0],
+_PAGE_COLOURS = {
     "backgroundColor": PAPER,
-    "secondaryBackgroundColor": "#f5f6f8",
     "textColor": INK,
     "linkColor": PALETTE[0],
-    "borderColor": "#dfe2e8",
     "dataframeBorderColor": GRID,
-    "dataframeHeaderBackgroundColor": "#f5f6f8",
-    "codeBackgroundColor": "#f5f6f8",
     "blueColor": PALETTE[0],
     "orangeColor": PALETTE[1],
     "greenColor": PALETTE[2],
@@ -148,25 +116,11 @@ _PAGE_LIGHT = {
     "redColor": PALETTE[7],
     "grayColor": MUTED,
 }
-_PAGE_DARK = {
-    "primaryColor": "#1a80b6",  # background of white text: chosen methods, buttons
-    "backgroundColor": DARK_PAPER,
-    "secondaryBackgroundColor": "#1c2028",
-    "textColor": _DARK[INK],
-    "linkColor": DARK_PALETTE[0],
-    "borderColor": "#2d333f",
-    "dataframeBorderColor": _DARK[GRID],
-    "dataframeHeaderBackgroundColor": "#1c2028",
-    "codeBackgroundColor": "#1c2028",
-    "blueColor": DARK_PALETTE[0],
-    "orangeColor": DARK_PALETTE[1],
-    "greenColor": DARK_PALETTE[2],
-    "violetColor": DARK_PALETTE[3],
-    "yellowColor": DARK_PALETTE[4],
-    "redColor": DARK_PALETTE[7],
-    "grayColor": _DARK[MUTED],
-}
-_PAGE_SIDEBARS = {"light": "#f8f9fb", "dark": "#101318"}
+"""Colours that pages share with charts."""
+
+_LIGHT_PAGE = {"primary": PALETTE[0], "border": "#dfe2e8", "field": "#f5f6f8", "side": "#f8f9fb"}
+_DARK_PAGE = {"primary": "#1a80b6", "border": "#2d333f", "field": "#1c2028", "side": "#101318"}
+"""`primary` is also the background of white text: chosen methods, buttons."""
 
 
 def page_theme() -> dict[str, object]:
@@ -185,9 +139,11 @@ def page_theme() -> dict[str, object]:
         "theme.showSidebarBorder": True,
         "theme.showWidgetBorder": True,
     }
-    for mode, colours_of in (("light", _PAGE_LIGHT), ("dark", _PAGE_DARK)):
-        options.update({f"theme.{mode}.{name}": value for name, value in colours_of.items()})
-        palette = PALETTE if mode == "light" else DARK_PALETTE
-        options[f"theme.{mode}.chartCategoricalColors"] = list(palette)
-        options[f"theme.{mode}.sidebar.backgroundColor"] = _PAGE_SIDEBARS[mode]
+    for mode, own, shared in (("light", _LIGHT_PAGE, {}), ("dark", _DARK_PAGE, _DARK)):
+        colours = {name: shared.get(colour, colour) for name, colour in _PAGE_COLOURS.items()}
+        colours |= {"primaryColor": own["primary"], "borderColor": own["border"]}
+        fields = ("secondaryBackgroundColor", "dataframeHeaderBackgroundColor", "codeBackgroundColor")
+        colours |= dict.fromkeys(fields, own["field"]) | {"sidebar.backgroundColor": own["side"]}
+        options.update({f"theme.{mode}.{name}": colour for name, colour in colours.items()})
+        options[f"theme.{mode}.chartCategoricalColors"] = [shared.get(colour, colour) for colour in PALETTE]
     return options

@@ -3,16 +3,14 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import altair as alt
 
 from service.errors import InputError
-from ui.charts.building import data_of, frame_chart
+from ui.charts.building import Rows, colour_by, data_of, frame_chart
 from ui.charts.drawing.axes import share_axis, share_ticks
-from ui.charts.drawing.tables import Rows, in_order, read_rows
-from ui.charts.theme import MUTED, PALETTE, RULE, altair, colour_by, colours
-
-if TYPE_CHECKING:
-    from altair import LayerChart
+from ui.charts.theme import MUTED, PALETTE, RULE, colours
 
 POINT = "point"
 """Parameter with the clicked step."""
@@ -49,7 +47,7 @@ def step_chart(
     span: tuple[float, float] | None = None,
     dots: bool = False,
     seeds: int = 1,
-) -> "LayerChart":
+) -> alt.LayerChart:
     """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
 
     Args:
@@ -67,24 +65,15 @@ def step_chart(
         seeds: maximum number of seeds in a line's mean, for the subtitle.
 
     Raises:
-        InputError: columns or values that cannot be drawn, or more lines than colours.
+        InputError: there are no values to draw, or more lines than colours.
     """
-    values_in = ("value", *(name for name in ("low", "high") if any(name in row for row in data)))
-    rows = read_rows(
-        data,
-        texts=("label",),
-        numbers=("step", *(() if scale == "share" else values_in)),
-        shares=values_in if scale == "share" else (),
-        optional=values_in,
-    )
-    rows = [row for row in rows if row["value"] is not None and (scale != "log" or row["value"] > 0)]
+    rows = [row for row in data if row["value"] is not None and (scale != "log" or row["value"] > 0)]
     if not rows:
         raise InputError(f"{title}: there are no values to draw.")
-    names = in_order([row["label"] for row in rows])
+    names = list(dict.fromkeys(row["label"] for row in rows))
     chosen = dict(palette or {})
     chosen = {name: chosen[name] for name in names} if chosen else colours(names)
-    predicted = read_rows(forecast, texts=("label",), shares=("share", "low", "high")) if forecast else []
-    alt = altair()
+    predicted = list(forecast or ())
     ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
 
     def x(field: str) -> Any:
@@ -140,9 +129,7 @@ def step_chart(
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
     if predicted:
         subtitle.append("dashed: forecast, 95% interval")
-    return frame_chart(  # type: ignore[no-any-return]
-        alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x"
-    )
+    return frame_chart(alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")
 
 
 def window_for(steps: int, asked: int = 0) -> int:
@@ -179,10 +166,7 @@ def most_steps(runs: Sequence[Sequence[int]]) -> tuple[float, float] | None:
     return (min(every), max(every)) if every else None
 
 
-def _predicted(
-    rows: Sequence[dict[str, Any]], ends: tuple[float, float], x: Any, y: Any, chosen: Mapping[str, str]
-) -> list[Any]:
-    alt = altair()
+def _predicted(rows: Rows, ends: tuple[float, float], x: Any, y: Any, chosen: Mapping[str, str]) -> list[Any]:
     layers = []
     for row in rows:
         colour = chosen.get(row["label"], MUTED)
@@ -195,14 +179,11 @@ def _predicted(
     return layers
 
 
-def _steps(
-    rows: Sequence[dict[str, Any]], names: Sequence[str], ends: Sequence[float], x: Any, scale: Scale
-) -> Any:
+def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scale: Scale) -> Any:
     """Return hover targets: a stripe for each step, whose tooltip has the values of all lines.
 
     A dot for each point would be simpler but harder to hit, and thousands of them make a page slow.
     """
-    alt = altair()
     steps = sorted({row["step"] for row in rows})
     borders = [ends[0], *((left + right) / 2 for left, right in pairwise(steps)), ends[1]]
     values = {
@@ -227,14 +208,13 @@ def _steps(
     encoded = drawn.encode(
         x=x("from"),
         x2="to:Q",
-        opacity=alt.condition(picked, alt.value(0.25), alt.value(0)),
+        opacity=alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25}),
         tooltip=tooltip,
     )
     return encoded.add_params(picked)
 
 
 def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] | None) -> tuple[Any, Any]:
-    alt = altair()
     if scale == "share":
         ticks = share_ticks(span or values, 5)
         ends = [min(ticks[0], *values), max(ticks[-1], *values)]
@@ -272,8 +252,8 @@ def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str,
         labels: the method of each label.
         every: all methods, in a stable order; the first ones have the palette's colours.
     """
-    order = in_order(every)
-    wanted = in_order(list(labels.values()))
+    order = list(dict.fromkeys(every))
+    wanted = list(dict.fromkeys(labels.values()))
     places = [order.index(method) for method in wanted]
     if len(wanted) > len(PALETTE):
         raise InputError(f"{len(wanted)} methods are too many to distinguish. Draw at most {len(PALETTE)}.")

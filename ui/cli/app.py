@@ -3,9 +3,10 @@
 import errno
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -14,25 +15,8 @@ from typer.main import get_command
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
-from ui.cli import db, demo, doctor, exits, output, sandbox, ui
-from ui.cli.diagnose import commands as diagnose
-from ui.cli.eval import benchmarks, exchange, human_grades, reporting, running
-from ui.cli.eval import browsing as eval_browsing
-from ui.cli.eval import grading as eval_grading
-from ui.cli.eval import importing as eval_importing
-from ui.cli.eval import judging as eval_judging
-from ui.cli.grade import serving
-from ui.cli.neighbors import audits, judging, mending, proposing, reviews
-from ui.cli.neighbors import browsing as neighbors
-from ui.cli.questions import browsing as questions
-from ui.cli.questions import contamination, importing
-from ui.cli.questions import removing as removing_questions
-from ui.cli.runs import listing, removing, resuming, showing
-from ui.cli.sets import commands as sets
-from ui.cli.sets import exports, publishing
-from ui.cli.settings import command_group, with_settings
-from ui.cli.train import commands as train
-from ui.cli.train import curves, recipes, rescued, rollouts
+from ui.cli import exits, output
+from ui.cli.tree import COMMANDS, GROUPS
 
 GO_ON = "run the same command again to resume"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
@@ -40,160 +24,68 @@ STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATE
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 """Of every command's context; click keeps the help option that a command's first context has."""
 
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are used; `places` has each as `module:function`."""
+
+    def __init__(self, *, places: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(no_args_is_help=True, rich_markup_mode=None, context_settings=SETTINGS, **settings)
+        self._places = places
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self._places]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _load(cmd_name, self._places[cmd_name]) if cmd_name in self._places else None
+
+
+class Tree(TyperGroup):
+    """The root. Its help imports no command."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS, *GROUPS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in COMMANDS:
+            return _load(cmd_name, COMMANDS[cmd_name][1])
+        if cmd_name not in GROUPS:
+            return None
+        group = GROUPS[cmd_name]
+        return LazyGroup(
+            name=cmd_name, help=group.help, epilog=f"Example: {group.example}", places=group.commands
+        )
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, entries in (
+            ("Commands", {name: about for name, (about, _) in COMMANDS.items()}),
+            ("Groups of commands", {name: group.help for name, group in GROUPS.items()}),
+        ):
+            with formatter.section(title):
+                formatter.write_dl(list(entries.items()))
+
+
+@cache
+def _load(name: str, place: str) -> Any:
+    """Return a command as click reads it."""
+    from ui.cli.settings import add_command
+
+    module, function = place.split(":")
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
+    add_command(alone, name, getattr(import_module(module), function))
+    return get_command(alone)
+
+
 app = typer.Typer(
     name="tagrpo",
+    cls=Tree,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
     help="Build verified rephrasings of math questions for GRPO training: import questions, propose and "
     'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
     f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
-    "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]",
-)
-GROUPS = {
-    "questions": command_group(
-        "Import, browse, mix and remove question sets.",
-        "tagrpo questions import math_train.jsonl --name math",
-        {
-            "import": importing.import_,
-            "list": questions.list_,
-            "show": questions.show,
-            "suspects": questions.suspects,
-            "mix": importing.mix,
-            "contamination": contamination.contamination,
-            "remove": removing_questions.remove,
-        },
-    ),
-    "benchmarks": command_group(
-        "List benchmarks and check that their content has not changed.",
-        "tagrpo benchmarks check mine.jsonl",
-        {"list": benchmarks.list_, "check": benchmarks.check},
-    ),
-    "neighbors": command_group(
-        "Propose, check, browse, review and audit neighbors.",
-        "tagrpo neighbors propose math --name rules --proposer rules",
-        {
-            "propose": proposing.propose,
-            "list": neighbors.list_,
-            "show": neighbors.show,
-            "review": reviews.review,
-            "reviews": reviews.list_,
-            "mend": mending.mend,
-            "audit": audits.audit,
-            "judge": judging.judge,
-        },
-    ),
-    "runs": command_group(
-        "List, inspect, rename and remove runs of all kinds.",
-        "tagrpo runs show rules",
-        {
-            "list": listing.list_,
-            "show": showing.show,
-            "remove": removing.remove,
-            "rename": removing.rename,
-        },
-    ),
-    "sets": command_group(
-        "Publish, compare, verify and export immutable neighbor sets.",
-        "tagrpo sets publish math --run rules --include unverified",
-        {
-            "publish": publishing.publish,
-            "list": sets.list_,
-            "show": sets.show,
-            "diff": sets.diff,
-            "verify": sets.verify,
-            "tag": sets.tag,
-            "export": exports.export,
-            "import": exports.import_,
-        },
-    ),
-    "eval": command_group(
-        "Measure models: sample responses to benchmarks, grade them and report pass@k.",
-        "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1 --n 128",
-        {
-            "run": running.run,
-            "import": eval_importing.import_,
-            "export": exchange.export,
-            "agreement": exchange.agreement,
-            "grade": eval_grading.grade,
-            "judge": eval_judging.judge,
-            "samples": eval_browsing.samples,
-            "human-grade": human_grades.human_grade,
-            "human-grades": human_grades.human_grades,
-            "report": reporting.report,
-            "compare": reporting.compare,
-        },
-    ),
-    "grade": command_group(
-        "Serve the grader over HTTP.",
-        "tagrpo grade serve --unknown-reward 0",
-        {"serve": serving.serve},
-    ),
-    "diagnose": command_group(
-        "Compare groups with and without neighbors: equal rewards, difficulty, diversity and cost.",
-        "tagrpo diagnose zero-gradient base step-100 --g 8",
-        {
-            "zero-gradient": diagnose.zero_gradient,
-            "forecast": diagnose.forecast,
-            "difficulty": diagnose.difficulty,
-            "diversity": diagnose.diversity,
-            "cost": diagnose.cost,
-            "report": diagnose.report,
-        },
-    ),
-    "rollouts": command_group(
-        "Browse the responses of training runs, also during the training.",
-        "tagrpo rollouts list ta --step 1 --grade wrong",
-        {
-            "add": rollouts.add,
-            "prune": rollouts.prune,
-            "steps": rollouts.steps,
-            "curves": curves.curves,
-            "list": rollouts.list_,
-            "rescued": rescued.rescued,
-            "show": rollouts.show,
-        },
-    ),
-    "recipes": command_group(
-        "List the training recipes and the verl settings of each.",
-        "tagrpo recipes show ta_grpo",
-        {"list": recipes.list_, "show": recipes.show},
-    ),
-    "train": command_group(
-        "Train a policy with verl: plan, run, resume.",
-        "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
-        {"plan": train.plan, "run": train.run},
-    ),
-    "db": command_group(
-        "Maintain the database: check, back up, upgrade, shrink.",
-        "tagrpo db backup /backups/tagrpo-monday.db",
-        {
-            "check": db.check,
-            "backup": db.backup,
-            "copy": db.copy,
-            "upgrade": db.upgrade,
-            "vacuum": db.vacuum,
-        },
-    ),
-    "sandbox": command_group(
-        "Create a small world of word problems for a laptop: questions, labelled candidates, a tiny policy.",
-        "tagrpo sandbox questions world-a --world A",
-        {
-            "questions": sandbox.questions,
-            "candidates": sandbox.candidates,
-            "score": sandbox.score,
-            "pretrain": sandbox.pretrain,
-            "policy": sandbox.policy,
-        },
-    ),
-}
-for name, group in GROUPS.items():
-    app.add_typer(group, name=name)
-for command in (demo.demo, ui.ui, doctor.doctor):
-    app.command()(with_settings(command))
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    with_settings(resuming.resume)
+    "Example: tagrpo questions import math_train.jsonl --name math",
 )
 
 
@@ -227,9 +119,13 @@ def _root(
 
 @cache
 def commands() -> TyperGroup:
-    """Return all commands as click reads them; building them takes a tenth of a second."""
-    group: TyperGroup = get_command(app)  # type: ignore[assignment]
-    return group
+    """Return the root with every command loaded, for what reads the whole tree."""
+    root: TyperGroup = get_command(app)  # type: ignore[assignment]
+    root.commands = {name: root.get_command(None, name) for name in root.list_commands(None)}  # type: ignore
+    for group in root.commands.values():
+        if isinstance(group, LazyGroup):
+            group.commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    return root
 
 
 def main() -> None:
@@ -244,7 +140,7 @@ def main() -> None:
         _check_arguments(sys.argv[1:])
         try:
             with exit_on_sigterm():
-                commands()(prog_name="tagrpo")
+                get_command(app)(prog_name="tagrpo")
         finally:
             sys.stdout.flush()
     except SystemExit as leaving:

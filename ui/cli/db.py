@@ -15,7 +15,7 @@ def check(*, db: Db, terminal: Terminal) -> None:
 
     Exit code 3: at least one problem was found. Each problem is printed.
 
-    Example: [bold]tagrpo db check[/bold]
+    Example: tagrpo db check
     """
     from rephraser import sets
     from service.database.engine import HEAD_REVISION
@@ -60,7 +60,7 @@ def backup(
 
     The copy is a snapshot of one moment. If the command fails, no file is created.
 
-    Example: [bold]tagrpo db backup /backups/tagrpo-monday.db[/bold]
+    Example: tagrpo db backup /backups/tagrpo-monday.db
     """
     from service.database import upkeep
     from service.errors import InputError
@@ -91,7 +91,7 @@ def copy(
     Stop other commands first: the copy does not include rows that they write meanwhile. If the command
     fails, nothing is copied.
 
-    Example: [bold]tagrpo db copy tagrpo.db postgresql+psycopg://ann@db.lab/tagrpo[/bold]
+    Example: tagrpo db copy tagrpo.db postgresql+psycopg://ann@db.lab/tagrpo
     """
     from service.database.place import parse_place
     from service.database.postgresql.copying import copy_database
@@ -115,7 +115,7 @@ def upgrade(*, db: Db, terminal: Terminal) -> None:
 
     Older versions cannot open it afterwards. Make a copy first: tagrpo db backup before.db
 
-    Example: [bold]tagrpo db upgrade[/bold]
+    Example: tagrpo db upgrade
     """
     from service.database import Database
     from service.database.engine import HEAD_REVISION
@@ -128,7 +128,7 @@ def upgrade(*, db: Db, terminal: Terminal) -> None:
 def vacuum(*, db: Db, terminal: Terminal) -> None:
     """Release the disk space of removed rows. Other processes cannot write while this runs.
 
-    Example: [bold]tagrpo db vacuum[/bold]
+    Example: tagrpo db vacuum
     """
     from service.database import upkeep
 

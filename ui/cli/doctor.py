@@ -46,7 +46,7 @@ class Check:
 
 def doctor(
     model: Annotated[str | None, Option(help="Also try to reach this model, named as in litellm.")] = None,
-    api_base: Annotated[
+    base_url: Annotated[
         list[str] | None, Option(help="Address of the model's server. Repeat the option for several servers.")
     ] = None,
     training: Annotated[
@@ -61,11 +61,11 @@ def doctor(
     --training prints a line for each part of verl or Ray that differs from the tested versions. If there is
     no such line, training works with your version of verl.
 
-    Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1
+    Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1
     """
     checks = [_python(), *_packages(), *_extras(), _database(db.place), _disk(db.place), _keys(), _hub()]
     if model is not None:
-        checks += _endpoints(model, api_base or [])
+        checks += _endpoints(model, base_url or [])
     if training:
         checks += _contract()
     terminal.emit(
@@ -207,23 +207,21 @@ def _hub() -> Check:
 def _endpoints(model: str, bases: list[str]) -> list[Check]:
     """Look at each server by itself, then whether several serve the same."""
     from service.asks.redaction import redact
-    from ui.cli.eval.settings import split_bases
 
-    addresses = split_bases(bases)
-    if len(addresses) < 2:
-        return [_endpoint(f"model {model}", model, addresses)]
-    checks = [_endpoint(redact(f"server {base}"), model, [base]) for base in addresses]
-    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", model, addresses)]
+    if len(bases) < 2:
+        return [_endpoint(f"model {model}", model, bases)]
+    checks = [_endpoint(redact(f"server {base}"), model, [base]) for base in bases]
+    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", model, bases)]
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     import asyncio
 
-    from service.asks.money import PriceTable
+    from service.asks.money import find_price
     from service.asks.remote import RemoteEndpoint
     from service.errors import PrerequisiteError
 
-    endpoint = RemoteEndpoint(model, bases, price=PriceTable().price(model))
+    endpoint = RemoteEndpoint(model, bases, price=find_price(model))
 
     async def look() -> bool:
         try:
@@ -240,6 +238,6 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     details = [
         "reachable",
         "structured output" if structured else "no structured output",
-        "price known" if priced else "price unknown: set one with --price to use --max-usd",
+        "price known" if priced else "price unknown: set the model's price to use --max-usd",
     ]
     return Check(what, "ok", ", ".join(details))

@@ -13,9 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ParamSpec, Protocol, TextIO
 
 import typer
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from service.errors import InputError
 from ui import characters
@@ -23,6 +20,8 @@ from ui.characters import visible
 from ui.cli import console
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from evaluator.reports.documents.document import Document
     from service.telling import TellProgress, TellStage
 
@@ -186,6 +185,12 @@ class Terminal:
         """Show how far long work is, unless JSON is wanted."""
         return progress(label, quiet=self.as_json or quiet)
 
+    @contextmanager
+    def stages(self, label: str) -> "Iterator[TellStage]":
+        """Show how far work in stages is, unless JSON is wanted."""
+        with self.progress(label) as bar:
+            yield stages(bar)
+
 
 def print_error(message: str) -> None:
     """Print `error: message` on stderr; with `--verbose` the traceback of what is being handled before it."""
@@ -226,6 +231,8 @@ def note_new(messages: Sequence[str], noted: set[str]) -> None:
 
 def complain(label: str, style: str, message: str) -> None:
     """Print a message on stderr behind a label in a style."""
+    from rich.text import Text
+
     console.stderr().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
@@ -240,6 +247,8 @@ def table(
     if not rows and empty is not None:
         say(empty)
         return
+    from rich.table import Table
+
     drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(
@@ -251,8 +260,10 @@ def table(
     console.stdout().print(drawn)
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object) -> "Text":
     """Return a cell as plain text: markup read into LaTeX would garble it."""
+    from rich.text import Text
+
     if value is None:
         return Text("-")
     if isinstance(value, float):
@@ -289,6 +300,7 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
         yield _Silent()
     elif sys.stderr.isatty():
         from rich import progress as bars
+        from rich.markup import escape
 
         columns = (
             bars.TextColumn("{task.description}"),

@@ -48,7 +48,7 @@ def questions(
 
 def candidates(
     folder: Annotated[Path, Argument(help="Folder written by `tagrpo sandbox questions`.")],
-    out: Annotated[Path, Option(help="File to write; the input of `neighbors propose --candidates`.")],
+    out: Annotated[Path, Option(help="File to write; the input of `rephrase run --candidates`.")],
     truth: Annotated[Path, Option(help="File to write with the true label of each candidate.")],
     per_question: Annotated[int, Option(help="Candidates per question, 1 to 7.")] = 4,
     broken: Annotated[float, Option(help="Share of broken candidates, 0 to 1.")] = 0.25,
@@ -88,7 +88,7 @@ def candidates(
             "broken": number,
         },
         output.say,
-        f"{out}: {len(drawn):,} candidates, for `tagrpo neighbors propose --proposer file`",
+        f"{out}: {len(drawn):,} candidates, for `tagrpo rephrase run proposer=file`",
         f"{truth}: the true labels; {number:,} candidates are broken",
     )
 

@@ -51,7 +51,7 @@ def ui(
     token, and only people who have this address get in. A password from --password, --password-file or
     TAGRPO_UI_PASSWORD replaces the token. Press Ctrl-C to stop the server.
 
-    Example: [bold]tagrpo ui[/bold]
+    Example: tagrpo ui
     """
     from service.errors import InputError
     from service.web.listening import Address, bind

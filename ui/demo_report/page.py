@@ -350,7 +350,7 @@ def _further(plan: DemoPlan) -> list[Block]:
                 f"tagrpo eval samples {BASE}.heldout 0 --grade wrong --db {db}",
                 f"tagrpo rollouts list {last} --step 1 --limit 10 --db {db}",
                 f"tagrpo rollouts steps {last} --metric 'tagrpo/anchor/*' --db {db}",
-                f"tagrpo neighbors list --run candidates --status rejected --limit 5 --db {db}",
+                f"tagrpo rephrase list --run candidates --status rejected --limit 5 --db {db}",
             )
         ),
     ]

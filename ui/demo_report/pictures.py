@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
+
+from ui.charts.building import apply_theme
 from ui.charts.drawing.panels import add_titles, dot_panels, line_panels, panel_size
-from ui.charts.theme import altair, apply_theme, colours
+from ui.charts.theme import colours
 
 if TYPE_CHECKING:
     from ui.demo_report.findings import Trained
@@ -19,7 +22,7 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
         ("tagrpo/correct/mean", "Correct responses"),
         ("tagrpo/zero/group/share", "Groups without a gradient"),
     )
-    palette, alt, size = colours(list(runs)), altair(), panel_size(len(wanted))
+    palette, size = colours(list(runs)), panel_size(len(wanted))
     panels = [
         [row for label, trained in runs.items() for row in _windows(label, trained, metric)]
         for metric, _ in wanted
@@ -84,7 +87,6 @@ def share_chart(
     Args:
         rows: label, share, low, high; at most eight.
     """
-    alt = altair()
     palette = colours([str(row["label"]) for row in rows])
     drawn_rows = [{**row, "value": row["share"], "value_high": row["share"]} for row in rows]
     tooltip = [

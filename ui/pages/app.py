@@ -5,6 +5,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from ui.pages.server.serving import spare_modules
 from ui.pages.state import links, settings
 from ui.pages.state.links import PAGES
 from ui.pages.text.markup import escaped
@@ -37,3 +38,4 @@ try:
     chosen.run()
 finally:
     links.complete_permalink()
+    spare_modules()

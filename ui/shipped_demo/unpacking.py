@@ -95,7 +95,9 @@ def _write_record(folder: Path, record: dict[str, Any]) -> None:
     rows = zip(*(record["rollouts"][name] for name in COLUMNS), strict=True)
     about = {name: record[name] for name in ("spec", "versions")}
     with RolloutWriter(folder, record["run"], **about, background=False) as writer:
-        for step, of_step in groupby((RolloutRecord(*row) for row in rows), key=attrgetter("step")):
+        for step, of_step in groupby(
+            (RolloutRecord(**dict(zip(COLUMNS, row, strict=True))) for row in rows), key=attrgetter("step")
+        ):
             writer.write(step, of_step)
         for step, metrics in record["metrics"]:
             writer.write_metrics(step, metrics)

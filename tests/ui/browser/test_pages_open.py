@@ -119,10 +119,3 @@ def test_questions_of_the_demo_are_searched_and_paged_and_its_queue_is_looked_th
     view.tab.keyboard.press("s")
     view.until(f"([before]) => {shown} && {shown} !== before", before)
     view.check()
-
-
-def test_what_later_pages_need_is_loaded_when_the_browser_has_nothing_to_do(url, view_of):
-    view = view_of(url).open("/review")
-    loaded = "performance.getEntriesByType('resource').map((one) => one.name).join()"
-    view.until(f"() => ['embed.', 'Metric.', 'katex', 'Selectbox.'].every((part) => {loaded}.includes(part))")
-    view.check()

@@ -70,13 +70,10 @@ def a_grae_sample_advantages(
     group_ids: Ids | Groups,
     *,
     formula: Formula = "paper",
-    alpha: float = ALPHA,
     correct_B: Tensor | None = None,
 ) -> Tensor:
     """Return A-GRAE's advantages with difficulty weighting only (DDAS), shape B."""
-    return a_grae_advantages(
-        rewards, group_ids, formula=formula, alpha=alpha, suppression=False, correct_B=correct_B
-    )
+    return a_grae_advantages(rewards, group_ids, formula=formula, suppression=False, correct_B=correct_B)
 
 
 def a_grae_group_advantages(

@@ -48,7 +48,7 @@ def lead_rewards(
     return shaped_B.where(right_B, -1.0)
 
 
-def lead_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper") -> Tensor:
+def grpo_lead_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper") -> Tensor:
     """Return A w(rho) where A > 0 and A w(1-rho) elsewhere, shape B, float64.
 
     A is GRPO's advantage of the shaped rewards, rho the share of rewards above 0 in the group, and

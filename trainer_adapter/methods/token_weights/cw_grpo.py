@@ -10,7 +10,7 @@ ROUNDING = 1e-14
 """Relative size below which a cancelling float64 sum counts as zero variance."""
 
 
-def cw_weights(
+def cw_grpo_weights(
     log_prob_BT: Tensor,
     advantages_B: Tensor,
     mask_BT: Tensor,

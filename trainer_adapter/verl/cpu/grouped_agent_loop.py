@@ -21,7 +21,6 @@ from uuid import uuid4
 import hydra
 import ray
 import torch
-import transfer_queue as tq
 from tensordict import NonTensorData
 from verl.experimental.agent_loop.agent_loop import (
     AgentLoopOutput,
@@ -34,10 +33,10 @@ from verl.trainer.ppo.v1.agent_loop_tq import (
     AgentLoopWorkerTQ,
     apply_greedy_sampling_params,
 )
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.rollout.llm_server import LLMServerClient
 
 from trainer_adapter.verl.plugin.grading import OF_THE_LOOP, grade
+from trainer_adapter.verl.transfer import add_responses, set_status
 
 _LOG = logging.getLogger("tagrpo.agent_loop")
 
@@ -158,7 +157,7 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
             return
         uid, validate = prompt["uid"], trajectory["validate"]
         partition = "val" if validate else "train"
-        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
+        await set_status(partition, uid, "running")
         status = "failure"
         try:
             rollout = self.config.actor_rollout_ref.rollout
@@ -183,7 +182,7 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
             status = "failure" if errors else "finished"
         except Exception:
             _LOG.exception("question %s failed", uid)
-        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
+        await set_status(partition, uid, status)
 
     async def _draw(
         self, name: str, params: dict[str, Any], prompt: dict[str, Any], session: int
@@ -234,12 +233,7 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
             rows.setdefault(frozenset(row[1]), []).append(row)
         for alike in rows.values():
             keys, fields, tags = zip(*alike, strict=True)
-            await tq.async_kv_batch_put(
-                keys=list(keys),
-                fields=list_of_dict_to_tensordict(list(fields)),
-                tags=list(tags),
-                partition_id="val" if validate else "train",
-            )
+            await add_responses("val" if validate else "train", keys, fields, tags)
         return errors
 
     async def _grade(

@@ -8,7 +8,6 @@ import asyncio
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -17,10 +16,10 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from service.engines.choosing import Choosing
-from service.engines.decoding import Decoder, PromptImages, Row
+from service.engines.decoding import Decoder, LoadImages, Row
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
 from service.engines.loading import Device, memory_for_keys, model_class
+from service.models.settings import NEUTRAL, Sampling
 
 BATCH_SIZE = 512
 """Responses at a time if memory allows: a step costs a small model nearly the same for 64 as for 512."""
@@ -29,7 +28,8 @@ ARRIVAL_WINDOW_S = 0.02
 """How long the server waits for more prompts before it begins: Ray delivers those of one step a few
 milliseconds apart, and equal ones that come together are read once. What comes later joins in."""
 
-_SAMPLING = frozenset(field.name for field in fields(Choosing))
+_SAMPLING = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
+"""The settings that verl may leave out, with the values that change nothing."""
 
 
 class ResponseServer:
@@ -58,7 +58,7 @@ class ResponseServer:
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None
         self._loaded = False
-        self._images: WeakValueDictionary[Any, PromptImages] = WeakValueDictionary()
+        self._images: WeakValueDictionary[Any, LoadImages] = WeakValueDictionary()
         self._arrived: list[Row] = []
         self._open: dict[Row, asyncio.Future[None]] = {}
         self._drawing: asyncio.Task[None] | None = None
@@ -123,13 +123,13 @@ class ResponseServer:
     async def wake_up(self) -> None:
         """See `sleep`."""
 
-    def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: PromptImages | None) -> Row:
+    def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: LoadImages | None) -> Row:
         given = {name: value for name, value in params.items() if value is not None}
         asked = [given.pop(name, None) for name in ("max_tokens", "max_new_tokens")]
         bias, stop = given.pop("logit_bias", {}), given.pop("stop_token_ids", ())
         log_probs: list[float] | None = [] if given.pop("logprobs", False) else None
         seed = given.pop("seed", None)
-        if unknown := sorted(given.keys() - _SAMPLING):
+        if unknown := sorted(given.keys() - (_SAMPLING.keys() - {"stop"})):
             raise ValueError(f"the CPU rollout does not know {', '.join(unknown)}; leave it out")
         if not set(bias) <= self._never or any(value != FORBIDDEN for value in bias.values()):
             raise ValueError(f"the CPU rollout takes no logit_bias but {FORBIDDEN} for tokens of images")
@@ -137,13 +137,13 @@ class ResponseServer:
             tuple(prompt),
             min(asked[0] or asked[1] or self._response_length, self._response_length),
             self._seeds.getrandbits(62) if seed is None else seed,
-            Choosing(**given),
+            Sampling(**_SAMPLING | given | {"top_k": max(0, given.get("top_k", 0))}),
             self._end_ids | set(stop),
             images=images,
             log_probs=log_probs,
         )
 
-    def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> PromptImages:
+    def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> LoadImages:
         """Return the images of a prompt: one object for the same images, so that the prompt is read once."""
         processor = self._processor
         if processor is None or not hasattr(self._model.model, "get_rope_index"):
@@ -161,7 +161,7 @@ class ResponseServer:
                 "mm_token_type_ids": kinds,
             }
 
-        return self._images.setdefault((tuple(prompt), pictures_key(pictures)), PromptImages(load))
+        return self._images.setdefault((tuple(prompt), pictures_key(pictures)), load)
 
     async def _draw(self) -> None:
         """Decode in a thread until no response is open; new ones join between two steps."""

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-import transfer_queue as tq
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
-from verl.utils import tensordict_utils
 from verl.workers.utils.padding import response_from_nested
 
 from trainer_adapter.methods.groups import Tensor
@@ -19,6 +17,7 @@ from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin.images.positions import positions_of
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY, RunSettings
+from trainer_adapter.verl.transfer import add_rows, read_rows, remove_rows
 
 
 class Importance(NamedTuple):
@@ -178,14 +177,12 @@ def log_probs_of(
         fields=list(samples[0]),
         extra_info={"calculate_entropy": False, "compute_loss": False, "temperature": temperature},
     )
-    where = {"keys": handle.keys, "partition_id": handle.partition_id}
-    fields = tensordict_utils.list_of_dict_to_tensordict(list(samples))
-    tq.kv_batch_put(**where, fields=fields, tags=handle.tags)
+    add_rows(handle, handle.keys, samples, handle.tags)
     try:
         workers.compute_log_prob(handle)
-        data = tq.kv_batch_get(**where, select_fields=["log_probs", "response_mask"])
+        data = read_rows(handle, ["log_probs", "response_mask"])
     finally:
-        tq.kv_clear(**where)
+        remove_rows(handle, handle.keys)
     in_order = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
     by_place = dict(zip(order, in_order, strict=True))
     return [by_place[place] for place in range(len(by_place))]
@@ -194,11 +191,7 @@ def log_probs_of(
 def _seen(batch: Any, responses: StepResponses, rows: Sequence[int]) -> list[dict[str, Any]]:
     """Return the model's inputs for the images of these rows, from verl's queue."""
     keys = [key for key, real in zip(batch.keys, responses.real_A.tolist(), strict=True) if real]
-    data = tq.kv_batch_get(
-        keys=[keys[row] for row in rows],
-        partition_id=batch.partition_id,
-        select_fields=["multi_modal_inputs"],
-    )
+    data = read_rows(batch, ["multi_modal_inputs"], [keys[row] for row in rows])
     return [getattr(held, "data", held) for held in data["multi_modal_inputs"]]
 
 

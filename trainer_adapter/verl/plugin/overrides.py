@@ -35,6 +35,7 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         "trainer.v1.trainer_mode": NAME,
         "algorithm.adv_estimator": NAME,
         "algorithm.use_kl_in_reward": False,
+        "trainer.critic_warmup": 0,  # else the first steps update nothing
         "algorithm.filter_groups.enable": recipe.drops_dead_groups,
         "algorithm.filter_groups.metric": CORRECTNESS,
         "algorithm.rollout_correction.bypass_mode": False,
@@ -43,6 +44,9 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         f"{rollout}.n": recipe.rollouts,
         f"{rollout}.agent.default_agent_loop": NAME,
         f"{rollout}.calculate_log_probs": keeps_log_probs(recipe),
+        # The routes of an expert model belong to positions after the sampled prompt, not after the anchor.
+        f"{rollout}.enable_rollout_routing_replay": False,
+        f"{actor}.shuffle": False,  # an update needs whole questions
         f"{actor}.policy_loss.loss_mode": "vanilla",
         f"{actor}.clip_ratio": loss.clip_low,
         f"{actor}.clip_ratio_low": loss.clip_low,
@@ -53,7 +57,7 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         f"{actor}.kl_loss_type": loss.kl,
         f"{actor}.use_prefix_grouper": False,
         f"+{RECIPE_KEY}": recipe.to_json(),
-        f"+{SETTINGS_KEY}": settings.to_json(),
+        f"+{SETTINGS_KEY}": settings.model_dump(),
     }
     if recipe.reward in FORMAT_REWARDS:
         overrides[f"+{FORMAT_REWARD}"] = True

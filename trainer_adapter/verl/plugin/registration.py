@@ -53,7 +53,8 @@ def register_trainer() -> None:
     Raises:
         PrerequisiteError: verl is of another version, or another training runs on the Ray cluster.
     """
-    from trainer_adapter.verl.plugin.checks import check_queue, check_version
+    from trainer_adapter.verl.plugin.checks import check_version
+    from trainer_adapter.verl.transfer import check_queue
 
     check_version()
     check_queue()

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-import transfer_queue as tq
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin.agent_loop import ABOUT_FIELD
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS
+from trainer_adapter.verl.transfer import read_rows
 
 UNKNOWN = "unknown"
 _FIELDS = [
@@ -69,7 +69,7 @@ def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> S
     Raises:
         RuntimeError: no real row, or a response without a reward or without the loop's fields.
     """
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=_FIELDS)
+    data = read_rows(batch, _FIELDS)
     if "rm_scores" not in data:
         raise RuntimeError("the responses have no rewards. Set reward.custom_reward_function")
     extra = [getattr(each, "data", each) for each in data.pop("extra_fields")]

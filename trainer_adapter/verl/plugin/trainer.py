@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transfer_queue as tq
 from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -25,8 +24,6 @@ from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, questions_of
 from trainer_adapter.verl.plugin.checks import (
     check_columns,
     check_config,
-    check_connection,
-    check_registrations,
     check_version,
 )
 from trainer_adapter.verl.plugin.importance import Importance, importance, log_probs_of, own_log_probs
@@ -40,6 +37,7 @@ from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
 from trainer_adapter.verl.step_texts import look_back, open_record, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
+from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed (see the log of the rollout)"
@@ -57,14 +55,12 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     """Train the recipe in the config.
 
     Raises:
-        PrerequisiteError: another verl, or one that does not know the parts of this trainer; another training
-            on the Ray cluster.
+        PrerequisiteError: another verl, or another training on the Ray cluster.
         InputError: a config that would train something other than the recipe.
     """
 
     def __init__(self, config: Any) -> None:
         check_version()
-        check_registrations()
         check_connection()
         plain: Any = OmegaConf.to_container(config, resolve=True)
         self.recipe, self.settings = recipe_of(plain), settings_of(plain)
@@ -358,14 +354,13 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             kl_A[responses.real_A] = responses.numbers("variant") == 0
         scales_A4 = scale_rows(responses.mask_AT, kl_A, mini_batch=self._mini_batch, ranks=self._ranks)
         fields = TensorDict({SCALE_FIELD: scales_A4}, batch_size=len(batch))
-        where = {"keys": batch.keys, "partition_id": batch.partition_id}
         if weights_BT is not None:
             weights_AT = torch.zeros(responses.mask_AT.shape, dtype=torch.float32)
             weights_AT[responses.real_A] = weights_BT
-            jagged = tq.kv_batch_get(**where, select_fields=["response_mask"])["response_mask"]
+            jagged = read_rows(batch, ["response_mask"])["response_mask"]
             fields["rollout_is_weights"] = response_to_nested(weights_AT, jagged)
         # The result names the fields that the workers will need.
-        return tq.kv_batch_put(**where, fields=fields)
+        return write_fields(batch, fields)
 
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Inspect a step before the policy is updated."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import ceil, floor, log2
 from typing import Any
 
-from ui.charts.theme import altair
+import altair as alt
 
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 
@@ -53,7 +53,6 @@ def count_axis(most: float) -> dict[str, str]:
 
 def share_axis(ticks: Sequence[float], **look: Any) -> dict[str, Any]:
     """Return scale and axis of shares, from the first to the last tick; `look` is the axis's."""
-    alt = altair()
     return {
         "scale": alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False),
         "axis": alt.Axis(values=list(ticks), format=percent_format(ticks), **look),
@@ -62,7 +61,6 @@ def share_axis(ticks: Sequence[float], **look: Any) -> dict[str, Any]:
 
 def sample_axis(ends: tuple[float, float], ticks: Sequence[int]) -> dict[str, Any]:
     """Return scale and axis of numbers of samples, which double from tick to tick."""
-    alt = altair()
     return {
         "scale": alt.Scale(type="log", base=2, domain=list(ends), nice=False),
         "axis": alt.Axis(values=list(ticks), format="d", labelFlush=False),

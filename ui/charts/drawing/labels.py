@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import altair as alt
+
 from ui.charts.building import data_of
-from ui.charts.theme import LINE_HEIGHT, altair
+from ui.charts.theme import LINE_HEIGHT
 
 ELLIPSIS = "…"
 
@@ -37,7 +39,6 @@ def end_labels(
         per_pixel: units of y in a pixel.
         wrapped: maximum characters per line of a label, and maximum lines.
     """
-    alt = altair()
     labels = ["\n".join(lines) for lines in wrap_labels([name for name, _, _ in ends], *wrapped)]
     heights = [((label.count("\n") + 1) * LINE_HEIGHT + _APART) * per_pixel for label in labels]
     places = spread_labels([value for _, _, value in ends], heights, *room)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ui.charts.building import data_of
+import altair as alt
+
+from ui.charts.building import Row, Rows, colour_by, data_of
 from ui.charts.drawing.axes import share_axis, shared_ticks
 from ui.charts.drawing.labels import end_labels
-from ui.charts.drawing.tables import Row
-from ui.charts.theme import LINE_HEIGHT, MUTED, PANEL_TITLE, altair, colour_by
+from ui.charts.theme import LINE_HEIGHT, MUTED, PANEL_TITLE
 
 _SAME = 1e-9
 _POINTS_SHOWN = 14
@@ -47,7 +48,7 @@ def is_unsure(row: Row) -> bool:
 
 
 def line_panels(
-    panels: Sequence[Sequence[Row]],
+    panels: Sequence[Rows],
     palette: dict[str, str],
     size: Size,
     *,
@@ -66,72 +67,50 @@ def line_panels(
         tooltip: fields in a point's tooltip.
         picked: a selection of points, None if they cannot be clicked.
     """
-    ticks = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
-    return [
-        _line_panel(
-            sorted(rows, key=lambda row: float(row[at])),
-            palette,
-            size,
+
+    def panel(place: int, rows: Rows, ticks: Sequence[float]) -> alt.LayerChart:
+        rows = sorted(rows, key=lambda row: float(row[at]))
+        lines = {name: [row for row in rows if row["label"] == name] for name in palette}
+        lines = {name: line for name, line in lines.items() if line}
+        colour = colour_by("label", palette)
+        axis = share_axis(ticks)
+
+        def y(field: str) -> Any:
+            return alt.Y(f"{field}:Q", title=None if place % size.columns else y_title, **axis)
+
+        def of(some: Rows) -> Any:
+            return alt.Chart(data_of(some)).encode(x=x(place), color=colour)
+
+        layers = []
+        if banded := [row for row in rows if has_interval(row)]:
+            strong = len(lines) <= _BANDS_STRONG
+            band = of(banded).mark_area(opacity=0.13 if strong else 0.07)
+            layers.append(band.encode(y=y("low"), y2="high:Q"))
+        if unsure := [row for line in lines.values() if any(map(is_unsure, line)) for row in line]:
+            dashed = of(unsure).mark_line(strokeWidth=1, strokeDash=[4, 3])
+            layers.append(dashed.encode(y=y("value_high")))
+        layers.append(of(rows).mark_line().encode(y=y("value")))
+        few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
+        points = of(rows).mark_circle(size=26 if few else 60, opacity=1 if few else 0, **_pointer(picked))
+        points = points.encode(y=y("value"), tooltip=list(tooltip))
+        layers.append(points if picked is None else _clickable(points, picked, 26 if few else 60, few))
+        per_pixel = (ticks[-1] - ticks[0]) / size.height
+        layers += end_labels(
+            [(name, line[-1][at], line[-1]["value"]) for name, line in lines.items()],
             at=at,
             x=x(place),
-            ticks=own,
-            y_title=None if place % size.columns else y_title,
-            tooltip=tooltip,
-            picked=picked,
+            y=y,
+            colour=colour,
+            room=(ticks[0] - LINE_HEIGHT * per_pixel, ticks[-1] + LINE_HEIGHT * per_pixel),
+            per_pixel=per_pixel,
+            wrapped=size.label,
         )
-        for place, (rows, own) in enumerate(zip(panels, ticks, strict=True))
+        return alt.layer(*layers).properties(width=size.width, height=size.height)
+
+    ticks_of = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
+    return [
+        panel(place, rows, ticks) for place, (rows, ticks) in enumerate(zip(panels, ticks_of, strict=True))
     ]
-
-
-def _line_panel(
-    rows: Sequence[Row],
-    palette: dict[str, str],
-    size: Size,
-    *,
-    at: str,
-    x: Any,
-    ticks: Sequence[float],
-    y_title: str | None,
-    tooltip: Sequence[Any],
-    picked: Any,
-) -> Any:
-    alt = altair()
-    lines = {name: [row for row in rows if row["label"] == name] for name in palette}
-    lines = {name: line for name, line in lines.items() if line}
-    colour = colour_by("label", palette)
-    axis = share_axis(ticks)
-
-    def y(field: str) -> Any:
-        return alt.Y(f"{field}:Q", title=y_title, **axis)
-
-    def of(some: Sequence[Row]) -> Any:
-        return alt.Chart(data_of(some)).encode(x=x, color=colour)
-
-    layers = []
-    if banded := [row for row in rows if has_interval(row)]:
-        strong = len(lines) <= _BANDS_STRONG
-        band = of(banded).mark_area(opacity=0.13 if strong else 0.07)
-        layers.append(band.encode(y=y("low"), y2="high:Q"))
-    if unsure := [row for line in lines.values() if any(map(is_unsure, line)) for row in line]:
-        dashed = of(unsure).mark_line(strokeWidth=1, strokeDash=[4, 3])
-        layers.append(dashed.encode(y=y("value_high")))
-    layers.append(of(rows).mark_line().encode(y=y("value")))
-    few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
-    points = of(rows).mark_circle(size=26 if few else 60, opacity=1 if few else 0, **_pointer(picked))
-    points = points.encode(y=y("value"), tooltip=list(tooltip))
-    layers.append(points if picked is None else _clickable(points, picked, 26 if few else 60, few))
-    per_pixel = (ticks[-1] - ticks[0]) / size.height
-    layers += end_labels(
-        [(name, line[-1][at], line[-1]["value"]) for name, line in lines.items()],
-        at=at,
-        x=x,
-        y=y,
-        colour=colour,
-        room=(ticks[0] - LINE_HEIGHT * per_pixel, ticks[-1] + LINE_HEIGHT * per_pixel),
-        per_pixel=per_pixel,
-        wrapped=size.label,
-    )
-    return alt.layer(*layers).properties(width=size.width, height=size.height)
 
 
 def _pointer(picked: Any) -> dict[str, str]:
@@ -141,7 +120,6 @@ def _pointer(picked: Any) -> dict[str, str]:
 
 def _clickable(points: Any, picked: Any, size: int, visible: bool) -> Any:
     """Let points be selected, and highlight the selected one."""
-    alt = altair()
     return points.encode(
         size=alt.condition(picked, alt.value(170), alt.value(max(size, 60))),
         opacity=alt.condition(picked, alt.value(1), alt.value(1 if visible else 0)),
@@ -149,7 +127,7 @@ def _clickable(points: Any, picked: Any, size: int, visible: bool) -> Any:
 
 
 def dot_panels(
-    panels: Sequence[Sequence[Row]],
+    panels: Sequence[Rows],
     palette: dict[str, str],
     size: Size,
     *,
@@ -158,7 +136,6 @@ def dot_panels(
     picked: Any = None,
 ) -> list[Any]:
     """Return a layered chart for each panel: one row per name, a dot on a bar; see `line_panels`."""
-    alt = altair()
     names = alt.Axis(labelLimit=260, labelFontSize=12, labelColor=MUTED, grid=False, domain=False)
     drawn = []
     ticks_of = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
@@ -176,7 +153,7 @@ def dot_panels(
         def x(field: str, axis: dict[str, Any] = axis, below: bool = below) -> Any:
             return alt.X(f"{field}:Q", title=None if below else x_title, **axis)
 
-        def of(some: Sequence[Row], y: Any = y) -> Any:
+        def of(some: Rows, y: Any = y) -> Any:
             return alt.Chart(data_of(some)).encode(y=y, color=colour_by("label", palette))
 
         layers = []
@@ -194,13 +171,12 @@ def dot_panels(
 
 def add_titles(panels: Sequence[Any], names: Sequence[str], subtitles: Sequence[str]) -> list[Any]:
     """Return the panels with their own titles."""
-    alt = altair()
     return [
         panel.properties(title=alt.TitleParams(name, subtitle=subtitle, **PANEL_TITLE))
         for panel, name, subtitle in zip(panels, names, subtitles, strict=True)
     ]
 
 
-def _extent(rows: Sequence[Row]) -> list[float]:
+def _extent(rows: Rows) -> list[float]:
     names = ("value", "value_high", "low", "high")
     return [row[name] for row in rows for name in names if row[name] is not None]

@@ -35,7 +35,7 @@ def zero_gradient(
     as a fair baseline (N+1)*G to the original. If more than G responses were drawn, the share is exact over
     all subsets of G.
 
-    Example: [bold]tagrpo diagnose zero-gradient base step-100 --g 8 --out figures[/bold]
+    Example: tagrpo diagnose zero-gradient base step-100 --g 8 --out figures
     """
     diagnosis = _diagnose(responses, db, ["zero_gradient"], vars(group), windows)
     _deliver(diagnosis, rows, terminal, published=published)
@@ -67,7 +67,7 @@ def forecast(
     The model fits the distribution of success rates over questions, and how far neighbors differ from their
     question. Run it before training: 8 responses per prompt on a few hundred questions are enough.
 
-    Example: [bold]tagrpo diagnose forecast pilot --g 8 --n 3[/bold]
+    Example: tagrpo diagnose forecast pilot --g 8 --n 3
     """
     if validate:
         if responses.runs or group.n is not None or assume_shift_sd is not None:
@@ -100,7 +100,7 @@ def difficulty(
     limit: Limit = 20,
     review_sheet: Annotated[
         Path | None,
-        Option(help="Write the flagged neighbors to this new file, for tagrpo neighbors review --sheet."),
+        Option(help="Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet."),
     ] = None,
     seed: Seed = 0,
     *,
@@ -116,7 +116,7 @@ def difficulty(
 
     Exit code 3: some neighbors are flagged.
 
-    Example: [bold]tagrpo diagnose difficulty base --review-sheet sheet.jsonl[/bold]
+    Example: tagrpo diagnose difficulty base --review-sheet sheet.jsonl
     """
     diagnosis = _diagnose(responses, db, ["difficulty"], {"fdr": fdr, "seed": seed})
     flagged, written = diagnosis.flagged, None
@@ -181,7 +181,7 @@ def diversity(
     The measure is the mean cosine distance of TF-IDF vectors per question. --out and --json include the
     densities over questions.
 
-    Example: [bold]tagrpo diagnose diversity base step-100[/bold]
+    Example: tagrpo diagnose diversity base step-100
     """
     wanted = {**vars(group), **vars(texts), "seed": seed}
     _deliver(_diagnose(responses, db, ["diversity"], wanted, windows), rows, terminal)
@@ -201,7 +201,7 @@ def cost(
 
     The shares come from the same pilot as in `forecast`.
 
-    Example: [bold]tagrpo diagnose cost pilot --usd-per-gpu-hour 2.5 --tokens-per-second 2500[/bold]
+    Example: tagrpo diagnose cost pilot --usd-per-gpu-hour 2.5 --tokens-per-second 2500
     """
     wanted = {**vars(group), **vars(price), "seed": seed}
     _deliver(_diagnose(responses, db, ["cost"], wanted), rows, terminal)
@@ -225,7 +225,7 @@ def report(
     With several checkpoints, forecast, difficulty and cost use the first one. Parts whose data is missing
     (no neighbors, no texts) are listed and left out.
 
-    Example: [bold]tagrpo diagnose report base step-100 --out figures[/bold]
+    Example: tagrpo diagnose report base step-100 --out figures
     """
     wanted = {**vars(group), **vars(texts), **vars(price), "seed": seed}
     _deliver(_diagnose(responses, db, [], wanted, windows), rows, terminal, limit=limit)

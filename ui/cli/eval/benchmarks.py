@@ -20,7 +20,7 @@ FAILURES_SHOWN = 10
 def list_(*, terminal: Terminal) -> None:
     """List the known benchmarks with size, answer kind, source and license.
 
-    Example: [bold]tagrpo benchmarks list[/bold]
+    Example: tagrpo benchmarks list
     """
     from evaluator.benchmarks import BENCHMARKS
 
@@ -76,9 +76,9 @@ def check(
     Exit code 3: a benchmark cannot be loaded, its content differs, or gold answers fail. Rows are numbered
     from 0; for gated benchmarks only row numbers are shown.
 
-    Example: [bold]tagrpo benchmarks check mine.jsonl[/bold]
+    Example: tagrpo benchmarks check mine.jsonl
 
-    Example: [bold]tagrpo benchmarks check aime24 --from aime24.jsonl[/bold]
+    Example: tagrpo benchmarks check aime24 --from aime24.jsonl
     """
     from evaluator.benchmarks import BENCHMARKS, find_benchmark
     from evaluator.grading import Grader

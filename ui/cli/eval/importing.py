@@ -11,7 +11,6 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.eval.problems import note_golds
 from ui.cli.eval.settings import (
     AnswersTaken,
     BenchmarkRows,
@@ -132,6 +131,7 @@ def import_(
     from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
+    from service.runs.store import check_name
 
     check_grader(own_grader, answers)
     named = columns.named()
@@ -160,7 +160,7 @@ def import_(
         answers=answers,
         grader=own_version(own_grader) if own_grader else "",
     )
-    run_name = f"{name or model_slug(drawn_by)}.{label}"
+    run_name = check_name(f"{name or model_slug(drawn_by)}.{label}")
     with (
         db.open(create=True) as database,
         Grader(workers=workers, cache=GradeCache(database)) as rules,
@@ -254,9 +254,10 @@ def _note_thoughts(read: "Survey") -> None:
 
 def _note_golds(label: str, placed: "Sequence[PlacedProblem]", grader: "Grader") -> None:
     from evaluator.benchmarks import LoadedBenchmark, check_golds
+    from evaluator.evals.evaluating import note_golds
 
     loaded = LoadedBenchmark(label, label, tuple(place.problem for place in placed), {}, None)
-    note_golds(loaded, len(check_golds(loaded, grader)))
+    note_golds(loaded, len(check_golds(loaded, grader)), output.note)
 
 
 def _unmatched(counts: "Counter[str]", benchmark: "LoadedBenchmark | None") -> dict[str, Any]:

@@ -2,26 +2,16 @@
 
 import asyncio
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Option
 
+from evaluator.config import JudgeConfig
 from ui.cli import exits, output
-from ui.cli.eval.settings import (
-    AnswersChoice,
-    AnswersName,
-    EvalRequests,
-    EvalRun,
-    OwnGrader,
-    Workers,
-    check_grader,
-    model_settings,
-)
+from ui.cli.configured import verb
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, hold_cap, log_folder, print_estimates, print_ledger
-from ui.cli.runs.resuming import keep
-from ui.cli.settings import Db, SettingsFile
+from ui.cli.requests import DryRun, print_estimates, print_ledger
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
@@ -30,31 +20,22 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 
+FLAGS = {
+    "--model": "model",
+    "--for": "asked",
+    "--answers": "answers",
+    "--max-usd": "max_usd",
+    "--endpoint": "endpoint",
+    "--base-url": "base_url",
+}
+
+
+@verb("judge", JudgeConfig, "run", FLAGS)
 def judge(
-    context: typer.Context,
-    run: EvalRun,
+    config: JudgeConfig,
     *,
-    model: Annotated[str, Option(help="Judge model, named as in litellm (gpt-4o, hosted_vllm/NAME).")],
-    about: Annotated[
-        Literal["unknown", "wrong", "all"],
-        Option(
-            "--for",
-            help="Grades to check. unknown: only unknown grades; wrong: also wrong ones; all: all grades.",
-        ),
-    ] = "unknown",
-    max_tokens: Annotated[
-        int, Option(min=1, help="Maximum tokens of a reply; a reply that is cut off does not count.")
-    ] = 2048,
-    temperature: Annotated[
-        float, Option(min=0, max=2, help="Temperature; use 1 for models that accept no other value.")
-    ] = 0.0,
     changes: Annotated[bool, Option(help="List the samples whose grade the judge changes.")] = False,
     dry_run: DryRun = False,
-    answers: AnswersChoice = None,
-    own_grader: OwnGrader = None,
-    workers: Workers = None,
-    requests: EvalRequests,
-    settings: SettingsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -69,74 +50,30 @@ def judge(
     Example: tagrpo eval judge Qwen3-4B.math500 --model gpt-4o --max-usd 2
     """
     from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals.grading import grade_changes, grade_run
+    from evaluator.evals.grading import grade_changes
     from evaluator.evals.results import load_result
     from evaluator.evals.runs import find_eval_run
-    from evaluator.grading import Grader
-    from evaluator.grading.versions import GradeCache
+    from evaluator.judging import running
     from evaluator.judging.estimating import estimate_judging
-    from evaluator.judging.running import JudgeOutcome, JudgeSpec, judge_run, open_judge_run
     from service.asks.ask import INTERRUPTED
-    from service.asks.prompts import prompt_request
-    from service.engines.opening import OpenModels, check_request
     from service.models.stopping import deliver_signal
     from service.runs.spending import read_ledger
     from ui.cli.eval.grading import changes_json
 
-    check_grader(own_grader, answers)
-    if requests.retry_final:
-        raise typer.BadParameter(
-            "requests that failed for good leave the grade unchanged. Remove --retry-final"
-        )
-    spec = JudgeSpec(model, about, max_tokens, temperature)
-    if dry_run:
-        with db.open(read_only=True) as database:
-            with database.read() as session:
-                chosen = find_eval_run(session, run)
-            base = _base(chosen, own_grader, answers)
-            estimate = estimate_judging(database, chosen, spec, base, requests.prices_in_force())
-        terminal.emit(
-            {"run": chosen.name, **estimate.to_json()},
-            print_estimates,
-            {"": estimate},
-            "response",
-            "from only a verdict to replies of --max-tokens",
-            requests.max_usd,
-        )
-        return
-    with db.open() as database:
+    with db.open(read_only=dry_run) as database:
         with database.read() as session:
-            chosen = find_eval_run(session, run)
-        base = _base(chosen, own_grader, answers)
-
-        async def ask(grader: Grader, bar: output.Bar) -> JudgeOutcome:
-            capped = requests.max_usd is not None
-            async with OpenModels(log_folder(database), requests.price_table(), capped=capped) as models:
-                source = model_settings("remote", model, requests, {}, base_url=requests.api_base)
-                endpoint = await models.open(source)
-                check_request(endpoint, prompt_request(model, spec.prompt, spec.sampling, "?"))
-                grade_run(database, chosen.id, grader, output.stage(bar, "grading"), version=base)
-                with database.write() as session:
-                    judging = open_judge_run(session, chosen, spec, base)
-                hold_cap(database, [judging], requests.max_usd)
-                keep(context, database, [judging])
-                return await judge_run(
-                    database,
-                    chosen,
-                    judging,
-                    spec,
-                    base,
-                    models.models(requests.options()),
-                    output.stages(bar),
-                )
-
-        with (
-            Grader(workers=workers, cache=GradeCache(database), own=own_grader or _own(chosen)) as grader,
-            terminal.progress(chosen.name) as bar,
-        ):
-            judged = asyncio.run(ask(grader, bar))
+            chosen = find_eval_run(session, config.run)
+        if dry_run:
+            estimate = estimate_judging(config, database)
+            spread = "from only a verdict to replies of max_tokens"
+            record = {"run": chosen.name, **estimate.to_json()}
+            terminal.emit(record, print_estimates, {"": estimate}, "response", spread, config.max_usd)
+            return
+        with terminal.stages(chosen.name) as report:
+            judged = asyncio.run(running.judge(config, database, report, output.note))
         if judged.stopped == INTERRUPTED:
             deliver_signal()
+        base = running.base_version(config, chosen)
         with database.read() as session:
             before = load_result(session, chosen, base)
             after = None if judged.waiting else load_result(session, chosen, judged.version)
@@ -153,26 +90,6 @@ def judge(
             + (f": {judged.message or judged.stopped}" if judged.stopped else "")
             + "; run the same command again to resume.",
         )
-
-
-def _own(run: "Run") -> str | None:
-    from evaluator.evals.runs import run_version
-    from evaluator.grading.workers.own import own_name
-
-    return own_name(run_version(run))
-
-
-def _base(run: "Run", own_grader: str | None, answers: "AnswersName | None") -> str:
-    """Return the version of the grades that the judge's stand beside."""
-    from evaluator.evals.runs import run_answers, run_version
-    from evaluator.grading.versions import version_taking
-    from evaluator.grading.workers.own import own_version
-
-    if own_grader is not None:
-        return own_version(own_grader)
-    if answers is not None and answers != run_answers(run):
-        return version_taking(answers)
-    return run_version(run)
 
 
 def _record(

@@ -59,7 +59,7 @@ def report(
 ) -> None:
     """Compare runs in a table with intervals, next to the published figures of a paper.
 
-    Example: [bold]tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex[/bold]
+    Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
     """
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records
@@ -123,7 +123,7 @@ def compare(
 ) -> None:
     """Compare two models on the same problems: paired differences, p-values, wins and losses.
 
-    Example: [bold]tagrpo eval compare tuned base --k 1,32[/bold]
+    Example: tagrpo eval compare tuned base --k 1,32
     """
     from evaluator.reports.comparing import change_records, compare_methods, comparison_records
     from evaluator.reports.comparison_layout import comparison_document
@@ -199,7 +199,8 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
 
 def _draw(built: "Report", chart: Path) -> None:
     from evaluator.reports.records import curve_rows
-    from ui.charts.eval_curves import curve_chart, save_chart
+    from ui.charts.eval_curves import curve_chart
+    from ui.charts.saving import save_chart
 
     save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
     output.note(f"curves drawn in {chart}")

@@ -43,7 +43,7 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     return (
         f"{name}: {plural(lost, 'sample')} missing for good: too long, refused by a policy, or timed out "
         f"twice{f' ({words})' if words else ''}; pass@k is given as a range from all wrong to all right. "
-        "Retry with --retry-final"
+        "Retry with retry_final=true"
     )
 
 

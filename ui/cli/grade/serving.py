@@ -73,7 +73,7 @@ def serve(
     Requests from other machines need a token; if none is given, one is created and printed. After Ctrl-C or
     SIGTERM, in-flight requests finish before the server stops.
 
-    Example: [bold]tagrpo grade serve --unknown-reward 0[/bold]
+    Example: tagrpo grade serve --unknown-reward 0
     """
     import math
 

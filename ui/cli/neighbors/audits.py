@@ -1,4 +1,4 @@
-"""`tagrpo neighbors audit`: the sample, the error rates, the agreement of reviewers."""
+"""`tagrpo rephrase audit`: the sample, the error rates, the agreement of reviewers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,7 +39,7 @@ def audit(
 
     The first call draws the sample; the same run, sample size and seed always give the same audit. Accepted,
     rejected and unverified candidates get equal shares, undecided ones half as many. Places that a small
-    group cannot fill go to the others. Review the sample with `tagrpo neighbors review --audit NUMBER
+    group cannot fill go to the others. Review the sample with `tagrpo rephrase review --audit NUMBER
     --interactive`, then run this command again.
 
     False accepts: accepted by the verdict but rejected by reviewers, as a share of the reviewed accepted
@@ -50,11 +50,11 @@ def audit(
 
     Exit code 3: some candidates of the audit have no decision yet.
 
-    Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7[/bold]
+    Example: tagrpo rephrase audit math-gpt4 --sample 50 --seed 7
 
-    Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7 --out sheet.jsonl[/bold]
+    Example: tagrpo rephrase audit math-gpt4 --sample 50 --seed 7 --out sheet.jsonl
 
-    Example: [bold]tagrpo neighbors audit math-gpt4 --groups --seed 7[/bold]
+    Example: tagrpo rephrase audit math-gpt4 --groups --seed 7
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
@@ -95,7 +95,7 @@ def print_audit(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None",
     if not rates.complete:
         output.say()
         output.say("review it blind with")
-        output.say(f"  tagrpo neighbors review --audit {audit.id} --interactive")
+        output.say(f"  tagrpo rephrase review --audit {audit.id} --interactive")
 
 
 def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors list` and `show`: a page of candidates, all about one."""
+"""`tagrpo rephrase list` and `show`: a page of candidates, all about one."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -36,7 +36,7 @@ def list_(
 
     A review overrides the verdict; such a status is marked.
 
-    Example: [bold]tagrpo neighbors list --run math-gpt4 --status rejected --finding number_missing[/bold]
+    Example: tagrpo rephrase list --run math-gpt4 --status rejected --finding number_missing
     """
     from rephraser.run.start import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
@@ -63,7 +63,7 @@ def show(
 ) -> None:
     """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
 
-    Example: [bold]tagrpo neighbors show c_3fa1 --raw[/bold]
+    Example: tagrpo rephrase show c_3fa1 --raw
     """
     from rephraser.reviews.store import find_candidate
     from rephraser.views.candidates import read_detail
@@ -192,9 +192,7 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
             f"{len(premises['changed'])} changed, {len(premises['dropped'])} dropped"
         )
     if "rule" in evidence:
-        groups = ", ".join(evidence.get("asks_for_more", ()))
-        more = f", with stricter thresholds because of {groups}" if groups else ""
-        output.say(f"  rule: {evidence['rule']['rule']}{more}")
+        output.say(f"  rule: {evidence['rule']['rule']}")
     if "counts" in evidence:
         _print_answers(evidence["counts"])
         parts = [

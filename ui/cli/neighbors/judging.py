@@ -1,4 +1,4 @@
-"""`tagrpo neighbors judge`: judge stored answers again with other thresholds."""
+"""`tagrpo rephrase judge`: judge stored answers again with other thresholds."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
@@ -26,14 +26,6 @@ class VerdictRule:
 
     accept: Annotated[int | None, Option(help="Accept from this many shared answers. Default: 9.")] = None
     reject: Annotated[int | None, Option(help="Reject from this many equal new answers. Default: 11.")] = None
-    flagged_more: Annotated[
-        int | None,
-        Option(
-            min=0,
-            help="Additional shared answers required if structural checks speak against a candidate. "
-            "Default: 2.",
-        ),
-    ] = None
     question_samples: Annotated[
         int | None, Option(min=1, help="Answers per question, drawn once. Default: 32.")
     ] = None
@@ -61,7 +53,6 @@ class VerdictRule:
         given = {
             "accept_overlap": self.accept,
             "reject_new": self.reject,
-            "flagged_overlap": self.flagged_more,
         }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return replace(rule, **changes)
@@ -87,7 +78,7 @@ def judge(
     New verdicts are added with their thresholds. Earlier verdicts and published sets stay unchanged, and
     reviews still override verdicts. `tagrpo resume` continues with the run's own thresholds.
 
-    Example: [bold]tagrpo neighbors judge math-gpt4 --accept 11 --dry-run[/bold]
+    Example: tagrpo rephrase judge math-gpt4 --accept 11 --dry-run
     """
     from evaluator.grading import Grader
     from rephraser.run.rejudge import judge_again

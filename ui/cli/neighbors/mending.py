@@ -1,4 +1,4 @@
-"""`tagrpo neighbors mend`: a person's new text for a candidate, checked and judged as any other."""
+"""`tagrpo rephrase mend`: a person's new text for a candidate, checked and judged as any other."""
 
 import sys
 from pathlib import Path
@@ -39,7 +39,7 @@ def mend(
     The structural checks run at once. If the run has a solver, `tagrpo resume` collects and judges answers as
     for any other candidate.
 
-    Example: tagrpo neighbors mend c_3fa1 --text "How long is the side of a square of area 9?"
+    Example: tagrpo rephrase mend c_3fa1 --text "How long is the side of a square of area 9?"
     """
     from rephraser.reviews.mending import mend_candidate
 

@@ -50,9 +50,7 @@ def review_interactively(
             together = ", grouped by question" if audit.kind == "groups" else ""
             what = f"audit {audit.id} of run {audit.run_name}{together}"
             kind = " --groups" if audit.kind == "groups" else ""
-            report = (
-                f"tagrpo neighbors audit {audit.run_name}{kind} --sample {audit.size} --seed {audit.seed}"
-            )
+            report = f"tagrpo rephrase audit {audit.run_name}{kind} --sample {audit.size} --seed {audit.seed}"
         else:
             chosen = choose_run(session, run)
             queue = open_queue(session, chosen.id, reviewer, statuses=[status])

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors review`: human decisions, one, a file of them, or one after the other."""
+"""`tagrpo rephrase review`: human decisions, one, a file of them, or one after the other."""
 
 import shlex
 from collections.abc import Sequence
@@ -63,13 +63,13 @@ def review(
     Interactive review stores each decision at once and skips candidates that the same reviewer has decided.
     You can stop at any time and continue with the same command.
 
-    Example: [bold]tagrpo neighbors review c_3fa1 --reject --reason "asks for the area, not the side"[/bold]
+    Example: tagrpo rephrase review c_3fa1 --reject --reason "asks for the area, not the side"
 
-    Example: [bold]tagrpo neighbors review --sheet decisions.jsonl --reviewer ada[/bold]
+    Example: tagrpo rephrase review --sheet decisions.jsonl --reviewer ada
 
-    Example: [bold]tagrpo neighbors review --run math-gpt4 --interactive --status undecided[/bold]
+    Example: tagrpo rephrase review --run math-gpt4 --interactive --status undecided
 
-    Example: [bold]tagrpo neighbors review --audit 1 --interactive[/bold]
+    Example: tagrpo rephrase review --audit 1 --interactive
     """
     from rephraser.reviews.sheet import Sheet, read_sheet
     from rephraser.reviews.store import Decision, find_candidate
@@ -118,7 +118,7 @@ def list_(
 ) -> None:
     """List human decisions, oldest first, including withdrawn ones. Files and --json include the texts.
 
-    Example: tagrpo neighbors reviews --run math-gpt4 --out reviews.jsonl
+    Example: tagrpo rephrase reviews --run math-gpt4 --out reviews.jsonl
     """
     from rephraser.reviews.store import review_rows
     from rephraser.run.start import find_neighbor_run
@@ -195,7 +195,7 @@ def _record(session: "Session", sheet: "Sheet") -> tuple[dict[str, Any], list[st
 def say_sheet(path: Path, rows: int) -> None:
     """Say how a sheet that was written comes back."""
     output.say(f"{rows:,} rows written to {path}; fill in decision and reason, then run")
-    output.say(f"  tagrpo neighbors review --sheet {shlex.quote(str(path))}")
+    output.say(f"  tagrpo rephrase review --sheet {shlex.quote(str(path))}")
 
 
 def _check_audit(session: "Session", audit_id: int | None) -> None:

@@ -37,7 +37,7 @@ def _failed_for_good(summary: "RunSummary") -> str:
     whose = "its question" if summary.final_questions == 1 else "their questions"
     return (
         f"{plural(summary.final_questions, 'request')} failed for good, and {whose} continued without them; "
-        f"{resume_command(summary.run, '--retry-final')} retries"
+        f"{resume_command(summary.run, 'retry_final=true')} retries"
     )
 
 
@@ -91,7 +91,7 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
         output.say(
             f"{plural(summary.unreadable_questions, 'question')} without enough readable answers: their "
             "candidates stay undecided, and no more answers are requested. If solvers were cut off, raise "
-            "--solver-max-tokens."
+            "solver.max_tokens."
         )
     if not summary.compared_answers:
         output.say()
@@ -124,7 +124,7 @@ def _way_on(stopped: str, run: str) -> str:
 
     if stopped == SETTINGS:
         return "the settings of a run are fixed; start another run with other settings and another --name"
-    options = {BUDGET: ("--max-usd", "MORE"), ENOUGH: ("--stop-below", "LESS")}.get(stopped, ())
+    options = {BUDGET: ("max_usd=MORE",), ENOUGH: ("stop_below=LESS",)}.get(stopped, ())
     return f"continue with {resume_command(run, *options)}"
 
 
@@ -138,7 +138,7 @@ def run_problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
     elif summary.open_questions:
         problems.append(
             f"{plural(summary.open_questions, 'request')} waiting in a batch job; "
-            f"{resume_command(summary.run, '--batch')} collects the results"
+            f"{resume_command(summary.run, 'proposer.batch=true')} collects the results"
         )
     if summary.failed_questions:
         problems.append(

@@ -31,9 +31,9 @@ def list_(
 ) -> None:
     """List the question sets, or the questions of one set.
 
-    Example: [bold]tagrpo questions list[/bold]
+    Example: tagrpo questions list
 
-    Example: [bold]tagrpo questions list math --level 5 --subject algebra --limit 10[/bold]
+    Example: tagrpo questions list math --level 5 --subject algebra --limit 10
     """
     from service.questions import browsing
 
@@ -79,7 +79,7 @@ def show(
 ) -> None:
     """Show one question with its gold answer, labels and sets.
 
-    Example: [bold]tagrpo questions show q_3fa1[/bold]
+    Example: tagrpo questions show q_3fa1
     """
     from service.questions import browsing
     from service.questions.images import load_headers, name_images
@@ -124,7 +124,7 @@ def suspects(
     Either the gold answer is wrong, or all solvers make the same mistake. The answers are those that were
     compared for the verdicts; no model is asked.
 
-    Example: [bold]tagrpo questions suspects --run math-gpt4[/bold]
+    Example: tagrpo questions suspects --run math-gpt4
     """
     from rephraser.run.start import choose_run
     from rephraser.views.suspects import find_suspects

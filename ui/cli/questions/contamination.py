@@ -61,9 +61,9 @@ def contamination(
 
     Exit code 3: problems are repeated (variants do not count).
 
-    Example: [bold]tagrpo questions contamination math --benchmark math500[/bold]
+    Example: tagrpo questions contamination math --benchmark math500
 
-    Example: [bold]tagrpo questions contamination math --benchmark mine.jsonl --out pairs.jsonl[/bold]
+    Example: tagrpo questions contamination math --benchmark mine.jsonl --out pairs.jsonl
     """
     from evaluator.grading import Grader
     from service.questions.contamination import Settings, store_check

@@ -82,13 +82,16 @@ def import_(
     a column that was not read (options, choices, body, context, ...); or some gold answers are whole
     solutions.
 
-    Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]
+    Example: tagrpo questions import math_train.jsonl --name math
 
-    Example: [bold]tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000[/bold]
+    Example: tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000
     """
     from evaluator.grading import AnswerKind, Grader
     from service.questions import Columns, RowLimits, read_source, store_import
+    from service.questions.store import check_set_name
 
+    if name is not None:
+        check_set_name(name)  # before a new database is made
     asked = question_column or []
     with terminal.progress("import") as bar:
         rows = read_source(
@@ -143,7 +146,7 @@ def mix(
     or nearly repeat a question of the base or of an earlier chunk are skipped. With the same seed, a larger
     mix contains the smaller ones.
 
-    Example: [bold]tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7[/bold]
+    Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7
     """
     from service.questions import mix_sets
 

@@ -21,7 +21,7 @@ def remove(
     Questions that are in no other set stay in the database. A set that is used by a run or a mix cannot be
     removed. Sets published from it stay.
 
-    Example: [bold]tagrpo questions remove math-wrong[/bold]
+    Example: tagrpo questions remove math-wrong
     """
     from service.questions.store import check_removable, load_members, remove_set
 

@@ -63,7 +63,7 @@ def list_(
 
     --kind adds the columns of that kind.
 
-    Example: [bold]tagrpo runs list --kind eval[/bold]
+    Example: tagrpo runs list --kind eval
     """
     with db.reading() as session:
         listed = [run for name in KINDS if kind in (None, name) for run in KINDS[name].read(session)]
@@ -194,7 +194,7 @@ KINDS: Mapping[str, _KindOfRun] = {
         "questions",
         ("number", "solvers", "candidates", "USD"),
         _proposing,
-        "tagrpo neighbors propose",
+        "tagrpo rephrase run",
     ),
     "eval": _KindOfRun(
         "benchmark",

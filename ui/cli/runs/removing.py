@@ -40,7 +40,7 @@ def remove(
     audits contain human decisions.
     `tagrpo db vacuum` releases the disk space.
 
-    Example: [bold]tagrpo runs remove first-try[/bold]
+    Example: tagrpo runs remove first-try
     """
     from service.runs.removing import holdings, remove_run
     from service.runs.store import find_run
@@ -74,7 +74,7 @@ def rename(
 ) -> None:
     """Rename a run; its id and all references stay.
 
-    Example: [bold]tagrpo runs rename first-try baseline[/bold]
+    Example: tagrpo runs rename first-try baseline
     """
     from service.runs.removing import rename_run
     from service.runs.store import find_run

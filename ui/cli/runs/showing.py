@@ -41,7 +41,7 @@ def show(
 
     Exit code 3: some requests are open or failed.
 
-    Example: [bold]tagrpo runs show math-gpt4[/bold]
+    Example: tagrpo runs show math-gpt4
     """
     from ui.cli.eval import summary as evaluations
     from ui.cli.neighbors import summary as neighbors

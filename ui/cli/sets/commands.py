@@ -21,7 +21,7 @@ def list_(
 ) -> None:
     """List the published versions with their counts and tags.
 
-    Example: [bold]tagrpo sets list[/bold]
+    Example: tagrpo sets list
     """
     from rephraser import sets
 
@@ -43,7 +43,7 @@ def show(
 ) -> None:
     """Show a version: hash, counts, acceptance rate, provenance and some of its questions.
 
-    Example: [bold]tagrpo sets show math@1 --limit 2[/bold]
+    Example: tagrpo sets show math@1 --limit 2
     """
     from rephraser import sets
 
@@ -66,7 +66,7 @@ def diff(
 ) -> None:
     """Show the changes from version A to version B: questions, neighbors, verdicts.
 
-    Example: [bold]tagrpo sets diff math@1 math@2[/bold]
+    Example: tagrpo sets diff math@1 math@2
     """
     from rephraser import sets
 
@@ -85,7 +85,7 @@ def verify(
 
     Exit code 3: a version differs from its published content.
 
-    Example: [bold]tagrpo sets verify math@1[/bold]
+    Example: tagrpo sets verify math@1
     """
     from rephraser import sets
 
@@ -125,7 +125,7 @@ def tag(
 ) -> None:
     """Point a tag to a version, moving it if it exists; NAME@TAG then refers to that version.
 
-    Example: [bold]tagrpo sets tag math@2 paper[/bold]
+    Example: tagrpo sets tag math@2 paper
     """
     from rephraser import sets
 

@@ -12,12 +12,34 @@ from ui.cli import exits, output
 from ui.cli.files import HubExport, Overwrite
 from ui.cli.output import Terminal
 from ui.cli.sets import reports as set_reports
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from rephraser.sets import ExportReport
+    from trainer_adapter.verl.export_rows import AnswerForm
     from trainer_adapter.verl.prompts import PromptTemplate
-from ui.cli.settings import Db
-from ui.cli.train.settings import AnswerSettings
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """How the answers of a set are graded in training."""
+
+    panel: ClassVar[str] = "Answers"
+
+    answer_kind: Annotated[
+        Literal["latex", "integer", "choice", "tolerance"],
+        Option(help="Kind of answer that the questions ask for."),
+    ] = "latex"
+    tolerance: Annotated[
+        str | None, Option(help="For kind tolerance: 1e-2, or 1% of the answer. Default: 1%.")
+    ] = None
+
+    def form(self) -> "AnswerForm":
+        """Return the same as exports take it."""
+        from evaluator.grading import AnswerKind
+        from trainer_adapter.verl.export_rows import AnswerForm
+
+        return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -91,9 +113,9 @@ def export(
 
     Exit code 3 (verl): prompts over the limit were left out.
 
-    Example: [bold]tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors[/bold]
+    Example: tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors
 
-    Example: [bold]tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B[/bold]
+    Example: tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B
     """
     _refuse_foreign_options(context, form)
     if form == "verl":
@@ -149,12 +171,15 @@ def import_(
     Questions and candidates that are missing in the database are added. Download a version from the Hub with
     `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
-    Example: [bold]tagrpo sets import out/math --name math[/bold]
+    Example: tagrpo sets import out/math --name math
     """
     from rephraser import sets
+    from service.runs.store import check_name
 
+    read = sets.read_set(path, accept_changes=accept_changes)  # a wrong file or name leaves no new database
+    check_name(name)
     with db.open(create=True) as database:
-        published = sets.import_set(database, path, name, accept_changes=accept_changes)
+        published = sets.import_set(database, read, name)
     terminal.emit(set_reports.published_json(published), set_reports.print_published, published, "imported")
 
 

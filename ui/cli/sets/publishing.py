@@ -92,9 +92,9 @@ def publish(
 
     Exit code 3: a run is not finished, so the set may lack neighbors.
 
-    Example: [bold]tagrpo sets publish math --run math-gpt4 --n 3[/bold]
+    Example: tagrpo sets publish math --run math-gpt4 --n 3
 
-    Example: [bold]tagrpo sets publish math --run math-gpt4 --run math-qwen --per-question adaptive[/bold]
+    Example: tagrpo sets publish math --run math-gpt4 --run math-qwen --per-question adaptive
     """
     from rephraser import sets
     from rephraser.checks.wording import usual_distance

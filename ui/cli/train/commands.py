@@ -7,59 +7,53 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
+from service.config import Reading, settings_of
 from service.errors import InputError
+from trainer_adapter.config import PlanAssumptions, TrainConfig
 from ui.cli import console, exits, output
+from ui.cli.configured import verb
 from ui.cli.output import Terminal
-from ui.cli.runs.resuming import keep
-from ui.cli.settings import Db, Seed
+from ui.cli.settings import Db
 from ui.cli.train import reports
-from ui.cli.train.settings import (
-    AnswerSettings,
-    Changes,
-    Cluster,
-    DataOption,
-    MachineSettings,
-    ModelOption,
-    RecipeArgument,
-)
 
 if TYPE_CHECKING:
     from service.database import Database
 
+FLAGS = {
+    "--model": "model",
+    "--set": "set",
+    "--data": "data",
+    "--preset": "preset",
+    "--name": "name",
+    "--gpus": "gpus",
+    "--nodes": "nodes",
+    "--cpu": "cpu",
+}
+PLAN_FLAGS = {flag: FLAGS[flag] for flag in ("--model", "--data", "--preset", "--gpus")}
 
+
+@verb("train", TrainConfig, "recipe.name", PLAN_FLAGS)
 def plan(
-    recipe: RecipeArgument,
-    model: ModelOption,
+    config: TrainConfig,
     *,
-    changes: Changes,
-    data: DataOption = None,
     questions: Annotated[
         int | None, Option(min=1, help="Number of training questions, instead of --data.")
     ] = None,
-    cluster: Cluster,
-    gpu_memory_gib: Annotated[float, Option(min=1, max=10_000, help="Memory of one GPU in GiB.")] = 80.0,
-    tokens_per_second: Annotated[
-        float | None, Option(help="Tokens that one GPU generates per second.")
-    ] = None,
-    training_tflops: Annotated[
-        float | None, Option(help="Speed that one GPU reaches in training, in 10^12 operations per second.")
-    ] = None,
-    mean_tokens: Annotated[
-        float | None, Option(help="Mean tokens per response. Default: the pilot's.")
-    ] = None,
     pilot: Annotated[str | None, Option(help="Eval run of this model over the neighbor set.")] = None,
-    assume_shift_sd: Annotated[
-        float | None,
-        Option(
-            help="Assumed spread of the neighbors' difficulty (logit scale), for a pilot without neighbors."
-        ),
-    ] = None,
     compare: Annotated[
         str | None,
         Option(help="Recipes to compare with at equal responses, separated by commas. Default: GRPO."),
     ] = None,
     responses: Annotated[
         int | None, Option(min=1, help="Total responses of each training. Default: those of the recipe.")
+    ] = None,
+    assume: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME=VALUE",
+            help=f"{', '.join(each.path for each in settings_of(PlanAssumptions))}: what a plan cannot know. "
+            "Repeat the option for several.",
+        ),
     ] = None,
     script: Annotated[
         Path | None,
@@ -68,7 +62,6 @@ def plan(
             "evaluates them and writes the report."
         ),
     ] = None,
-    seed: Seed = 0,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -80,42 +73,44 @@ def plan(
 
     Exit code 3: the training does not fit the GPUs, or the forecast advises against it.
 
-    Example: [bold]tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4[/bold]
+    Example: tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4
 
-    Example: [bold]tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498[/bold]
+    Example: tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498
+    --assume tokens_per_second=2500
     """
     from trainer_adapter.methods.recipes import find_recipe
     from trainer_adapter.plans.compute import Speed, plan_compute, uncounted, warnings
     from trainer_adapter.plans.memory import plan_memory
-    from trainer_adapter.runs.composing import Machine, compose_run
+    from trainer_adapter.runs.composing import compose_training
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.model_sizes import find_shape
     from ui.cli.train.pilot import read_pilot
     from ui.cli.train.script import comparison_script, write_script
 
-    if (data is None) == (questions is None):
+    model = config.model
+    if model is None or config.cpu:
+        raise InputError("a plan is for a model on GPUs: give --model, and no cpu.")
+    if (config.data is None) == (questions is None):
         raise typer.BadParameter("give an export with --data, or the number of questions with --questions")
-    if script is not None and (data is None or compare is None):
+    if script is not None and (config.data is None or compare is None):
         raise typer.BadParameter("--script requires --data and --compare")
-    changed, preset = changes.made(recipe)
-    export = None if data is None else read_data(data)
-    composition = compose_run(
-        machine=Machine(**vars(cluster), ray_address="auto" if cluster.nodes > 1 else None),
-        model=model,
-        data=export,
-        preset=preset,
-        **vars(changed),
-    )
+    reading = Reading(PlanAssumptions)
+    reading.add_words(assume or ())
+    assumed = reading.build()
+    if config.nodes > 1 and config.ray_address is None:
+        config = config.model_copy(update={"ray_address": "auto"})
+    export = None if config.data is None else read_data(config.data)
+    composition = compose_training(config, export)
     if script is not None and composition.lora_rank:
         raise InputError("--script evaluates whole models; merge adapters by hand (docs/train.md).")
     shape = find_shape(model)
-    forecast = None
+    forecast, mean_tokens = None, assumed.mean_tokens
     if pilot is not None:
-        forecast = read_pilot(pilot, changed.recipe, assume_shift_sd, seed, db)
+        forecast = read_pilot(pilot, composition.recipe, assumed.shift_sd, assumed.seed, db)
         mean_tokens = mean_tokens or forecast.mean_tokens
-    elif assume_shift_sd is not None:
-        raise typer.BadParameter("--assume-shift-sd requires --pilot")
-    speed = Speed(tokens_per_second, training_tflops, mean_tokens)
+    elif assumed.shift_sd is not None:
+        raise typer.BadParameter("--assume shift_sd requires --pilot")
+    speed = Speed(assumed.tokens_per_second, assumed.training_tflops, mean_tokens)
     asked = questions if export is None else export.rows
     beside = [name.strip() for name in compare.split(",")] if compare else []
     plans = plan_compute(
@@ -124,21 +119,12 @@ def plan(
         asked or 0,
         speed,
         None if forecast is None else forecast.no_gradient,
-        compare=[preset.applied(find_recipe(name)) for name in beside],
+        compare=[composition.preset.applied(find_recipe(name)) for name in beside],
         responses=responses,
     )
-    memory = plan_memory(composition, shape, gpu_memory_gib)
-    if script is not None and data is not None:
-        text = comparison_script(
-            script,
-            composition,
-            plans,
-            [recipe, *beside],
-            changes.changes,
-            model=model,
-            data=data,
-            questions=asked or 0,
-        )
+    memory = plan_memory(composition, shape, assumed.gpu_memory_gib)
+    if script is not None:
+        text = comparison_script(script, config, composition, plans, beside, questions=asked or 0)
         write_script(script, text)
         output.note(f"comparison script: {script}. Try it with --dry-run first")
     for note in uncounted(plans):
@@ -160,45 +146,21 @@ def plan(
         raise exits.needs_attention("; ".join(doubts))
 
 
+@verb("train", TrainConfig, "recipe.name", FLAGS)
 def run(
-    context: typer.Context,
-    recipe: RecipeArgument,
-    model: ModelOption,
+    config: TrainConfig,
     *,
-    set_ref: Annotated[
-        str | None, Option("--set", help="Neighbor set NAME@VERSION; it is exported for this run.")
-    ] = None,
-    data: DataOption = None,
-    changes: Changes,
-    prompt_file: Annotated[
-        Path | None,
-        Option(
-            help="With --set: file with the prompt's instruction, for example a paper's. It replaces the "
-            "preset's instruction in the same place (below the question, or as system message)."
-        ),
-    ] = None,
-    validation_share: Annotated[
-        float, Option(min=0, max=0.99, help="Share of the questions of --set used for validation.")
-    ] = 0.0,
-    name: Annotated[str | None, Option(help="Name of the run. Default: RECIPE-MODEL.")] = None,
-    folder: Annotated[Path | None, Option(help="Folder of the run. Default: runs/NAME.")] = None,
-    record_share: Annotated[
-        float | None,
-        Option(
-            help="Share of the questions whose responses are recorded, the same ones at every step. Metrics "
-            "cover all responses. Default: 1, all."
-        ),
-    ] = None,
     dry_run: Annotated[bool, Option(help="Print the command; write and start nothing.")] = False,
     hide_log: Annotated[
         bool, Option(help="Write verl's output and command to the run's folder; show only the steps.")
     ] = False,
-    answers: AnswerSettings,
-    machine: MachineSettings,
     db: Db,
     terminal: Terminal,
 ) -> None:
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
+
+    KEY=VALUE is an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or
+    with `verl.` before it one of verl (verl.trainer.save_freq=5).
 
     The exact verl command is printed and stored with the run. The run's folder contains checkpoints, log,
     metrics, the rollout record and every setting with its source. The UI and `tagrpo rollouts` read the
@@ -207,62 +169,32 @@ def run(
 
     Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
-    Example: [bold]tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4[/bold]
+    Example: tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4
 
-    Example: [bold]tagrpo train run ta_grpo --data out/verl --model tiny --cpu trainer.total_epochs=1[/bold]
+    Example: tagrpo train run ta_grpo --data out/verl --model tiny --cpu verl.trainer.total_epochs=1
     """
-    from service.runs.store import find_run
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND
-    from trainer_adapter.verl.prompts import read_words
-
-    if (set_ref is None) == (data is None):
-        raise typer.BadParameter("give a neighbor set with --set, or an export with --data")
-    form = answers.form()
-    if set_ref is None and (prompt_file is not None or form != AnswerSettings().form()):
-        raise typer.BadParameter(
-            "--prompt-file, --answer-kind and --tolerance require --set. An export already contains its "
-            "prompts and answers: give --system, --instruction, --answer-kind to `tagrpo sets export`"
-        )
-    share = [] if record_share is None else [f"tagrpo_run.record_share={record_share:g}"]
-    changed, preset = changes.made(recipe, *share)
-    wanted = running.TrainRequest(
-        model=model,
-        machine=machine.machine(),
-        name=name,
-        folder=folder,
-        set_ref=set_ref,
-        data=data,
-        validation_share=validation_share,
-        preset=preset,
-        prompt_words=None if prompt_file is None else read_words(prompt_file),
-        answers=form,
-        **vars(changed),
-    )
 
     def opened() -> "Database":
-        return db.open(create=set_ref is None)
+        return db.open(create=config.set is None)
 
     if dry_run:
-        prepared = running.dry_run(wanted, opened)
+        prepared = running.dry_run(config, opened)
         for remark in prepared.notes:
             output.note(remark)
         terminal.emit(reports.prepared_record(prepared), output.say, prepared.shell)
         return
 
     def announce(prepared: running.Prepared) -> None:
-        with opened() as database:
-            with database.read() as session:
-                begun = find_run(session, prepared.name)
-            keep(context, database, [begun])
         for remark in prepared.notes:
             output.note(remark)
         kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
         output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
-    with terminal.progress(name or recipe, quiet=not hide_log) as bar:
+    with terminal.progress(config.name or config.recipe.name, quiet=not hide_log) as bar:
         echo = _show_steps(bar) if hide_log else console.write_line
-        trained = running.train(wanted, opened, resume=running.is_begun(wanted), announce=announce, echo=echo)
+        trained = running.train(config, opened, announce=announce, echo=echo)
     terminal.emit(reports.trained_record(trained), reports.print_trained, trained)
     if not trained.finished:
         raise exits.stopped_training(trained.attempt.stopped_by, reports.why_unfinished(trained))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from service.runs.store import Run
-    from trainer_adapter.record.series import MetricSeries
+    from trainer_adapter.record.reading import Record
 
 
 def curves(
@@ -41,10 +41,10 @@ def curves(
     With --seeds, each value is the mean over seeds at the steps that all of them logged; low and high are the
     lowest and highest value, n is the number of seeds.
 
-    Example: [bold]tagrpo rollouts curves ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv[/bold]
+    Example: tagrpo rollouts curves ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv
     """
     from trainer_adapter.record.runs import choose_train_run, open_record
-    from trainer_adapter.record.series import metric_names, metric_series, seed_groups
+    from trainer_adapter.record.series import metric_names, seed_groups
 
     file.check()
     if chart is not None:
@@ -52,28 +52,22 @@ def curves(
     with db.reading() as session:
         chosen = list({run.id: run for run in (choose_train_run(session, name) for name in runs)}.values())
         records = {run.id: open_record(session, run) for run in chosen}
-    logged = sorted({name for names in metric_names(records).values() for name in names})
+    logged = sorted({name for record in records.values() for name in metric_names(record)})
     names = chosen_metrics(logged, metric)
-    series = {of_run.run_id: of_run for of_run in metric_series(records, names)}
     if chart is not None and len(names) != 1:
         raise InputError(f"--chart draws one metric, but {len(names)} match: {', '.join(names)}.")
     groups = seed_groups(chosen) if seeds else [(run,) for run in chosen]
-    rows = [row for name in names for group in groups for row in _rows(group, series, name)]
+    rows = [row for name in names for group in groups for row in _rows(group, records, name)]
     file.write(rows)
     if chart is not None:
         _draw(rows, names[0], max(map(len, groups)), chart)
     terminal.emit({"curves": rows}, _print, rows)
 
 
-def _rows(group: "Sequence[Run]", series: "dict[str, MetricSeries]", name: str) -> list[dict[str, Any]]:
-    from trainer_adapter.record.series import over_seeds
+def _rows(group: "Sequence[Run]", records: "dict[str, Record]", name: str) -> list[dict[str, Any]]:
+    from trainer_adapter.record.series import metric_points, over_seeds
 
-    logged = [(series[run.id].steps, series[run.id].values.get(name, ())) for run in group]
-    of_runs = [
-        list(zip(steps, values, strict=True))
-        for steps, values in logged
-        if any(value is not None for value in values)
-    ]
+    of_runs = [points for run in group if (points := metric_points(records[run.id], name))]
     label = " + ".join(run.name for run in group)
     return [
         {"label": label, "metric": name, **asdict(point), "step": int(point.step)}

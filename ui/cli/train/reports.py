@@ -35,11 +35,10 @@ def print_recipes(recipes: Sequence["Recipe"]) -> None:
 
 
 def print_composition(composition: "Composition") -> None:
-    from trainer_adapter.methods.registry import takes_alpha
     from trainer_adapter.runs.settings import SOURCES
 
     recipe = composition.recipe
-    alpha = f" (alpha {recipe.alpha:g})" if takes_alpha(recipe.advantage) else ""
+    settings = "".join(f", {name} {value:g}" for name, value in recipe.settings.items())
     output.heading(f"{recipe.name}: {recipe.summary}")
     output.say(_preset(composition))
     output.table(
@@ -51,7 +50,7 @@ def print_composition(composition: "Composition") -> None:
             ],
             ["sampling", recipe.sampling],
             ["group", recipe.group],
-            ["advantage", recipe.advantage + alpha],
+            ["advantage", recipe.advantage + settings],
             ["token weights", recipe.weights],
             ["anchor", recipe.anchor],
             ["loss", loss_in_words(recipe.loss)],
@@ -82,7 +81,7 @@ def composition_record(composition: "Composition") -> dict[str, Any]:
     return {
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
-        "plug_in": composition.settings.to_json(),
+        "plug_in": composition.settings.model_dump(),
         "machine": asdict(composition.machine),
         "overrides": [asdict(each) for each in composition.values],
         "arguments": composition.arguments(),
@@ -140,8 +139,8 @@ def print_plan(estimate: Estimate) -> None:
             f"{_percent(plans[0].no_gradient)} [{_percent(low)}, {_percent(high)}]"
         )
     for missing, option in (
-        (estimate.speed.tokens_per_second, "--tokens-per-second"),
-        (estimate.speed.training_tflops, "--training-tflops"),
+        (estimate.speed.tokens_per_second, "--assume tokens_per_second=N"),
+        (estimate.speed.training_tflops, "--assume training_tflops=N"),
     ):
         if missing is None:
             output.say(f"time is not fully known: give {option}")
@@ -165,7 +164,7 @@ def print_plan(estimate: Estimate) -> None:
     )
     output.say(
         "assumed: flash-attn is installed, so rows are packed; without it, add "
-        "actor_rollout_ref.model.use_remove_padding=false"
+        "verl.actor_rollout_ref.model.use_remove_padding=false"
         if memory.packed
         else "assumed: no flash-attn, so the rows of a micro-batch are padded"
     )

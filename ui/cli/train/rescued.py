@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def rescued(
     run: OnlyRun = None,
     outcome: Annotated[str | None, Option(help='Only "rescued" questions, or those "never rescued".')] = None,
-    after: Annotated[str | None, Option(help="Continue after this position in the list.")] = None,
+    after: Annotated[str | None, Option(help="Continue after this question.")] = None,
     limit: Annotated[int, Option(min=1, help="Number of questions to show.")] = 25,
     *,
     db: Db,
@@ -29,19 +29,18 @@ def rescued(
 
     A question is all-wrong at a step if no response to it is right. Those most often all-wrong come first.
 
-    Example: [bold]tagrpo rollouts rescued ta_rescue --outcome "never rescued"[/bold]
+    Example: tagrpo rollouts rescued ta_rescue --outcome "never rescued"
     """
     from service.questions.store import question_texts
-    from trainer_adapter.record.rescues import page_rescues, place_of, rescue_totals
+    from trainer_adapter.record.rescues import page_rescues, rescue_totals
 
     with db.reading() as session:
         name, training = chosen_record(session, run)
         counts, spec = training.counts(), training.run.spec
         totals = rescue_totals(counts, spec)
-        place = None if after is None else place_of(after)
-        questions = page_rescues(counts, spec, outcome=outcome, after=place, limit=limit + 1)
+        questions = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
         texts = question_texts(session, [question.question_id for question in questions])
-    behind = questions[limit - 1].place if len(questions) > limit else None
+    behind = questions[limit - 1].question_id if len(questions) > limit else None
     questions = questions[:limit]
     record = {
         "run": name,

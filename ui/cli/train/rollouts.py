@@ -42,7 +42,7 @@ def add(
 
     Nothing is copied: the UI and commands read the folder, also during the training.
 
-    Example: [bold]tagrpo rollouts add runs/ta/rollouts[/bold]
+    Example: tagrpo rollouts add runs/ta/rollouts
     """
     from trainer_adapter.record.reading import Record
     from trainer_adapter.record.runs import read_train_run, register
@@ -69,9 +69,8 @@ def prune(
 ) -> None:
     """Remove the files of most steps of a training run; counts and metrics of all steps stay.
 
-    Example: [bold]tagrpo rollouts prune ta --keep-every 50 --dry-run[/bold]
+    Example: tagrpo rollouts prune ta --keep-every 50 --dry-run
     """
-    from trainer_adapter.record.pruning import prune as prune_steps
     from trainer_adapter.record.pruning import steps_to_prune
 
     with db.reading() as session:
@@ -98,8 +97,8 @@ def prune(
     if not yes:
         what = f"removing the rollouts of {output.plural(len(prunable), 'step')}"
         output.confirm(what, f"Remove {sentence}?")
-    with terminal.progress("steps") as bar:
-        prune_steps(prunable, report=bar.update)
+    for file in files:
+        file.unlink(missing_ok=True)
     terminal.emit(done, output.say, f"removed {sentence}")
 
 
@@ -151,7 +150,7 @@ def steps(
 ) -> None:
     """Show the metrics of a run step by step; --json has all of them.
 
-    Example: [bold]tagrpo rollouts steps ta --metric "tagrpo/zero/*"[/bold]
+    Example: tagrpo rollouts steps ta --metric "tagrpo/zero/*"
     """
     with db.reading() as session:
         name, record = chosen_record(session, run)
@@ -214,19 +213,21 @@ def list_(
 ) -> None:
     """List rollouts of a run by step, question and session; `tagrpo rollouts show` prints their texts.
 
-    Example: [bold]tagrpo rollouts list ta --step 1 --variant 0 --grade wrong[/bold]
+    Example: tagrpo rollouts list ta --step 1 --variant 0 --grade wrong
     """
-    from trainer_adapter.record.reading import RolloutFilters
+    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 
     with db.reading() as session:
         name, record = chosen_record(session, run)
     after = None if after is None else after.rpartition(f"{name}:")[2]
-    page = record.rollouts(RolloutFilters(**vars(filters)), after=after, limit=limit)
+    page = list_rollouts(record, RolloutFilters(**vars(filters)), after=after, limit=limit)
     for problem in set(page.problems) - set(record.problems()):
         output.note(problem)
     done = {
         "run": name,
-        "rollouts": [{**asdict(header), "id": f"{name}:{header.id}"} for header in page.rollouts],
+        "rollouts": [
+            {**asdict(header), "id": f"{name}:{header.id}", "grade": header.grade} for header in page.rollouts
+        ],
         "after": page.after and f"{name}:{page.after}",
     }
     terminal.emit(done, _print_page, done)
@@ -241,7 +242,7 @@ def show(
 ) -> None:
     """Show a rollout: its prompt, its text, and its reward, advantage and log-probabilities.
 
-    Example: [bold]tagrpo rollouts show ta:1:0[/bold]
+    Example: tagrpo rollouts show ta:1:0
     """
     run, _, place = rollout.rpartition(":")
     run, _, step = run.rpartition(":")
@@ -253,6 +254,7 @@ def show(
         "run": name,
         **asdict(stored.header),
         "id": f"{name}:{stored.header.id}",
+        "grade": stored.header.grade,
         "prompt": stored.prompt,
         "response": stored.response,
         "token_log_ratios": None if ratios is None else ratios.pieces(stored.response),

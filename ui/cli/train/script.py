@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
+from trainer_adapter.runs.assignments import changed_axes
 
 if TYPE_CHECKING:
+    from trainer_adapter.config import TrainConfig
     from trainer_adapter.plans.compute import ComputePlan
     from trainer_adapter.runs.composing import Composition
 
 DEFAULT_BENCHMARKS = "amc12 olympiadbench aime24 aime25 minerva"
-SAVES = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
+SAVES = "verl.actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
 
 _HEAD = """\
 #!/usr/bin/env bash
@@ -39,13 +41,13 @@ train() {{ # name, recipe, steps, epochs, seed, changes
     shift 5
     tagrpo train run "$recipe" {machine} \\
         --data {data} --model {model} --preset {preset} --name "$(name "$name" "$seed")" --db "$DB" $DRY \\
-        "$@" trainer.total_training_steps="$steps" trainer.total_epochs="$epochs" \\
-        tagrpo_run.seed="$seed" data.seed="$seed" {saves}
+        "$@" verl.trainer.total_training_steps="$steps" verl.trainer.total_epochs="$epochs" \\
+        run.seed="$seed" verl.data.seed="$seed" {saves}
 }}
 
 evaluate() {{ # name, model
     # shellcheck disable=SC2086
-    tagrpo eval run $BENCHMARKS --name "$1" --model "$2" --sampler "$SAMPLER" --preset "$PRESET" \\
+    tagrpo eval run $BENCHMARKS --name "$1" --model "$2" sampler="$SAMPLER" --preset "$PRESET" \\
         --db "$DB" $DRY
 }}
 
@@ -79,21 +81,21 @@ tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.csv"
 
 def comparison_script(
     target: Path,
+    config: "TrainConfig",
     composition: "Composition",
     plans: Sequence["ComputePlan"],
-    recipes: Sequence[str],
-    changes: Sequence[str],
+    beside: Sequence[str],
     *,
-    model: str,
-    data: Path,
     questions: int,
 ) -> str:
     """Return the script that trains, evaluates and reports what a plan compares.
 
     Args:
         target: the file it will be, for its own words.
-        plans: one for each recipe, in the order of `recipes`: names, or TOML files.
-        changes: as the user wrote them; axes are the first recipe's, all else is for every recipe.
+        config: its changes to axes are for its own recipe, all else is for every recipe.
+        composition: what verl is told for it.
+        plans: one for each recipe: that of the config, then those of `beside`.
+        beside: names, or TOML files.
 
     Raises:
         InputError: two recipes of one name.
@@ -102,21 +104,23 @@ def comparison_script(
     if len(set(names)) < len(names):
         raise InputError(
             f"{', '.join(names)}: a comparison needs a different name for each recipe. Name each one "
-            "(name=mine, or `name` in its file)."
+            "(recipe.title=mine, or `name` in its file)."
         )
-    axes = [change for change in changes if _is_axis(change)]
-    shared = [change for change in changes if not _is_axis(change)]
+    model, recipe = str(config.model), config.recipe
+    axes = changed_axes(recipe) + ([] if recipe.title is None else [f"recipe.title={recipe.title}"])
+    settings = config.run.model_dump(exclude_defaults=True)
+    shared = [f"run.{key}={str(value).lower()}" for key, value in settings.items()]
+    shared += [f"verl.{text}" for text in config.verl]
     batch = int(composition.value("data.train_batch_size"))
-    machine = composition.machine
-    words = ["--cpu"] if machine.cpu else ["--gpus", str(machine.gpus), "--nodes", str(machine.nodes)]
-    if machine.ray_address is not None:
-        words += ["--ray-address", machine.ray_address]
+    words = ["--gpus", str(config.gpus), "--nodes", str(config.nodes)]
+    if config.ray_address is not None:
+        words.append(f"ray_address={config.ray_address}")
     prefix = Path(model).name
     trainings, evaluations = [], []
-    for place, (name, recipe, plan) in enumerate(zip(names, recipes, plans, strict=True)):
+    for place, (name, base, plan) in enumerate(zip(names, [recipe.name, *beside], plans, strict=True)):
         epochs = math.ceil(plan.steps / (questions // batch))
         own = [*(axes if place == 0 else []), *shared]
-        line = ["train", name, recipe, str(plan.steps), str(epochs)]
+        line = ["train", name, base, str(plan.steps), str(epochs)]
         trainings.append(f'    {shlex.join(line)} "$seed" {shlex.join(own)}'.rstrip())
         checkpoint = f"checkpoints/global_step_{plan.steps}/actor/huggingface"
         run = f'"$(name {shlex.quote(name)} "$seed")"'
@@ -129,7 +133,7 @@ def comparison_script(
         else "",
         benchmarks=DEFAULT_BENCHMARKS,
         machine=shlex.join(words),
-        data=shlex.quote(str(data)),
+        data=shlex.quote(str(config.data)),
         model=shlex.quote(model),
         preset=composition.preset.name,
         prefix=shlex.quote(prefix),
@@ -154,8 +158,3 @@ def write_script(target: Path, text: str) -> None:
 
     write_text(target, text, overwrite=None)
     target.chmod(0o755)
-
-
-def _is_axis(change: str) -> bool:
-    key = change.partition("=")[0]
-    return "." not in key or key.startswith("loss.")

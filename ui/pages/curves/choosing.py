@@ -1,6 +1,6 @@
 """Choice of methods, benchmarks and metric: read from the address."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -47,22 +47,24 @@ class Choice:
 
     @property
     def references(self) -> tuple[str, ...]:
-        return tuple(reference for method in self.methods for reference in method.references(self.benchmarks))
+        return tuple(reference for label in self.labels for reference in self.references_of(label))
 
     def references_of(self, label: str) -> tuple[str, ...]:
         """Return the references of one method."""
         return self._method(label).references(self.benchmarks)
 
+    def benchmarks_of(self, label: str) -> set[str]:
+        """Return the shown benchmarks on which this method has a run."""
+        return set(self._method(label).benchmarks) & set(self.benchmarks)
+
     def shares(self, label: str) -> tuple[str, ...]:
         """Return the other methods with a run on a benchmark of this one."""
-        mine = set(self._method(label).benchmarks) & set(self.benchmarks)
-        return tuple(
-            method.label for method in self.methods if method.label != label and mine & set(method.benchmarks)
-        )
+        mine = self.benchmarks_of(label)
+        return tuple(other for other in self.labels if other != label and mine & self.benchmarks_of(other))
 
     def run(self, label: str, benchmark: str) -> RunOverview | None:
         """Return the run of a method on a benchmark, or None."""
-        runs = (run for method in self.methods if method.label == label for run in method.runs)
+        runs = self._method(label).runs
         return next((run for run in runs if run.benchmark == benchmark), None)
 
     def _method(self, label: str) -> MethodChoice:
@@ -96,13 +98,6 @@ def place_of(run_id: str) -> tuple[str, str, bool] | None:
     return next(places, None)
 
 
-def palette_of(methods: Sequence[MethodChoice], chosen: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return a colour for each chosen method: that of its recipe on the training pages."""
-    trainings = training_methods()
-    models = {method.label: str(method.runs[0].run.spec["model"]) for method in methods if method.runs}
-    return tuple(colours_of(chosen, evaluated_methods(models, trainings), trainings).items())
-
-
 def default_methods(ready: Sequence[str]) -> list[str]:
     """Return the methods shown at first: the oldest, usually the base model, and the newest ones."""
     if len(ready) <= DEFAULT_METHODS:
@@ -134,8 +129,10 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     with layout.row():
         metric, interval, on = _settings(benchmarks)
         show_ungraded(evaluated)
-    labels = [method.label for method in methods]
-    return Choice(methods, tuple(on), metric, interval, palette_of(evaluated, labels))
+    trainings = training_methods()
+    models = {method.label: str(method.runs[0].run.spec["model"]) for method in ready.values()}
+    colours = colours_of([one.label for one in methods], evaluated_methods(models, trainings), trainings)
+    return Choice(methods, tuple(on), metric, interval, tuple(colours.items()))
 
 
 def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
@@ -167,27 +164,6 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
                 words=INTERVAL_QUESTIONS.__getitem__,
             )
     return metric, interval, list(on)
-
-
-def choose_pair(
-    labels: Sequence[str],
-    others_of: Callable[[str], Sequence[str]],
-    default_of: Callable[[str, Sequence[str]], str],
-    resets: Sequence[str] = (),
-) -> tuple[str, str]:
-    """Show the choice of two methods, side by side, and return them.
-
-    Args:
-        labels: the first is one of them, usually the last.
-        others_of: returns the options for the second, given the first.
-        usual_of: returns the default of the second, given the first and these options.
-    """
-    first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200, resets=resets)
-    others = others_of(first)
-    second = choose(
-        st.selectbox, "against", "against", others, default_of(first, others), width=200, resets=resets
-    )
-    return first, second
 
 
 def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:

@@ -1,7 +1,6 @@
 """Scores against the training cost of the measured checkpoint, in responses or tokens."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -21,20 +20,14 @@ from ui.pages.widgets.choices import choose
 UNITS = ("responses", "tokens")
 
 
-@dataclass(frozen=True)
-class TrainingCost:
-    """Training cost of a model, up to `step` of the training run `train_run`.
+Cost = tuple[str, int, int, int]
+"""The training of a model, the step of its checkpoint, and the responses and tokens drawn until then.
 
-    The model that trainings started from has no cost, at step 0.
-    """
-
-    train_run: str
-    step: int
-    responses: int
-    tokens: int
+The model that trainings started from has no cost, at step 0.
+"""
 
 
-def training_costs(models: Sequence[str]) -> dict[str, TrainingCost]:
+def training_costs(models: Sequence[str]) -> dict[str, Cost]:
     """Return the cost of each model that is a checkpoint or the start of a recorded training run."""
     trained = list_trainings()
     runs = {training.run.name: training for training in trained}
@@ -43,19 +36,19 @@ def training_costs(models: Sequence[str]) -> dict[str, TrainingCost]:
         for training in trained
         if training.numbers.rollouts
     }
-    drawn = {}
+    drawn: dict[str, Cost] = {}
     for model in models:
         checkpoint = trained_checkpoint(model, list(runs))
         if checkpoint is None:
             start = next((run for path, run in starts.items() if same_model(model, path)), None)
             if start is not None:
-                drawn[model] = TrainingCost(start, 0, 0, 0)
+                drawn[model] = (start, 0, 0, 0)
             continue
         name, step = checkpoint
         steps = [] if runs[name].problem else drawn_by_step(runs[name].run.id)
         until = [total for total in steps if total[0] <= step]
         if until:
-            drawn[model] = TrainingCost(name, step, *max(until)[1:])
+            drawn[model] = (name, step, *max(until)[1:])
     return drawn
 
 
@@ -121,15 +114,12 @@ def show_cost(choice: Choice, report: PageReport) -> None:
             )
 
 
-def cost_rows(report: PageReport, drawn: dict[str, TrainingCost]) -> list[dict[str, Any]]:
+def cost_rows(report: PageReport, drawn: dict[str, Cost]) -> list[dict[str, Any]]:
     """Return the scores at the report's k of the models with a known cost."""
     return [
         {
             **{key: row[key] for key in ("label", "run", "benchmark", "k", "value", "low", "high")},
-            "train_run": cost.train_run,
-            "step": cost.step,
-            "responses": cost.responses,
-            "tokens": cost.tokens,
+            **dict(zip(("train_run", "step", "responses", "tokens"), cost, strict=True)),
         }
         for row in report.records
         if row["source"] == "runs" and row["k"] == report.k and (cost := drawn.get(row["model"])) is not None

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.exchange.agreement import agreement_notes
 from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.contrast import Contrasts, contrast_runs, contrast_texts
 from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
@@ -45,18 +44,6 @@ class PageReport:
 
 
 @cached
-def load_report(
-    session: Session,
-    references: tuple[str, ...],
-    metric: str,
-    interval: str,
-    palette: tuple[tuple[str, str], ...],
-) -> PageReport:
-    """Return the report of methods at the usual k, with its charts."""
-    return make_report(session, references, metric, interval, palette)
-
-
-@cached
 def load_document(
     session: Session, references: tuple[str, ...], metric: str, interval: str, k: int
 ) -> tuple[Document, tuple[dict[str, Any], ...]]:
@@ -80,7 +67,7 @@ def make_report(
     ks: Sequence[int] | None = None,
     majority: Majority | None = None,
 ) -> PageReport:
-    """Return the report of methods; `ks` and `majority` are those of `build_report`."""
+    """Return the report of methods with its charts; `ks` and `majority` are those of `build_report`."""
     try:
         methods = load_methods(session, references)
         report = build_report(
@@ -112,6 +99,9 @@ def make_report(
         return PageReport(error=str(error))
 
 
+load_report = cached(make_report)
+
+
 @cached
 def load_comparison(
     session: Session, first: tuple[str, ...], second: tuple[str, ...]
@@ -122,12 +112,3 @@ def load_comparison(
         return compare_methods(a, b, allow_missing=False), ""
     except TagrpoError as error:
         return None, str(error)
-
-
-@cached
-def load_contrasts(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
-    """Return the problems of two runs, originals only as in the curves, largest differences first."""
-    return contrast_runs(session, first_id, second_id, k, originals=True)
-
-
-texts_of = cached(contrast_texts)

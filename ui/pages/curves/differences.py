@@ -1,21 +1,18 @@
 """Paired differences of two methods on the same problems, with intervals and tests."""
 
-from typing import Any
-
 import streamlit as st
 
 from evaluator.reports.comparing import comparison_records
 from evaluator.reports.comparison_layout import comparison_notes
 from evaluator.reports.scores import PASS_AT_K
 from ui.charts.intervals import difference_chart
-from ui.pages.curves.choosing import Choice, choose_pair
+from ui.pages.curves.choosing import Choice
 from ui.pages.curves.data import load_comparison
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.choices import choose
 from ui.pages.widgets.tables import Column, page_table
-
-_FIRST = ("a", "b", "benchmark", "k", "difference", "low", "high", "p_value", "p_holm")
 
 
 def show_differences(choice: Choice) -> None:
@@ -27,11 +24,12 @@ def show_differences(choice: Choice) -> None:
         )
         return
     with layout.row():
-        first, second = choose_pair(
-            labels,
-            choice.shares,
-            lambda first, others: max(others, key=lambda label: _shared(choice, first, label)),
+        first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200)
+        others = choice.shares(first)
+        most_shared = max(
+            others, key=lambda label: len(choice.benchmarks_of(first) & choice.benchmarks_of(label))
         )
+        second = choose(st.selectbox, "against", "against", others, most_shared, width=200)
     comparison, why = load_comparison(choice.references_of(first), choice.references_of(second))
     if comparison is None:
         layout.error_box(f"{first} and {second} cannot be compared.", why)
@@ -61,28 +59,15 @@ def show_differences(choice: Choice) -> None:
                 ),
                 f"difference-{part.benchmark}",
                 f"difference-{part.benchmark}",
-                rows=[ordered(row) for row in mine],
+                rows=mine,
             )
-    page_table([ordered(row) for row in rows], _columns(first, second), "differences", name="differences")
+    page_table(rows, _columns(first, second), "differences", name="differences")
     st.caption(
         "p: sign-flip test of the problems' differences. p (Holm): adjusted over the benchmarks at that k. "
         "Better and worse count problems."
     )
     for note in comparison_notes(comparison):
         st.caption(with_commands(note))  # safe
-
-
-def _shared(choice: Choice, first: str, second: str) -> int:
-    """Return the number of benchmarks that both methods have."""
-    return sum(
-        choice.run(first, name) is not None and choice.run(second, name) is not None
-        for name in choice.benchmarks
-    )
-
-
-def ordered(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with the most important values first."""
-    return {key: row[key] for key in (*_FIRST, *(key for key in row if key not in _FIRST))}
 
 
 def _columns(first: str, second: str) -> list[Column]:

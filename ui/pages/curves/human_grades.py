@@ -1,7 +1,5 @@
 """Human grades of a response: a list, a form to add one, and their effect on the score."""
 
-from typing import Any
-
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -19,8 +17,8 @@ from evaluator.evals.samples import SampleHeader
 from evaluator.reports.documents.document import hundredths
 from service.errors import InputError, TagrpoError
 from service.runs.store import Run, find_run
-from ui.pages.review.choosing import default_reviewer
-from ui.pages.state import links, settings
+from ui.pages.review.choosing import ask_reviewer
+from ui.pages.state import settings
 from ui.pages.state.database import cached, review_writer
 from ui.pages.text.markup import escaped, show_text
 from ui.pages.widgets import layout
@@ -69,15 +67,7 @@ def _show_grade(grade: HumanGrade) -> None:
 def _ask(run: Run, sample: SampleHeader) -> None:
     key = f"human-grade-{sample.id}"
     with layout.row():
-        name = st.text_input(
-            "Your name",
-            placeholder="your name",
-            icon=":material/person:",
-            width=190,
-            max_chars=80,
-            label_visibility="collapsed",
-            **links.bind("reviewer", lambda: links.text("reviewer", default_reviewer())),
-        )
+        name = ask_reviewer()
         comment = st.text_input(
             "Comment",
             placeholder="comment",
@@ -104,27 +94,18 @@ def _ask(run: Run, sample: SampleHeader) -> None:
 def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, comment: str) -> None:
     try:
         with review_writer() as session:
-            _change(session, value, run, sample, name=name, comment=comment)
+            if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
+                raise InputError(f"{name or 'this reviewer'} has no grade of this response to withdraw.")
+            if value is not None:
+                if not name.strip():
+                    raise InputError("give your name first; it is stored with your grade.")
+                grader = shown_grader(session, run.id)
+                grader_id = None if grader is None else grader.id
+                add_human_grade(
+                    session, sample.id, value, reviewer=name, comment=comment, grader_id=grader_id
+                )
     except TagrpoError as error:
         st.session_state[f"human-grade-{sample.id}-problem"] = str(error)
-
-
-def _change(session: Session, value: HumanValue | None, run: Run, sample: SampleHeader, **by: Any) -> None:
-    if value is None:
-        if withdraw_human_grade(session, sample.id, reviewer=by["name"]) is None:
-            raise InputError(f"{by['name'] or 'this reviewer'} has no grade of this response to withdraw.")
-        return
-    if not by["name"].strip():
-        raise InputError("give your name first; it is stored with your grade.")
-    grader = shown_grader(session, run.id)
-    add_human_grade(
-        session,
-        sample.id,
-        value,
-        reviewer=by["name"],
-        comment=by["comment"],
-        grader_id=None if grader is None else grader.id,
-    )
 
 
 def _show_effect(effects: list[Effect]) -> None:

@@ -1,6 +1,7 @@
 """maj@k on demand: wrong answers must be grouped first, which takes seconds."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -8,7 +9,7 @@ from sqlalchemy.orm import Session
 from evaluator.evals.votes import make_votes, read_answers
 from evaluator.grading import Grader
 from evaluator.reports.methods import Entry
-from evaluator.reports.report import Majority, curve_ks
+from evaluator.reports.report import curve_ks
 from evaluator.reports.scores import MAJ_AT_K, Score, score_majority
 from ui.pages.curves.choosing import Choice
 from ui.pages.curves.data import PageReport, make_report
@@ -37,7 +38,7 @@ def majority_report(choice: Choice) -> PageReport | None:
             "kept."
         )
         return None
-    with st.spinner("Grouping answers, counting majorities", show_time=True):  # safeafe
+    with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
         return _kept.get(key, lambda: _make(choice))
 
 
@@ -63,14 +64,13 @@ def _make(choice: Choice) -> PageReport:
             choice.interval,
             choice.palette,
             ks=ks,
-            majority=_majority(session),
+            majority=partial(_score, session),
         )
 
 
-def _majority(session: Session) -> Majority:
-    def scores(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
-        answers = [read_answers(session, result.run.id, result.grader_version) for result in entry.results]
-        with Grader() as grader:
-            return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
-
-    return scores
+def _score(
+    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
+) -> tuple[Score, ...]:
+    answers = [read_answers(session, result.run.id, result.grader_version) for result in entry.results]
+    with Grader() as grader:
+        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)

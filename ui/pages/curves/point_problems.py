@@ -1,18 +1,19 @@
 """The problems that make up a point: those that one run solves and the other does not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, get_args
 
 import streamlit as st
 
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem
-from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which
+from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
 from service.errors import InputError
-from ui.pages.curves.choosing import POINT_PARAMETERS, Choice, choose_pair
-from ui.pages.curves.data import load_contrasts, texts_of
+from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.curves.responses import COUNTED, Side, show_problem
 from ui.pages.state import links
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
@@ -30,61 +31,35 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
     if len(choice.labels) < 2:
         st.caption("Choose a second method to compare with.")
         return
-    point = _choose(choice, usual_k)
-    if point is None:
+    measured = {
+        name: {label: run for label in choice.labels if (run := choice.run(label, name)) is not None}
+        for name in choice.benchmarks
+    }
+    measured = {name: runs for name, runs in measured.items() if len(runs) > 1}
+    if not measured:
         st.caption("No benchmark has runs of two of these methods.")
         return
-    benchmark, (first, second), k = point
-    runs = choice.run(first, benchmark), choice.run(second, benchmark)
-    if runs[0] is None or runs[1] is None or first == second:
-        st.caption("Choose two different methods.")
-        return
-    sides = Side(first, runs[0].run.id), Side(second, runs[1].run.id)
-    contrasts = load_contrasts(sides[0].run_id, sides[1].run_id, k)
+    most_measured = max(measured, key=lambda name: len(measured[name]))
+    asked = links.number("k", usual_k)
+    select: Callable[..., Any] = partial(choose, st.selectbox, resets=POINT_PARAMETERS)
+    with layout.row():
+        benchmark: str = select("Benchmark", "point", list(measured), most_measured, width=200)
+        runs = measured[benchmark]
+        first: str = select("Method", "of", list(runs), list(runs)[-1], width=200)
+        others = [label for label in runs if label != first]
+        enough = [label for label in others if runs[label].fewest >= asked]
+        second: str = select("against", "against", others, (enough or others)[0], width=200)
+        fewer = min(first, second, key=lambda label: runs[label].fewest)
+        most = runs[fewer].fewest
+        ks = sorted({2**power for power in range(max(most, 1).bit_length())} | {min(usual_k, max(most, 1))})
+        k: int = select("k", "k", ks, min(usual_k, ks[-1]), width=90)
+    if asked > most:
+        st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
+    sides = Side(first, runs[first].run.id), Side(second, runs[second].run.id)
+    contrasts = fetch(contrast_runs, sides[0].run_id, sides[1].run_id, k, originals=True)
     _notes(contrasts, first, second)
     if contrasts.problems:
         _list(contrasts, sides, is_secret(benchmark))
-
-
-def _choose(choice: Choice, usual_k: int) -> tuple[str, tuple[str, str], int] | None:
-    """Show the choice of a benchmark, two methods and k; None if no benchmark has runs of two."""
-    measured = {
-        name: [label for label in choice.labels if choice.run(label, name) is not None]
-        for name in choice.benchmarks
-    }
-    names = [name for name, labels in measured.items() if len(labels) > 1]
-    if not names:
-        return None
-    asked = links.number("k", usual_k)
-    with layout.row():
-        most_measured = max(names, key=lambda name: len(measured[name]))
-        benchmark = choose(
-            st.selectbox, "Benchmark", "point", names, most_measured, width=200, resets=POINT_PARAMETERS
-        )
-        labels = measured[benchmark]
-
-        def default_second(_first: str, others: Sequence[str]) -> str:
-            enough = [label for label in others if _samples(choice, label, benchmark) >= asked]
-            return (enough or others)[0]
-
-        pair = choose_pair(
-            labels,
-            lambda first: [label for label in labels if label != first],
-            default_second,
-            POINT_PARAMETERS,
-        )
-        most = min(_samples(choice, label, benchmark) for label in pair)
-        ks = sorted({2**power for power in range(max(most, 1).bit_length())} | {min(usual_k, max(most, 1))})
-        k = choose(st.selectbox, "k", "k", ks, min(usual_k, ks[-1]), width=90, resets=POINT_PARAMETERS)
-    if asked > most:
-        fewer = min(pair, key=lambda label: _samples(choice, label, benchmark))
-        st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
-    return benchmark, pair, k
-
-
-def _samples(choice: Choice, label: str, benchmark: str) -> int:
-    run = choice.run(label, benchmark)
-    return 0 if run is None else run.fewest
 
 
 def _notes(contrasts: Contrasts, first: str, second: str) -> None:
@@ -139,7 +114,7 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     if not listed:
         st.caption("None.")
         return
-    texts = texts_of(tuple(listed))
+    texts = fetch(contrast_texts, tuple(listed))
     rows = [row(contrast, texts, secret=secret) for contrast in listed]
     apart = any(row["number"] != row["number_second"] for row in rows)
     problem_id = pick_row(
@@ -158,7 +133,9 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     )
     picked = next((contrast for contrast in contrasts.problems if contrast.problem_id == problem_id), None)
     if picked is not None:
-        show_problem(picked, texts if picked in listed else texts_of((picked,)), sides, secret=secret)
+        show_problem(
+            picked, texts if picked in listed else fetch(contrast_texts, (picked,)), sides, secret=secret
+        )
 
 
 def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) -> dict[str, Any]:

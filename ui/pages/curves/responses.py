@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import RunProblem
 from evaluator.evals.samples import SampleHeader, page_samples, read_texts
 from evaluator.reports.contrast import SOLVED, Contrast
 from ui.characters import one_line
 from ui.pages.state import settings
-from ui.pages.state.database import cached
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
@@ -34,18 +32,6 @@ class Side:
 
     label: str
     run_id: str
-
-
-@cached
-def samples_of(session: Session, run_id: str, run_problem_id: int) -> list[SampleHeader]:
-    """Return the first samples of a problem, without their texts."""
-    return page_samples(session, run_id, run_problem_id, limit=MOST_SAMPLES)
-
-
-@cached
-def text_of(session: Session, sample_id: int) -> str:
-    """Return the text of a sample."""
-    return read_texts(session, [sample_id])[sample_id]
 
 
 def is_hidden(*, secret: bool) -> bool:
@@ -93,7 +79,7 @@ def show_problem(
 
 
 def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> None:
-    samples = samples_of(side.run_id, run_problem_id)
+    samples = fetch(page_samples, side.run_id, run_problem_id, limit=MOST_SAMPLES)
     st.markdown(f"**{escaped(side.label)}**")
     if not samples:
         st.caption("No samples.")
@@ -101,7 +87,8 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
     if len(samples) == MOST_SAMPLES:
         st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval samples` shows the others.")
     by_ordinal = {sample.ordinal: sample for sample in samples}
-    usual = first_of(samples, "correct" if solved else "wrong").ordinal
+    expected = "correct" if solved else "wrong"
+    usual = next((sample for sample in samples if sample.counted == expected), samples[0]).ordinal
     # The parameter contains the problem, so that the choice belongs to it and another problem starts fresh.
     chosen = choose(
         st.selectbox,
@@ -128,17 +115,12 @@ def show_response(sample: SampleHeader, name: str) -> None:
     if sample.stop_reason != "stop":
         chips.append(layout.chip(f"stop reason: {sample.stop_reason}", "orange"))
     layout.line(*chips)
-    text = text_of(sample.id)
+    text = fetch(read_texts, (sample.id,))[sample.id]
     raw = st.toggle(
         "Source text", key=f"raw-{name}", help="Show the response literally, without drawing formulas."
     )
     show = show_text if raw else show_math_text
     show(text, f"response-{name}-{sample.id}")
-
-
-def first_of(samples: list[SampleHeader], value: Literal["correct", "wrong"]) -> SampleHeader:
-    """Return the first graded sample, otherwise the first of all."""
-    return next((sample for sample in samples if sample.counted == value), samples[0])
 
 
 def sample_label(sample: SampleHeader) -> str:

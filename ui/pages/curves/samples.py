@@ -1,6 +1,7 @@
 """The responses of one evaluation: filter, search, read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -15,7 +16,6 @@ from evaluator.evals.samples import (
     Place,
     SampleFilters,
     SampleHeader,
-    SamplesPage,
     browse_samples,
 )
 from evaluator.evals.tables import RunProblemRow
@@ -24,7 +24,7 @@ from evaluator.reports.published import in_order
 from ui.pages.curves.human_grades import show_human_grades
 from ui.pages.curves.responses import COUNTED, is_hidden, show_response, show_statement
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent, switch
 from ui.pages.widgets.pager import found_responses, pager
@@ -36,11 +36,6 @@ _GRADES = {ANY: "any grade", HUMAN: "by a person"}
 LENGTHS = (0, 1_000, 4_000, 16_000, 32_000)
 PLACES = ("from", "sample")
 """Parameters to reset when a filter changes."""
-
-
-@cached
-def _page(session: Session, run_id: str, filters: SampleFilters, after: Place | None) -> SamplesPage:
-    return browse_samples(session, run_id, filters, after=after, limit=PAGE)
 
 
 @cached
@@ -60,13 +55,19 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     note_absent("point", names, "benchmark", benchmark)
     overview = runs[label][benchmark]
     filters = _filters(overview.problems, text)
-    page = _page(overview.run.id, filters, _place(links.text("from")))
+    page = fetch(browse_samples, overview.run.id, filters, after=_place(links.text("from")), limit=PAGE)
     rows = [_row(position, header) for position, header in page.samples]
     columns = [column for column in COLUMNS if not (secret and column.key == "answer")]
     chosen = ""
     if rows:
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
-    _pager(page, filters)
+    stopped = bool(filters.text) and page.after is not None and len(page.samples) < PAGE
+    pager(
+        {"from": f"{page.after[0]}.{page.after[1]}", "sample": None} if page.after else None,
+        {"from": None, "sample": None} if links.text("from") else None,
+        words=f"{found_responses(len(page.samples), stopped=stopped)}.",
+        name="samples-pager",
+    )
     header = next((header for _, header in page.samples if str(header.id) == chosen), None)
     if header is not None:
         with layout.card():
@@ -87,33 +88,26 @@ def _search() -> str:
 
 
 def _filters(problems: int, text: str) -> SampleFilters:
+    def asked_position() -> int | None:
+        position = links.number("at", -1, low=0, high=problems - 1)
+        return None if position < 0 else position
+
+    grades = [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED, HUMAN]
+    sources = [ANY, *SOURCES, *PROGRAM_SOURCES, NOWHERE]
+    select: Callable[..., Any] = partial(choose, st.selectbox, resets=PLACES)
     with layout.row():
-        value = choose(
-            st.selectbox,
-            "Grade",
-            "grade",
-            [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED, HUMAN],
-            words=lambda value: _GRADES.get(value, value),
-            width=150,
-            resets=PLACES,
+        value: str = select(
+            "Grade", "grade", grades, words=lambda value: _GRADES.get(value, value), width=150
         )
-        source = choose(
-            st.selectbox,
-            "Answer found in",
-            "source",
-            [ANY, *SOURCES, *PROGRAM_SOURCES, NOWHERE],
-            words=lambda value: value or "anywhere",
-            width=160,
-            resets=PLACES,
+        source: str = select(
+            "Answer found in", "source", sources, words=lambda value: value or "anywhere", width=160
         )
-        tokens = choose(
-            st.selectbox,
+        tokens: int = select(
             "Length",
             "length",
             LENGTHS,
             words=lambda least: f"at least {least:,} tokens" if least else "any length",
             width=190,
-            resets=PLACES,
         )
         position = st.number_input(
             "Problem",
@@ -121,7 +115,7 @@ def _filters(problems: int, text: str) -> SampleFilters:
             max_value=problems - 1,
             placeholder="all",
             width=130,
-            **links.bind("at", lambda: _position(problems), resets=PLACES),
+            **links.bind("at", asked_position, resets=PLACES),
         )
         cut = switch("Truncated only", "cut", resets=PLACES)
     return SampleFilters(
@@ -162,24 +156,9 @@ def _row(position: int, header: SampleHeader) -> dict[str, Any]:
     }
 
 
-def _position(problems: int) -> int | None:
-    position = links.number("at", -1, low=0, high=problems - 1)
-    return None if position < 0 else position
-
-
 def _place(written: str) -> Place | None:
     """Return the position in the address, as `position.ordinal`; None for the start."""
     numbers = written.split(".")
     if len(numbers) != 2 or not all(number.isdecimal() and len(number) < 10 for number in numbers):
         return None
     return int(numbers[0]), int(numbers[1])
-
-
-def _pager(page: SamplesPage, filters: SampleFilters) -> None:
-    stopped = bool(filters.text) and page.after is not None and len(page.samples) < PAGE
-    pager(
-        {"from": f"{page.after[0]}.{page.after[1]}", "sample": None} if page.after else None,
-        {"from": None, "sample": None} if links.text("from") else None,
-        words=f"{found_responses(len(page.samples), stopped=stopped)}.",
-        name="samples-pager",
-    )

@@ -1,137 +1,102 @@
 """Contents of the database: the numbers at the top, and neighbors by verdict."""
 
-from dataclasses import dataclass
+from collections import Counter
 
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import PENDING, STATUSES, standing_counts
+from rephraser.reviews.status import standing_counts
 from rephraser.sets.store import list_sets
 from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
 from service.runs.progress import count_runs, spent_in_all
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
 
 
-@dataclass(frozen=True)
-class Holdings:
-    """Counts of a database.
-
-    `verdicts` are (strategy, status, candidates); `question_sets` (name, questions, held back);
-    `neighbor_sets` (name and version, questions, neighbors, published at), newest last.
-    """
-
-    questions: int
-    verdicts: tuple[tuple[str, str, int], ...]
-    question_sets: tuple[tuple[str, int, int], ...]
-    neighbor_sets: tuple[tuple[str, int, int, str], ...]
-    runs: dict[str, int]
-    usd: float
-    unpriced: int
-
-    def candidates(self, *statuses: str) -> int:
-        """Return the number of candidates with one of these verdicts; without any, of all."""
-        return sum(count for _, status, count in self.verdicts if not statuses or status in statuses)
-
-
 @cached
-def read_holdings(session: Session) -> Holdings:
-    """Read the stored counts, which takes milliseconds."""
-    by: dict[tuple[str, str], int] = {}
+def _verdicts(session: Session) -> Counter[tuple[str, str]]:
+    """Return the number of candidates by strategy and verdict."""
+    counts: Counter[tuple[str, str]] = Counter()
     for standing in standing_counts(session):
-        key = standing.strategy, standing.status
-        by[key] = by.get(key, 0) + standing.candidates
-    usd, unpriced = spent_in_all(session)
-    return Holdings(
-        questions=sum(label.questions for label in count_labels(session)),
-        verdicts=tuple((strategy, status, count) for (strategy, status), count in sorted(by.items())),
-        question_sets=tuple(
-            (stored.name, members, held) for stored, members, held in list_question_sets(session)
-        ),
-        neighbor_sets=tuple(
-            (header.ref, header.counts["questions"], header.counts["neighbors"], header.created_at)
-            for header in list_sets(session)
-        ),
-        runs=count_runs(session),
-        usd=usd,
-        unpriced=unpriced,
-    )
+        counts[standing.strategy, standing.status] += standing.candidates
+    return counts
 
 
-def show_numbers(holdings: Holdings) -> None:
+def _questions() -> int:
+    return sum(label.questions for label in fetch(count_labels))
+
+
+def is_empty() -> bool:
+    """Say whether the database has neither questions nor runs."""
+    return not _questions() and not fetch(count_runs)
+
+
+def show_numbers() -> None:
     """Show the row of numbers."""
-    candidates, accepted = holdings.candidates(), holdings.candidates("accepted")
-    runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(holdings.runs.items()))
+    verdicts, by_kind = _verdicts(), fetch(count_runs)
+    accepted = sum(count for (_, status), count in verdicts.items() if status == "accepted")
+    runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(by_kind.items()))
+    usd, unpriced = fetch(spent_in_all)
     layout.numbers(
         [
             layout.Number(
-                "questions",
-                f"{holdings.questions:,}",
-                hint=f"In {_plural(len(holdings.question_sets), 'set')}.",
+                "questions", f"{_questions():,}", hint=f"In {_plural(len(fetch(list_question_sets)), 'set')}."
             ),
             layout.Number(
                 "accepted neighbors",
                 f"{accepted:,}",
-                f"of {candidates:,}",
+                f"of {verdicts.total():,}",
                 "Accepted by answers or by a reviewer, of all proposed candidates.",
             ),
-            layout.Number("neighbor sets", f"{len(holdings.neighbor_sets):,}", hint="Published versions."),
-            layout.Number("runs", f"{sum(holdings.runs.values()):,}", hint=f"{runs}." if runs else None),
+            layout.Number("neighbor sets", f"{len(fetch(list_sets)):,}", hint="Published versions."),
+            layout.Number("runs", f"{sum(by_kind.values()):,}", hint=f"{runs}." if runs else None),
             layout.Number(
-                "spent, at least" if holdings.unpriced else "spent",
-                f"{holdings.usd:,.2f}",
+                "spent, at least" if unpriced else "spent",
+                f"{usd:,.2f}",
                 "USD",
-                f"Excludes {_plural(holdings.unpriced, 'request')} without a known price."
-                if holdings.unpriced
+                f"Excludes {_plural(unpriced, 'request')} without a known price."
+                if unpriced
                 else "At the prices of the models; local models count as free.",
             ),
         ]
     )
 
 
-def show_holdings(holdings: Holdings) -> None:
+def show_holdings() -> None:
     """Show neighbors by verdict, and the sets."""
-    layout.hand_over()
     left, right = st.columns([3, 2], gap="large")
     with left:
-        if holdings.verdicts:
-            rows = [
-                {"name": strategy, "part": status, "count": count}
-                for strategy, status, count in holdings.verdicts
-            ]
+        verdicts = sorted(_verdicts().items())
+        if verdicts:
+            rows = [{"name": name, "part": status, "count": count} for (name, status), count in verdicts]
             chart = cached_chart(
                 stacked_bars,
                 rows,
                 title="Candidates by strategy and verdict",
-                colours=colours_of(holdings),
+                colours=VERDICT_COLOURS,
                 unit="candidates",
             )
             show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
         else:
             no_neighbors("No neighbors yet.")
     with right:
-        _sets(holdings)
+        _sets()
 
 
-def colours_of(holdings: Holdings) -> dict[str, str]:
-    """Return the colours of the verdicts present, in order; candidates may still be pending."""
-    there = {status for _, status, _ in holdings.verdicts}
-    return {name: VERDICT_COLOURS[name] for name in (*STATUSES, PENDING) if name in there}
-
-
-def _sets(holdings: Holdings) -> None:
+def _sets() -> None:
     rows = [
-        {"set": name, "kind": "questions", "questions": members, "neighbors": None}
-        for name, members, _ in holdings.question_sets
+        {"set": stored.name, "kind": "questions", "questions": members, "neighbors": None}
+        for stored, members, _ in fetch(list_question_sets)
     ]
     rows += [
-        {"set": ref, "kind": "neighbor set", "questions": questions, "neighbors": neighbors}
-        for ref, questions, neighbors, _ in reversed(holdings.neighbor_sets[-20:])
+        {"set": header.ref, "kind": "neighbor set"}
+        | {name: header.counts[name] for name in ("questions", "neighbors")}
+        for header in reversed(fetch(list_sets)[-20:])
     ]
     if rows:
         page_table(

@@ -1,6 +1,5 @@
 """Active runs: progress, speed, cost, errors, time left. Refreshed every few seconds."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import streamlit as st
@@ -18,7 +17,7 @@ from service.runs.progress import (
     page_runs,
 )
 from service.runs.store import Run
-from trainer_adapter.record.series import TrainingProgress, training_progress
+from trainer_adapter.record.progress import TrainingProgress, training_progress
 from ui.pages.overview.runs import KINDS, UNITS
 from ui.pages.state import links
 from ui.pages.state.database import cached
@@ -32,44 +31,33 @@ QUIET_MINUTES = 10
 _MINUTE = "%Y-%m-%dT%H:%M"
 
 
-@dataclass(frozen=True)
-class OpenRun:
-    """A run with open requests; `minutes` are the last ones in which any ended."""
-
-    progress: RunProgress
-    minutes: tuple[Minute, ...]
-    errors: tuple[ErrorCount, ...]
-
-    def is_quiet(self, now: datetime) -> bool:
-        """Say whether no answer has arrived for so long that the run probably stopped."""
-        last = self.minutes[-1].minute if self.minutes else self.progress.run.created_at[:16]
-        ended = datetime.strptime(last, _MINUTE).replace(tzinfo=UTC)
-        return now - ended > timedelta(minutes=QUIET_MINUTES)
+OpenRun = tuple[RunProgress, list[Minute], list[ErrorCount]]
+"""A run with open requests, the last minutes in which any ended, and its most frequent errors."""
 
 
 @cached
-def open_runs(session: Session) -> list[OpenRun]:
-    """Return the newest runs with open requests."""
+def _open_runs(session: Session) -> list[OpenRun]:
     return [
-        OpenRun(
-            progress,
-            tuple(last_minutes(session, progress.run.id)),
-            tuple(frequent_errors(session, progress.run.id, limit=3))
-            if progress.failed + progress.final
-            else (),
+        (
+            run,
+            last_minutes(session, run.run.id),
+            frequent_errors(session, run.run.id, limit=3) if run.failed + run.final else [],
         )
-        for progress in page_runs(session, limit=LOOKED_AT)
-        if progress.state == "open"
+        for run in page_runs(session, limit=LOOKED_AT)
+        if run.state == "open"
     ]
 
 
-def trainings(now: datetime) -> list[TrainingProgress]:
-    """Return the trainings that are active, newest first."""
-    under_way = [_progress(run, now) for run, _ in stored_trainings().values()]
-    return [progress for progress in under_way[::-1] if progress is not None]
+def is_quiet(run: OpenRun, now: datetime) -> bool:
+    """Say whether no answer has arrived for so long that the run probably stopped."""
+    progress, minutes, _ = run
+    last = minutes[-1].minute if minutes else progress.run.created_at[:16]
+    ended = datetime.strptime(last, _MINUTE).replace(tzinfo=UTC)
+    return now - ended > timedelta(minutes=QUIET_MINUTES)
 
 
-def _progress(run: Run, now: datetime) -> TrainingProgress | None:
+def _training(run: Run, now: datetime) -> TrainingProgress | None:
+    """Return the progress of a training; None if it is not active."""
     try:
         record = open_run(run.id)
     except InputError:  # the page "Rollouts" says why
@@ -84,17 +72,17 @@ def _progress(run: Run, now: datetime) -> TrainingProgress | None:
 def show_running() -> None:
     """Show the active runs; only this part of the page is refreshed."""
     now = datetime.now(UTC)
-    runs = open_runs()
-    active = [run for run in runs if not run.is_quiet(now)]
-    trained = trainings(now)
-    for training in trained:
+    runs = _open_runs()
+    active = [run for run in runs if not is_quiet(run, now)]
+    newest_first = reversed(stored_trainings().values())
+    trainings = [found for run, _ in newest_first if (found := _training(run, now))]
+    for training in trainings:
         _training_card(training, now)
-    if not active and not trained:
+    if not active and not trainings:
         st.caption("No active runs. A run appears here when it starts.")
     for run in active:
         _card(run, now)
-    quiet = [run.progress for run in runs if run.is_quiet(now)]
-    if quiet:
+    if quiet := [run[0] for run in runs if is_quiet(run, now)]:
         names = ", ".join(f"{progress.run.name} ({progress.open:,} open)" for progress in quiet[:5])
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
         st.caption(
@@ -106,7 +94,7 @@ def show_running() -> None:
 
 
 def _card(run: OpenRun, now: datetime) -> None:
-    progress = run.progress
+    progress, minutes, errors = run
     done = progress.done + progress.final
     share = done / progress.planned if progress.planned else 0.0
     unit = UNITS.get(progress.run.kind, "tasks")
@@ -119,8 +107,8 @@ def _card(run: OpenRun, now: datetime) -> None:
             parts.append(layout.chip(f"{progress.final:,} failed for good", "red", ":material/block:"))
         layout.line(*parts)
         st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} {unit}, {100 * share:.1f}%"))
-        st.markdown(escaped("  ·  ".join(facts(progress, pace(run.minutes, progress, now)))))
-        for error in run.errors:
+        st.markdown(escaped("  ·  ".join(facts(progress, pace(minutes, progress, now)))))
+        for error in errors:
             st.caption(escaped(f"{error.count:,} times: {error.error[:300]}"))
 
 

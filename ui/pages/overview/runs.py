@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from evaluator.evals.runs import EvalSpec, is_imported
 from service.errors import NotFoundError
 from service.runs.progress import RunProgress, page_runs, progress_of
-from service.runs.store import Run, find_run
+from service.runs.store import find_run
 from trainer_adapter.record.runs import TrainRun
 from ui.pages.curves.choosing import place_of
 from ui.pages.state import links
@@ -41,10 +41,11 @@ _COLUMNS = [
 
 @cached
 def _page(session: Session, kind: str, after: str) -> tuple[list[RunProgress], bool]:
+    only = None if kind == ALL else kind
     try:
-        runs = page_runs(session, kind=None if kind == ALL else kind, after=after or None, limit=PAGE + 1)
+        runs = page_runs(session, kind=only, after=after or None, limit=PAGE + 1)
     except NotFoundError:  # the address names a run of another database
-        runs = page_runs(session, kind=None if kind == ALL else kind, limit=PAGE + 1)
+        runs = page_runs(session, kind=only, limit=PAGE + 1)
     return runs[:PAGE], len(runs) > PAGE
 
 
@@ -83,10 +84,6 @@ def show_runs(counts: dict[str, int]) -> None:
         _details(name)
 
 
-def _is_imported(run: Run) -> bool:
-    return run.kind == "eval" and is_imported(EvalSpec.from_json(run.spec))
-
-
 def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
     """Return a run as a row; a training has steps instead of requests, an imported one has neither."""
     failures = progress.failed + progress.final
@@ -95,7 +92,8 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         last = None if training is None else training.numbers.last_step
         state = "no steps yet" if last is None else f"to step {last:,}"
         state = "folder not found" if training is not None and training.problem else state
-    asked = progress.run.kind != "train" and not _is_imported(progress.run)
+    run = progress.run
+    asked = run.kind != "train" and not (run.kind == "eval" and is_imported(EvalSpec.from_json(run.spec)))
     return {
         "run": progress.run.name,
         "kind": KINDS.get(progress.run.kind, progress.run.kind),
@@ -107,16 +105,6 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         "usd": progress.usd if asked and (progress.usd or not progress.unpriced) else None,
         "started": progress.run.created_at.replace("T", " ").removesuffix("Z"),
     }
-
-
-def _evaluation_links(run_id: str) -> None:
-    place = place_of(run_id)
-    if place is None:
-        return
-    label, benchmark, has_curve = place
-    if has_curve:
-        links.link("Its curve", "curves", icon=":material/show_chart:", run=label)
-    links.link("Its responses", "curves", icon=":material/chat:", view="samples", of=label, point=benchmark)
 
 
 def _details(name: str) -> None:
@@ -134,7 +122,12 @@ def _details(name: str) -> None:
                 links.link("Its neighbors", "questions", icon=":material/format_list_bulleted:", run=name)
                 links.link("Review", "review", icon=":material/rate_review:", run=name)
             elif progress.run.kind == "eval":
-                _evaluation_links(progress.run.id)
+                if place := place_of(progress.run.id):
+                    label, benchmark, has_curve = place
+                    if has_curve:
+                        links.link("Its curve", "curves", icon=":material/show_chart:", run=label)
+                    samples = {"view": "samples", "of": label, "point": benchmark}
+                    links.link("Its responses", "curves", icon=":material/chat:", **samples)
             elif progress.run.kind == "train":
                 links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=name)
                 links.link("Training signal", "signal", icon=":material/monitoring:", run=name)

@@ -1,22 +1,22 @@
 """The page "Overview"."""
 
-from ui.pages.overview.holdings import read_holdings, show_holdings, show_numbers
+from service.runs.progress import count_runs
+from ui.pages.overview.holdings import is_empty, show_holdings, show_numbers
 from ui.pages.overview.running import show_running
 from ui.pages.overview.runs import show_runs
-from ui.pages.state.database import begin_page
+from ui.pages.state.database import begin_page, fetch
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_questions
 
 begin_page("Overview", "Contents of the database and active runs.")
-holdings = read_holdings()
-if not holdings.questions and not holdings.runs:
+if is_empty():
     no_questions("The database is empty.")
 else:
-    show_numbers(holdings)
+    show_numbers()
     layout.section("Active runs")
     show_running()
     layout.section("Candidates and sets")
-    show_holdings(holdings)
-    if holdings.runs:
+    show_holdings()
+    if counts := fetch(count_runs):
         layout.section("Runs")
-        show_runs(holdings.runs)
+        show_runs(counts)

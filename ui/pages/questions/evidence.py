@@ -3,21 +3,18 @@
 import dataclasses
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.views.candidates import NeighborCard
 from rephraser.views.evidence import (
-    Exchange,
     FoundFinding,
     SolverAnswer,
     page_answers,
     proposing_exchange,
 )
-from service.answer_kinds import AnswerKind
 from service.errors import TagrpoError
 from service.questions.question import Question
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import fetch
 from ui.pages.text.answers import answer_rows, has_answers
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout, tables
@@ -33,16 +30,6 @@ _RESPONSES = (
     Heading("answer", "code", wide=True),
     Heading("stop reason", "text"),
 )
-
-
-@cached
-def _answers(session: Session, subject_id: str, solver_id: str, kind: AnswerKind) -> list[SolverAnswer]:
-    return page_answers(session, subject_id, solver_id, kind=kind, limit=MOST_RESPONSES + 1)
-
-
-@cached
-def _exchange(session: Session, ask_id: int) -> Exchange:
-    return proposing_exchange(session, ask_id)
 
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
@@ -113,22 +100,27 @@ def parts(question: Question, card: NeighborCard) -> None:
 
 def _numbers(card: NeighborCard) -> None:
     compared = card.evidence
+    tokens = "no request: created by rules or from a file"
+    if card.ask_id is not None:
+        tokens = (
+            f"{card.prompt_tokens or 0:,} prompt, {card.completion_tokens or 0:,} generated, for all "
+            "candidates of the request"
+        )
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
         ("final", "yes" if card.standing.final else "no: more answers may follow"),
-        ("shared answers", _number(compared.overlap)),
-        ("most frequent answer of the question", _number(compared.original_top)),
-        ("most frequent new answer of the neighbor", _number(compared.new_top)),
-        ("stricter thresholds because of", ", ".join(compared.asks_for_more) or "nothing"),
+        ("shared answers", compared.overlap),
+        ("most frequent answer of the question", compared.original_top),
+        ("most frequent new answer of the neighbor", compared.new_top),
         ("solvers", ", ".join(compared.by_solver) or "none"),
         ("correct answers", successes(card) or "unknown"),
         ("words that differ from the question", f"{1 - card.likeness:.0%}"),
         ("cost of the request", "unknown" if card.usd is None else f"{card.usd:.4f} USD"),
-        ("tokens of the request", _tokens(card)),
+        ("tokens of the request", tokens),
     ]
     tables.page_table(
-        [{"what": what, "value": value} for what, value in rows],
+        [{"what": what, "value": "none" if value is None else str(value)} for what, value in rows],
         [tables.Column("what", "what"), tables.Column("value", "value")],
         f"numbers-{card.proposal_id}",
         name=f"{card.candidate_id}-numbers",
@@ -138,19 +130,6 @@ def _numbers(card: NeighborCard) -> None:
         tables.download(
             f"{card.candidate_id}-answers", answer_rows(compared), key=key, label="Answers as CSV"
         )
-
-
-def _number(value: int | None) -> str:
-    return "none" if value is None else f"{value:,}"
-
-
-def _tokens(card: NeighborCard) -> str:
-    if card.ask_id is None:
-        return "no request: created by rules or from a file"
-    return (
-        f"{card.prompt_tokens or 0:,} prompt, {card.completion_tokens or 0:,} generated, for all candidates "
-        "of the request"
-    )
 
 
 def _show_responses(question: Question, card: NeighborCard) -> None:
@@ -164,9 +143,8 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
     sides = (("Question", question.id), ("Neighbor", card.candidate_id))
     for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
         with column:
-            _choose_response(
-                label, _answers(subject, solver, question.kind), read, f"{subject}-{card.proposal_id}"
-            )
+            answers = fetch(page_answers, subject, solver, kind=question.kind, limit=MOST_RESPONSES + 1)
+            _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
 
 
 def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, key: str) -> None:
@@ -207,7 +185,7 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
 
 def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     try:
-        exchange = _exchange(ask_id)
+        exchange = fetch(proposing_exchange, ask_id)
     except TagrpoError as error:
         layout.error_box("The prompt cannot be shown.", str(error))
         return

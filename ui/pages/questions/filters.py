@@ -15,7 +15,7 @@ from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
 from service.runs.store import list_runs
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
@@ -66,11 +66,6 @@ def choices(session: Session) -> dict[str, list[str]]:
 def run_ids(session: Session) -> dict[str, str]:
     """Return the ids of runs by name."""
     return {run.name: run.id for run in list_runs(session)}
-
-
-@cached
-def _findings(session: Session, run_id: str) -> list[tuple[str, int]]:
-    return finding_counts(session, run_id=run_id)
 
 
 def read() -> QuestionFilters:
@@ -134,7 +129,7 @@ def _select(
 def _select_finding(label: str, unset: str) -> None:
     """Offer the findings of the chosen run with their counts, or all findings of the checks."""
     run = links.text("run")
-    counts = dict(_findings(run_ids()[run])) if run in run_ids() else {}
+    counts = dict(fetch(finding_counts, run_id=run_ids()[run])) if run in run_ids() else {}
     names = [name for name in counts if name in FINDINGS] or list(FINDINGS)
     chosen = links.choice("finding", list(FINDINGS), ANY)
     if chosen and chosen not in names:

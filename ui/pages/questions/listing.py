@@ -3,20 +3,18 @@
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import PENDING, STATUSES
 from rephraser.views.questions import (
     ListedQuestion,
     QuestionFilters,
-    QuestionPage,
     count_questions,
     page_questions,
 )
 from service.errors import TagrpoError
 from ui.pages.questions import filters
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import cut_text, escaped, safe_md
 from ui.pages.widgets import layout, tables
 from ui.pages.widgets.beginnings import no_questions
@@ -32,20 +30,19 @@ _STYLE = """<style>
 </style>"""
 
 
-@cached
-def _page(
-    session: Session, wanted: QuestionFilters, after: str | None, before: str | None
-) -> tuple[QuestionPage, tuple[int, bool]]:
-    page = page_questions(session, wanted, after=after, before=before, limit=PAGE)
-    return page, count_questions(session, wanted)
-
-
 def show() -> None:
     """Draw the filters and one page of questions."""
     filters.show()
     wanted, after, before = filters.read(), links.text("after"), links.text("before")
     try:
-        page, (number, is_all) = _page(wanted, after or None, None if after else before or None)
+        page = fetch(
+            page_questions,
+            wanted,
+            after=after or None,
+            before=None if after else before or None,
+            limit=PAGE,
+        )
+        number, is_all = fetch(count_questions, wanted)
     except TagrpoError as error:
         layout.error_box("These questions cannot be listed.", str(error))
         return
@@ -72,7 +69,8 @@ def show() -> None:
 def _row(listed: ListedQuestion) -> None:
     question = listed.question
     with st.container(key=f"question-row-{question.id}", gap="xxsmall"):
-        st.markdown(_short(question.text))  # safe
+        text = question.text
+        st.markdown(safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN)))  # safe
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(
                 "Open",
@@ -82,11 +80,6 @@ def _row(listed: ListedQuestion) -> None:
                 on_click=lambda: links.set_query(id=question.id),
             )
             st.markdown(_about(listed))  # safe
-
-
-def _short(text: str) -> str:
-    """Return the start of a question, with formulas drawn."""
-    return safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN))
 
 
 def _about(listed: ListedQuestion) -> str:
@@ -104,14 +97,8 @@ def _about(listed: ListedQuestion) -> str:
 def _as_row(listed: ListedQuestion) -> dict[str, Any]:
     question = listed.question
     counts = {status: listed.candidates.get(status, 0) for status in (*STATUSES, PENDING)}
-    return {
-        "id": question.id,
-        "question": question.text,
-        "answer": question.answer,
-        "subject": question.subject,
-        "level": question.level,
-        **counts,
-    }
+    labels = {name: getattr(question, name) for name in ("answer", "subject", "level")}
+    return {"id": question.id, "question": question.text, **labels, **counts}
 
 
 def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:

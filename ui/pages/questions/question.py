@@ -7,14 +7,14 @@ from rephraser.reviews.status import PENDING, STATUSES
 from rephraser.reviews.store import find_candidate
 from rephraser.sets.store import find_set, member_ids
 from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
-from rephraser.views.suspects import Suspect, find_suspects
+from rephraser.views.suspects import find_suspects
 from service.errors import TagrpoError
 from service.questions.browsing import Place, find_question, places
 from service.questions.question import Question
 from ui.pages.questions import evidence
 from ui.pages.questions.filters import choices, run_ids, show_active, warn_absent
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.answers import has_answers, show_answers
 from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import escaped, show_math_text
@@ -42,14 +42,6 @@ def _read(session: Session, reference: str, candidate: str) -> tuple[Question, l
 
 
 @cached
-def _neighbors(
-    session: Session, question_id: str, run_id: str | None, status: str | None, after: int | None
-) -> list[NeighborCard]:
-    wanted = CandidateFilters(run_id=run_id, question_id=question_id, status=status)
-    return page_candidates(session, wanted, after=after, limit=NEIGHBORS + 1)
-
-
-@cached
 def _cards_of(session: Session, candidate: str) -> list[NeighborCard]:
     return read_cards(session, find_candidate(session, candidate).id)
 
@@ -57,11 +49,6 @@ def _cards_of(session: Session, candidate: str) -> list[NeighborCard]:
 @cached
 def _members(session: Session, neighbor_set: str, question_id: str) -> frozenset[str]:
     return member_ids(session, find_set(session, neighbor_set).id, question_id)
-
-
-@cached
-def _suspects(session: Session, question_id: str) -> list[Suspect]:
-    return find_suspects(session, question_id=question_id)
 
 
 def show(reference: str, candidate: str) -> None:
@@ -94,20 +81,16 @@ def _question(question: Question, stands: list[Place]) -> None:
                 chips.append(layout.chip(place, "orange" if held else "gray"))
             if chips:
                 layout.line(*chips)
-            for suspect in _suspects(question.id):
-                layout.note(_contradiction(suspect))
+            for suspect in fetch(find_suspects, question_id=question.id):
+                layout.note(
+                    f"Suspect gold answer: in run {suspect.run}, {suspect.question_agreeing} of "
+                    f"{suspect.question_drawn} answers to the question and {suspect.neighbor_agreeing} of "
+                    f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are "
+                    f"{suspect.agreed}; {suspect.gold_given} equal the gold answer."
+                )
             st.caption(escaped(question.id))
             if runs_with(question.id):
                 links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
-
-
-def _contradiction(suspect: Suspect) -> str:
-    return (
-        f"Suspect gold answer: in run {suspect.run}, {suspect.question_agreeing} of "
-        f"{suspect.question_drawn} answers to the question and {suspect.neighbor_agreeing} of "
-        f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are {suspect.agreed}; "
-        f"{suspect.gold_given} equal the gold answer."
-    )
 
 
 def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> None:
@@ -125,9 +108,12 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
         st.markdown(LEGEND)  # safe: a constant
     after = links.number("nafter", 0, low=1)
     try:
-        cards = _neighbors(
-            question.id, run_ids().get(run), None if status == "all" else status, after or None
+        wanted = CandidateFilters(
+            run_id=run_ids().get(run),
+            question_id=question.id,
+            status=None if status == "all" else status,
         )
+        cards = fetch(page_candidates, wanted, after=after or None, limit=NEIGHBORS + 1)
     except TagrpoError as error:
         layout.error_box("These neighbors cannot be shown.", str(error))
         return

@@ -69,15 +69,7 @@ def choose_queue() -> Choice | None:
         return None
     with layout.row():
         chosen = _what(runs)
-        reviewer = st.text_input(
-            "Reviewer",
-            placeholder="your name",
-            icon=":material/person:",
-            width=190,
-            max_chars=80,
-            label_visibility="collapsed",
-            **links.bind("reviewer", lambda: links.text("reviewer", default_reviewer())),
-        )
+        reviewer = ask_reviewer()
     note_absent("run", list(runs), "run with neighbors", chosen.run)
     note_absent("audit", [audit.id for audit in audits_of(chosen.run_id)], "audit", f"the {WHOLE}")
     return replace(chosen, reviewer=reviewer.strip())
@@ -138,6 +130,16 @@ def describe(audit: AuditHeader) -> str:
     return f"{audit.size:,} {drawn}, seed {audit.seed}"
 
 
-def default_reviewer() -> str:
-    """Return the reviewer's name set by the server's user; the login name would be the same for everyone."""
-    return os.environ.get("TAGRPO_REVIEWER", "").strip()
+def ask_reviewer() -> str:
+    """Show the field for the reviewer's name; `TAGRPO_REVIEWER` is its default on a server of one person."""
+    usual = os.environ.get("TAGRPO_REVIEWER", "").strip()  # a login name would be the same for everyone
+    name: str = st.text_input(
+        "Reviewer",
+        placeholder="your name",
+        icon=":material/person:",
+        width=190,
+        max_chars=80,
+        label_visibility="collapsed",
+        **links.bind("reviewer", lambda: links.text("reviewer", usual)),
+    )
+    return name

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import get_audit
 from rephraser.reviews.mending import mend_candidate
@@ -95,7 +94,8 @@ def decide(choice: Choice) -> None:
     st.html(_STYLE)  # safe: a constant
     with st.container(key="review-items", gap=None):
         for place in range(DRAWN):
-            _slot(opened, _in_slot(window, first, place))
+            at = (place - first) % DRAWN  # an item keeps its slot of the page while it is rendered
+            _slot(opened, window[at] if at < len(window) else None)
         with st.container(key="review-slot-end" if queue.current == "" else None):
             if queue.current == "":
                 _end(opened)
@@ -113,10 +113,7 @@ def decide(choice: Choice) -> None:
                 "marks": {id: queue.marks[id] for id in window if id in queue.marks},
                 "writes": queue.keys is REVIEW_KEYS,
                 "error": error,
-                "keys": [
-                    {"letter": key.letter, "label": key.label, "act": key.act, "reason": key.reason}
-                    for key in queue.keys
-                ],
+                "keys": [vars(key) for key in queue.keys],
             },
             on_keys_change=lambda: None,
         )
@@ -128,30 +125,28 @@ def _opened(choice: Choice) -> Opened:
     kept = st.session_state.get(_OPENED)
     if isinstance(kept, Opened) and kept.choice == choice:
         return kept
+    run_id, reviewer = choice.run_id, choice.reviewer
     with reading() as session:
-        order, before = _read_queue(session, choice)
+        if choice.audit_id is not None:
+            audit = get_audit(session, choice.audit_id)
+            order = audit_queue(session, audit, reviewer)
+            before = audit_progress(session, audit.id, len(audit.members), reviewer)
+        else:
+            order = open_queue(
+                session,
+                run_id,
+                reviewer,
+                statuses=choice.statuses,
+                strategy=choice.strategy,
+                model=choice.model,
+                seed=choice.seed if choice.blind else None,
+            )
+            before = run_progress(session, run_id, reviewer)
     keys = REVIEW_KEYS if settings.current().review else READ_ONLY_KEYS
-    queue = Queue(order, choice.reviewer, choice.audit_id, keys)
+    queue = Queue(order, reviewer, choice.audit_id, keys)
     opened = Opened(choice, queue, secrets.token_hex(8), before)
     st.session_state[_OPENED] = opened
     return opened
-
-
-def _read_queue(session: Session, choice: Choice) -> tuple[list[str], ReviewProgress]:
-    if choice.audit_id is not None:
-        audit = get_audit(session, choice.audit_id)
-        progress = audit_progress(session, audit.id, len(audit.members), choice.reviewer)
-        return audit_queue(session, audit, choice.reviewer), progress
-    order = open_queue(
-        session,
-        choice.run_id,
-        choice.reviewer,
-        statuses=choice.statuses,
-        strategy=choice.strategy,
-        model=choice.model,
-        seed=choice.seed if choice.blind else None,
-    )
-    return order, run_progress(session, choice.run_id, choice.reviewer)
 
 
 def reopen() -> None:
@@ -179,12 +174,6 @@ def _read(opened: Opened, window: Sequence[str]) -> None:
                 opened.cards[id] = next(of_run, None)
 
 
-def _in_slot(window: Sequence[str], first: int, place: int) -> str | None:
-    """Return the item at this slot of the page: an item keeps its slot while it is rendered."""
-    at = first + (place - first) % DRAWN
-    return window[at - first] if at - first < len(window) else None
-
-
 def _slot(opened: Opened, id: str | None) -> None:
     item = opened.items.get(id or "")
     with st.container(key=f"review-slot-{id}" if item else None):
@@ -192,32 +181,24 @@ def _slot(opened: Opened, id: str | None) -> None:
             return
         card = opened.cards.get(item.candidate_id)
         if card is not None:
-            _provenance(card)
-        _texts(item)
+            with layout.row():
+                layout.line(*provenance(card))
+                if reason := card.review_reason or card.verdict_reason:
+                    st.caption(escaped(reason))
+        show_pictures(item.images)
+        key = f"review-{item.candidate_id}"
+        if links.flag("marks", True):
+            show_side_by_side(item.question, item.candidate, key)
+        else:
+            left, right = st.columns(2, gap="large")
+            with left:
+                show_math_text(item.question, f"{key}-q", cut_at=MARKDOWN_MAX)
+            with right:
+                show_math_text(item.candidate, f"{key}-n", cut_at=MARKDOWN_MAX)
         if card is not None and has_answers(card.evidence):
             show_answers(card.evidence)
         # This is the last element and contains the id: once it appears, the whole item is on the screen.
         st.caption(f"Answer: **{escaped(item.answer)}** · {escaped(item.candidate_id)}")
-
-
-def _texts(item: ReviewItem) -> None:
-    show_pictures(item.images)
-    key = f"review-{item.candidate_id}"
-    if links.flag("marks", True):
-        show_side_by_side(item.question, item.candidate, key)
-        return
-    left, right = st.columns(2, gap="large")
-    with left:
-        show_math_text(item.question, f"{key}-q", cut_at=MARKDOWN_MAX)
-    with right:
-        show_math_text(item.candidate, f"{key}-n", cut_at=MARKDOWN_MAX)
-
-
-def _provenance(card: NeighborCard) -> None:
-    with layout.row():
-        layout.line(*provenance(card))
-        if card.review_reason or card.verdict_reason:
-            st.caption(escaped(card.review_reason or card.verdict_reason))
 
 
 def _progress(opened: Opened) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.agreement import Agreement, RunAgreement, run_agreement
+from rephraser.reviews.agreement import Agreement, run_agreement
 from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
 from rephraser.reviews.queue import (
     ReviewProgress,
@@ -26,7 +26,7 @@ from rephraser.reviews.rates import (
 from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
@@ -59,11 +59,6 @@ def _audit_results(
     )
 
 
-@cached
-def _run_results(session: Session, run_id: str, reviewer: str) -> tuple[RunAgreement, ReviewProgress]:
-    return run_agreement(session, run_id), run_progress(session, run_id, reviewer)
-
-
 def show_results(choice: Choice) -> None:
     """Draw the results of the chosen audit, or of the run."""
     st.caption("These numbers reveal the verdicts. If you review blind, open them after you finish.")
@@ -77,8 +72,8 @@ def _audit(choice: Choice, audit_id: int) -> None:
     rates, groups, growing, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
         layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by any reviewer"),
-        layout.Number("false accepts", *_rate(rates.false_accept, "accepted by the verdict")),
-        layout.Number("false rejects", *_rate(rates.false_reject, "rejected by the verdict")),
+        _rate("false accepts", rates.false_accept, "accepted by the verdict"),
+        _rate("false rejects", rates.false_reject, "rejected by the verdict"),
     ]
     if groups is not None:
         numbers[1:] = [
@@ -86,9 +81,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
                 "groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors reviewed"
             ),
             layout.Number("groups open", f"{groups.open:,}", "", "none rejected, some without a decision"),
-            layout.Number(
-                "groups with a broken neighbor", *_rate(groups.broken, "among fully reviewed groups")
-            ),
+            _rate("groups with a broken neighbor", groups.broken, "among fully reviewed groups"),
             layout.Number(
                 "broken neighbors",
                 f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
@@ -139,29 +132,17 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",
             "The false-accept rate appears after the first one. Review in the Queue tab, or in a terminal:",
-            commands=(settings.command(f"neighbors review --audit {audit_id} --interactive"),),
+            commands=(settings.command(f"rephrase review --audit {audit_id} --interactive"),),
         )
     layout.section("By verdict", "Share of reviewed candidates that reviewers reject.")
     page_table(
-        [
-            {
-                "status": stratum.status,
-                "size": stratum.size,
-                "drawn": stratum.drawn,
-                "reviewed": stratum.rejected.reviewed,
-                "rejected": stratum.rejected.count,
-                "share": stratum.rejected.share,
-                "low": stratum.rejected.low,
-                "high": stratum.rejected.high,
-            }
-            for stratum in rates.strata
-        ],
+        [{**vars(stratum), **vars(stratum.rejected)} for stratum in rates.strata],
         [
             Column("status", "verdict"),
             Column("size", "in the run", "whole"),
             Column("drawn", "drawn", "whole"),
             Column("reviewed", "reviewed", "whole"),
-            Column("rejected", "rejected", "whole"),
+            Column("count", "rejected", "whole"),
             Column("share", "share rejected", "share"),
             Column("low", "95% from", "share"),
             Column("high", "to", "share"),
@@ -172,7 +153,8 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
 
 
 def _run(choice: Choice) -> None:
-    agreement, progress = _run_results(choice.run_id, choice.reviewer)
+    agreement = fetch(run_agreement, choice.run_id)
+    progress = fetch(run_progress, choice.run_id, choice.reviewer)
     if choice.reviewer:
         layout.numbers(
             [
@@ -197,7 +179,7 @@ def _run(choice: Choice) -> None:
         layout.empty_state(
             "This run has no audit yet.",
             "Draw one and choose it as the queue:",
-            commands=(settings.command(f"neighbors audit {choice.run} --sample 50 --seed 1"),),
+            commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
     _agreements("Agreement of reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
     _candidates(
@@ -210,14 +192,13 @@ def _run(choice: Choice) -> None:
     _candidates("Disagreements", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed")
 
 
-def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
-    """Return a rate as value, unit and hint."""
+def _rate(name: str, rate: Rate, of: str) -> layout.Number:
     if rate.share is None:
-        return "none yet", "", f"no candidate {of} has been reviewed"
-    hint = (
-        f"{rate.count:,} of {rate.reviewed:,} {of}; 95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
+        return layout.Number(name, "none yet", hint=f"no candidate {of} has been reviewed")
+    interval = f"95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
+    return layout.Number(
+        name, f"{rate.share:.1%}", hint=f"{rate.count:,} of {rate.reviewed:,} {of}; {interval}"
     )
-    return f"{rate.share:.1%}", "", hint
 
 
 def _agreements(heading: str, pairs: Sequence[Agreement], name: str) -> None:
@@ -244,7 +225,7 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
                 "text": item.candidate,
                 "decided": decisions[item.candidate_id],
             }
-            for item in _items(tuple(ids[:LISTED]))
+            for item in fetch(read_items, tuple(ids[:LISTED]))
         ],
         [
             Column("question", "question", wide=True),
@@ -279,6 +260,3 @@ def _decisions(session: Session, ids: tuple[str, ...], audit_id: int | None) -> 
         )
         for id in ids
     }
-
-
-_items = cached(read_items)

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import streamlit as st
 
 from service.errors import TagrpoError
 from trainer_adapter.record.groups import GroupFilters, RolloutGroup
-from trainer_adapter.record.reading import GroupColumn, JointGroup, Record, RolloutHeader
-from ui.charts.building import build_spec
+from trainer_adapter.record.reading import FoundRollout, GroupColumn, JointGroup, Record
 from ui.charts.training_steps import step_chart
 from ui.pages.rollouts import token_shading
 from ui.pages.rollouts.asked import asked
@@ -43,30 +41,6 @@ rollout = recorded(Record.rollout)
 def history(record: Record, question_id: str) -> list[RolloutGroup]:
     """Return a question's groups over the training."""
     return record.counts().question_history(question_id)
-
-
-@recorded
-def history_chart(record: Record, question_id: str) -> tuple[dict[str, Any], list[Any]]:
-    """Return the chart of a question's success over training, and its rows."""
-    rows = []
-    for group in record.counts().question_history(question_id):
-        own = group.original_correct + group.original_wrong + group.original_unknown
-        others = group.responses - own
-        if own:
-            rows.append({"label": "original", "step": group.step, "value": group.original_correct / own})
-        if others:
-            share = (group.correct - group.original_correct) / others
-            rows.append({"label": "neighbors", "step": group.step, "value": share})
-    spec = build_spec(
-        step_chart,
-        rows,
-        title="This question over training",
-        y_title="share of correct responses",
-        scale="share",
-        span=(0.0, 1.0),
-        dots=True,
-    )
-    return spec, rows
 
 
 def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having: Sequence[str] = ()) -> None:
@@ -118,7 +92,7 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         key="group-csv",
         label="These responses as CSV",
     )
-    _signal(run_id, name, question_id, visits)
+    _signal(name, question_id, visits)
 
 
 def _no_responses() -> dict[str, None]:
@@ -165,7 +139,7 @@ def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int | Non
     with right:
         other = choose(
             st.selectbox,
-            "Beside it",
+            "Compare with",
             "to",
             [NONE, *(other for other in steps if other != step)],
             words=in_words,
@@ -266,7 +240,7 @@ def _colour(right: int, drawn: int) -> layout.Colour:
     return "green" if 0 < right < drawn else "gray"
 
 
-def _read(run_id: str, header: RolloutHeader, key: str) -> None:
+def _read(run_id: str, header: FoundRollout, key: str) -> None:
     cut = [layout.chip("truncated", "orange")] if header.truncated else []
     layout.line(layout.grade_chip(header.grade), layout.chip(header.reason), *cut)
     try:
@@ -283,9 +257,27 @@ def _read(run_id: str, header: RolloutHeader, key: str) -> None:
         st.caption("Not shaded: log-ratios of this response's tokens were not recorded.")
 
 
-def _signal(run_id: str, name: str, question_id: str, visits: list[RolloutGroup]) -> None:
+def _signal(name: str, question_id: str, visits: list[RolloutGroup]) -> None:
+    """Show the question's success over training."""
     if len(visits) < 2:
         st.caption(escaped(f"This question was drawn once in {name}, so there is nothing to follow yet."))
         return
-    spec, rows = history_chart(run_id, question_id)
+    rows = []
+    for group in visits:
+        own = group.original_correct + group.original_wrong + group.original_unknown
+        others = group.responses - own
+        if own:
+            rows.append({"label": "original", "step": group.step, "value": group.original_correct / own})
+        if others:
+            share = (group.correct - group.original_correct) / others
+            rows.append({"label": "neighbors", "step": group.step, "value": share})
+    spec = charts.cached_chart(
+        step_chart,
+        rows,
+        title="This question over training",
+        y_title="share of correct responses",
+        scale="share",
+        span=(0.0, 1.0),
+        dots=True,
+    )
     charts.show_chart(spec, f"tagrpo-question-{question_id}", "history", rows=rows)

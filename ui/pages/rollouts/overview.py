@@ -1,13 +1,11 @@
 """A run's groups: what each step drew, and the list of groups that the filters leave."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import streamlit as st
 
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.record.reading import Record
-from ui.charts.building import build_spec
 from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
 from ui.pages.rollouts import rescues
@@ -38,27 +36,6 @@ def least_recorded(record: Record) -> float | None:
     """Return the least share of a step's questions that its record holds; None if it holds all."""
     shares = [metrics[RECORDED] for metrics in record.metrics().values() if RECORDED in metrics]
     return min(shares, default=None)
-
-
-@recorded
-def kinds_chart(record: Record, name: str, chosen: int | None) -> tuple[dict[str, Any], list[Any]]:
-    """Return the chart of a run's groups by step, and its rows."""
-    steps = record.counts().page_steps()
-    window = window_for(len(steps))
-    rows = []
-    for start in range(0, len(steps), window):
-        part = steps[start : start + window]
-        for kind in KINDS:
-            number = sum(getattr(step, kind.replace(" ", "_")) for step in part)
-            rows.append({"step": part[0].step, "last": part[-1].step, "kind": kind, "questions": number})
-    spec = build_spec(
-        group_kinds_chart,
-        rows,
-        title=f"Groups of {name} by step",
-        window=window,
-        chosen=chosen,
-    )
-    return spec, rows
 
 
 @recorded
@@ -131,14 +108,21 @@ def _step(numbers: list[int]) -> int | None:
 
 def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
     """Show what each step drew, then the groups."""
-    spec, rows = kinds_chart(run_id, name, _step([step.step for step in steps]))
-    key = "kinds"
+    window, key = window_for(len(steps)), "kinds"
+    rows = []
+    for start in range(0, len(steps), window):
+        part = steps[start : start + window]
+        for kind in KINDS:
+            number = sum(getattr(step, kind.replace(" ", "_")) for step in part)
+            rows.append({"step": part[0].step, "last": part[-1].step, "kind": kind, "questions": number})
+    chosen_step = _step([step.step for step in steps])
 
     def clicked() -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
-    layout.hand_over()
+    title = f"Groups of {name} by step"
+    spec = charts.cached_chart(group_kinds_chart, rows, title=title, window=window, chosen=chosen_step)
     charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
     filters = filters_of_address(steps)
     chosen = run_steps(run_id, filters)
@@ -148,8 +132,8 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
     _numbers(chosen)
     if (share := least_recorded(run_id)) is not None:
         words = (
-            f"Of the questions a share was recorded, at some steps {100 * share:g}% (--record-share): these "
-            "numbers and groups are of that share, metrics of the training signal of all."
+            f"Of the questions a share was recorded, at some steps {100 * share:g}% (run.record_share): "
+            "these numbers and groups are of that share, metrics of the training signal of all."
         )
         st.caption(escaped(words))
     _groups(run_id, name, filters, sum(step.questions for step in chosen))
@@ -190,7 +174,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     before = None if after else key_of(links.text("before"))
     page, earlier, later = listed(run_id, filters, after, before)
     if not page:
-        layout.empty_state("Nothing is left here.", "Choose a filter or a step: the list begins anew.")
+        layout.empty_state("Nothing is left here.", "Choose a filter or a step to start the list again.")
         return
     texts = texts_of(tuple(group.question_id for group in page))
     rows = [

@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from service.errors import InputError
 from trainer_adapter.record import rescues
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import OUTCOMES, RescuedQuestion, RescueTotals
@@ -25,7 +24,7 @@ def totals(record: Record) -> RescueTotals | None:
 
 
 @recorded
-def listed(record: Record, outcome: str | None, after: tuple[int, str] | None) -> list[RescuedQuestion]:
+def listed(record: Record, outcome: str | None, after: str | None) -> list[RescuedQuestion]:
     """Return a page of dead questions and the first of the next."""
     counts, spec = record.counts(), record.run.spec
     return rescues.page_rescues(counts, spec, outcome=outcome, after=after, limit=PAGE + 1)
@@ -46,11 +45,11 @@ def show(run_id: str, name: str) -> None:
         "Questions that were",
         list(OUTCOMES),
         format_func=escaped,
-        **links.bind("outcome", lambda: links.choice("outcome", OUTCOMES, "") or None, resets=["behind"]),
+        **links.bind("outcome", lambda: links.choice("outcome", OUTCOMES, "") or None, resets=["following"]),
     )
-    page = listed(run_id, outcome, _place())
+    page = listed(run_id, outcome, links.text("following") or None)
     if not page:
-        layout.empty_state("No question is like that.", "Choose the others, or begin the list anew.")
+        layout.empty_state("No question is like that.", "Choose the others, or start the list again.")
         return
     questions = page[:PAGE]
     texts = texts_of(tuple(question.question_id for question in questions))
@@ -84,10 +83,10 @@ def show(run_id: str, name: str) -> None:
         on_choose=opened,
         leads_away=True,
     )
-    behind = questions[-1].place if len(page) > PAGE else None
+    following = questions[-1].question_id if len(page) > PAGE else None
     pager(
-        {"behind": behind} if behind else None,
-        {"behind": None} if links.text("behind") else None,
+        {"following": following} if following else None,
+        {"following": None} if links.text("following") else None,
         words=f"{len(questions)} questions, most often dead first; a click on a row shows its last dead step",
         name="rescues-pager",
     )
@@ -109,13 +108,6 @@ def _numbers(stages: RescueTotals) -> None:
             layout.Number("effective", _percent(stages.effective), hint="share of these, by their weights"),
         ]
     layout.numbers(items)
-
-
-def _place() -> tuple[int, str] | None:
-    try:
-        return rescues.place_of(links.text("behind"))
-    except InputError:
-        return None
 
 
 def _percent(share: float | None) -> str:

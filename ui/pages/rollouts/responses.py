@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trainer_adapter.record.reading import RolloutHeader
+from trainer_adapter.record.rollout import RolloutHeader
 from ui.characters import one_line
 from ui.pages.state import links
 from ui.pages.widgets.table_view import Heading, show_table

@@ -6,7 +6,8 @@ import streamlit as st
 
 from evaluator.grading import GradeValue
 from service.errors import InputError
-from trainer_adapter.record.reading import Record, RolloutFilters, RolloutHeader, RolloutsPage
+from trainer_adapter.record.listing import RolloutFilters, RolloutsPage, list_rollouts
+from trainer_adapter.record.reading import FoundRollout, Record
 from ui.pages.rollouts.group import joint_group
 from ui.pages.state import links
 from ui.pages.state.records import recorded
@@ -22,7 +23,7 @@ PLACES = ("from",)
 
 @recorded
 def _page(record: Record, filters: RolloutFilters, after: str | None) -> RolloutsPage:
-    return record.rollouts(filters, after=after, limit=PAGE)
+    return list_rollouts(record, filters, after=after, limit=PAGE)
 
 
 def ask_for_text() -> str:
@@ -90,7 +91,7 @@ def _filters(text: str, steps: list[int]) -> RolloutFilters:
     return RolloutFilters(step=None if step == EVERY_STEP else step, grade=grade or None, text=text)
 
 
-def _open(run_id: str, header: RolloutHeader) -> None:
+def _open(run_id: str, header: FoundRollout) -> None:
     """Open the group of a response, with the response read."""
     columns = joint_group(run_id, header.step, header.question_id).columns
     chosen: dict[str, Any] = {}
@@ -113,7 +114,7 @@ COLUMNS = (
 )
 
 
-def _row(header: RolloutHeader) -> dict[str, Any]:
+def _row(header: FoundRollout) -> dict[str, Any]:
     return {
         "rollout": header.id,
         "step": header.step,

@@ -30,7 +30,7 @@ else:
         list(runs),
         newest,
         words=lambda name: f"{name}  ({runs[name].method}, {runs[name].rollouts:,} responses)",
-        resets=["step", "q", "at", "to", "after", "before", "from", "behind"],
+        resets=["step", "q", "at", "to", "after", "before", "from", "following"],
         pinned=True,
     )
     note_absent("run", list(runs), "training run with rollouts", name)

@@ -1,5 +1,6 @@
 """Start and stop the server: a configured Streamlit in this process, protected by the gate."""
 
+import gc
 import logging
 import secrets
 import socket
@@ -24,6 +25,8 @@ from ui.pages.server.signing_in import MIN_LENGTH, Password
 SCRIPT = Path(__file__).parent.parent / "app.py"
 GRACE_S = 2
 """Seconds for open connections at shutdown."""
+
+_modules_spared = 0
 
 
 @dataclass(frozen=True)
@@ -95,18 +98,11 @@ def serve(
 
     Without a `lock`, everyone is admitted. `ready` is called once requests are answered; `script` is the one
     that Streamlit runs.
-
-    Raises:
-        PrerequisiteError: Streamlit is not installed, or too old.
     """
-    check_installed()
     import uvicorn
     from starlette.middleware import Middleware
-    from streamlit.file_util import get_static_dir
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
-
-    from ui.pages.server.preloading import Assets, preload
 
     names = server_names(address.host, address.more_names)
     options = _options(address, names)
@@ -123,8 +119,8 @@ def serve(
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
             yield
 
-    keep_messages_out_of_the_log()
-    preload(script.parent)
+    # Streamlit would log the same error with its message.
+    logging.getLogger("streamlit.error_util").addFilter(lambda record: record.exc_info is None)
     app = App(
         script,
         lifespan=started,
@@ -138,7 +134,6 @@ def serve(
                 by_address=lock is not None and lock.by_address,
                 cookie=f"tagrpo_ui_{address.port}",
             ),
-            Middleware(Assets, folder=Path(get_static_dir())),
         ],
     )
     server = uvicorn.Server(
@@ -190,9 +185,17 @@ def show_failure(error: Exception) -> bool:
     return True
 
 
-def keep_messages_out_of_the_log() -> None:
-    """Stop Streamlit from logging the same error with its message."""
-    logging.getLogger("streamlit.error_util").addFilter(lambda record: record.exc_info is None)
+def spare_modules() -> None:
+    """Exclude the modules that are loaded by now from garbage collection.
+
+    Streamlit collects garbage after every script run. Scanning all modules would block all threads for 100 ms
+    or more each time.
+    """
+    global _modules_spared
+    if len(sys.modules) > _modules_spared:
+        gc.collect()
+        gc.freeze()
+        _modules_spared = len(sys.modules)
 
 
 def _options(address: Address, names: Iterable[str]) -> dict[str, object]:

@@ -3,9 +3,8 @@
 import hashlib
 import hmac
 import secrets
-import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from html import escape
 
@@ -13,7 +12,6 @@ from ui.charts.theme import page_theme
 
 MIN_LENGTH = 8
 SESSION_S = 12 * 3600
-MAX_SESSIONS = 1000
 
 TRIES, WINDOW_S = 5, 60.0
 """Maximum failed attempts per address and minute; other addresses are not locked out."""
@@ -35,41 +33,32 @@ class Password:
         """Say whether this is the password."""
         return hmac.compare_digest(self._digest, self._hash(sent))
 
-    def __repr__(self) -> str:
-        return "Password(...)"
-
 
 class Sessions:
-    """Tokens of signed-in browsers; they expire after 12 hours and with the server."""
+    """Tokens of signed-in browsers, stored as hashes; they expire after 12 hours and with the server."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._ends: OrderedDict[bytes, float] = OrderedDict()
-        self._lock = threading.Lock()
+        self._ends: dict[bytes, float] = {}
 
     def new(self) -> str:
         """Return a fresh token."""
-        token = secrets.token_urlsafe(32)
-        with self._lock:
-            self._ends[self._digest(token)] = self._clock() + SESSION_S
-            while len(self._ends) > MAX_SESSIONS:
-                self._ends.popitem(last=False)
+        token, now = secrets.token_urlsafe(32), self._clock()
+        self._ends = {digest: end for digest, end in self._ends.items() if now < end}
+        self._ends[_digest(token)] = now + SESSION_S
         return token
 
     def knows(self, token: str) -> bool:
         """Say whether a token is valid now."""
-        with self._lock:
-            ends = self._ends.get(self._digest(token))
-        return ends is not None and self._clock() < ends
+        return self._clock() < self._ends.get(_digest(token), 0.0)
 
     def end(self, token: str) -> None:
         """Forget a token."""
-        with self._lock:
-            self._ends.pop(self._digest(token), None)
+        self._ends.pop(_digest(token), None)
 
-    @staticmethod
-    def _digest(token: str) -> bytes:
-        return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 class Attempts:
@@ -78,23 +67,16 @@ class Attempts:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._wrong: deque[tuple[float, str]] = deque(maxlen=_MOST_REMEMBERED)
-        self._lock = threading.Lock()
 
     def wait_s(self, address: str) -> float:
         """Return the seconds until an address may try again; 0 if it may now."""
-        with self._lock:
-            now = self._clock()
-            while self._wrong and self._wrong[0][0] <= now - WINDOW_S:
-                self._wrong.popleft()
-            own = [at for at, who in self._wrong if who == address]
-            if len(own) >= TRIES:
-                return own[-TRIES] + WINDOW_S - now
-            return 0.0
+        start = self._clock() - WINDOW_S
+        own = [at for at, who in self._wrong if who == address and at > start]
+        return own[-TRIES] - start if len(own) >= TRIES else 0.0
 
     def wrong(self, address: str) -> None:
         """Record a failed attempt."""
-        with self._lock:
-            self._wrong.append((self._clock(), address))
+        self._wrong.append((self._clock(), address))
 
 
 _PAGE = """<!DOCTYPE html>
@@ -140,7 +122,7 @@ _FIELDS = """<label for="password">{label}</label>
 <input type="hidden" name="next" value="{next}">
 {message}"""
 
-_NAMES = {
+_COLOURS = {
     "paper": "backgroundColor",
     "field": "secondaryBackgroundColor",
     "text": "textColor",
@@ -148,45 +130,35 @@ _NAMES = {
     "border": "borderColor",
     "primary": "primaryColor",
     "red": "redColor",
+    "side": "sidebar.backgroundColor",
 }
 
 
-def login_page(action: str, following: str, message: str = "", *, by_address: bool = False) -> bytes:
+def login_page(action: str, following: str, message: str = "", *, by_address: bool = False) -> str:
     """Return the page; `following` is where the browser goes afterwards.
 
     `by_address`: ask for the token in the printed address instead of a password.
     """
     alert = f'<p class="wrong" role="alert">{escape(message)}</p>\n' if message else ""
-    fields = _FIELDS.format(
-        next=escape(following, quote=True), message=alert, label="Token" if by_address else "Password"
-    )
-    reason = (
-        "Open the address printed by <code>tagrpo ui</code>, or enter its token."
-        if by_address
-        else "These pages are protected by a password."
-    )
+    if by_address:
+        label, reason = "Token", "Open the address printed by <code>tagrpo ui</code>, or enter its token."
+    else:
+        label, reason = "Password", "These pages are protected by a password."
+    fields = _FIELDS.format(label=label, next=escape(following), message=alert)
     return _page("sign in", action, reason, fields, "Sign in")
 
 
-def logout_page(action: str) -> bytes:
+def logout_page(action: str) -> str:
     """Return the page that signs out on a click."""
     return _page("sign out", action, "This browser will need to sign in again.", "", "Sign out")
 
 
-def _page(title: str, action: str, reason: str, fields: str, button: str) -> bytes:
-    return _PAGE.format(
-        light=_colours("light"),
-        dark=_colours("dark"),
-        title=title,
-        action=escape(action, quote=True),
-        reason=reason,
-        fields=fields,
-        button=button,
-    ).encode("utf-8")
-
-
-def _colours(mode: str) -> str:
+def _page(title: str, action: str, reason: str, fields: str, button: str) -> str:
     theme = page_theme()
-    named = {name: theme[f"theme.{mode}.{option}"] for name, option in _NAMES.items()}
-    named["side"] = theme[f"theme.{mode}.sidebar.backgroundColor"]
-    return " ".join(f"--{name}: {value};" for name, value in named.items())
+    light, dark = (
+        " ".join(f"--{name}: {theme[f'theme.{mode}.{option}']};" for name, option in _COLOURS.items())
+        for mode in ("light", "dark")
+    )
+    return _PAGE.format(
+        light=light, dark=dark, title=title, action=action, reason=reason, fields=fields, button=button
+    )

@@ -5,13 +5,12 @@ from typing import Any, get_args
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.sets.changes import Change, ChangeCounts, ChangeKind, count_changes, page_changes
+from rephraser.sets.changes import Change, ChangeKind, count_changes, page_changes
 from rephraser.sets.types import SetHeader
 from service.errors import NotFoundError
 from service.questions.browsing import find_question
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached, reading
-from ui.pages.state.results import Results
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.widgets import layout
@@ -22,8 +21,6 @@ from ui.pages.widgets.tables import Column, pick_row
 PAGE = 25
 KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 
-_kept = Results(max_bytes=8 * 2**20)
-
 _COLUMNS = [
     Column("neighbor", "neighbor"),
     Column("verdicts", "verdict"),
@@ -32,26 +29,6 @@ _COLUMNS = [
     Column("model", "model"),
     Column("text", "text", wide=True),
 ]
-
-
-def cached_counts(a_id: str, b_id: str) -> ChangeCounts:
-    """Return the number of changes, cached by the two ids, since versions never change."""
-
-    def make() -> ChangeCounts:
-        with reading() as session:
-            return count_changes(session, a_id, b_id)
-
-    return _kept.get(("counts", a_id, b_id), make)
-
-
-def cached_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | None) -> list[Change]:
-    """Return a page of changes, and one row more if there is one; cached like the counts."""
-
-    def make() -> list[Change]:
-        with reading() as session:
-            return page_changes(session, a_id, b_id, kind, after=after, limit=PAGE + 1)
-
-    return _kept.get((kind, a_id, b_id, after), make)
 
 
 def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
@@ -77,7 +54,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
     )
     note_absent("against", list(others), "other set", f"changes since {against}")
     old = others[against]
-    counts = cached_counts(old.id, header.id)
+    counts = fetch(count_changes, old.id, header.id)
     layout.numbers(
         [
             layout.Number("neighbors added", f"{counts.added:,}"),
@@ -110,7 +87,7 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
         resets=["after", "neighbor"],
     )
     after = _key(links.text("after"))
-    page = cached_page(old.id, new.id, kind, after)
+    page = fetch(page_changes, old.id, new.id, kind, after=after, limit=PAGE + 1)
     members, more = page[:PAGE], len(page) > PAGE
     if not members:
         st.caption("No more changes.")

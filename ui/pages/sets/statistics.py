@@ -1,8 +1,7 @@
 """A version in numbers: acceptance rates, neighbors per question, lengths and wordings."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -12,14 +11,11 @@ from rephraser.sets.wordings import QUESTIONS_SAMPLED, Wordings, wordings
 from ui.charts.intervals import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
-from ui.pages.state.database import reading
-from ui.pages.state.results import Results
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
-
-_kept = Results(max_bytes=4 * 2**20)
 
 _RATES = [
     Column("strategy", "name"),
@@ -53,21 +49,10 @@ _WORDINGS = [
 ]
 
 
-def cached_wordings(set_id: str) -> Wordings:
-    """Return the wordings of a version, cached by its id, since it never changes."""
-
-    def make() -> Wordings:
-        with reading() as session:
-            return wordings(session, set_id, questions=QUESTIONS_SAMPLED)
-
-    return _kept.get(set_id, make)
-
-
 def show_statistics(header: SetHeader) -> None:
     """Show all statistics."""
     proposals = header.counts.get("proposals", ())
     rates_by = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
-    layout.hand_over()
     if any(len(rates) > 1 for rates in rates_by.values()):
         for column, (by, rates) in zip(st.columns(2, gap="large"), rates_by.items(), strict=True):
             with column:
@@ -77,12 +62,15 @@ def show_statistics(header: SetHeader) -> None:
     _successes(header)
     if header.counts.get("proposals"):
         st.caption(escaped(f"Acceptance rate: {RATE_DEFINITION}."))
+    sizes = sorted(header.counts["questions_by_neighbors"].items(), key=lambda entry: int(entry[0]))
     left, right = st.columns(2, gap="large")
     with left:
-        _sizes(header)
+        named = {f"{size} neighbor{'' if size == '1' else 's'}": count for size, count in sizes}
+        _bars(named, "questions", "Questions by number of neighbors", "questions-by-neighbors")
     with right:
-        _strategies(header)
-    _show_wordings(cached_wordings(header.id))
+        strategies = header.counts["neighbors_by_strategy"]
+        _bars(strategies, "neighbors", "Neighbors by strategy", "neighbors-by-strategy")
+    _show_wordings(fetch(wordings, header.id, questions=QUESTIONS_SAMPLED))
 
 
 def _one_rate(rates: Sequence[AcceptRate]) -> None:
@@ -113,7 +101,16 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
     show_chart(
         cached_chart(
             rate_dots,
-            [rate_row(rate) for rate in drawn],
+            [
+                {
+                    "name": rate.strategy,
+                    "rate": rate.rate,
+                    "low": rate.low,
+                    "high": rate.high,
+                    "of": rate.judged,
+                }
+                for rate in drawn
+            ],
             title=f"Acceptance rate by {by}",
             x_title="accepted, as a share of the judged; bars: 95% interval",
             colour=PALETTE[2],
@@ -129,11 +126,6 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
             f"rates-{by}-table",
             name=f"accept-rates-by-{by}",
         )
-
-
-def rate_row(rate: AcceptRate) -> dict[str, Any]:
-    """Return a rate as the chart expects it."""
-    return {"name": rate.strategy, "rate": rate.rate, "low": rate.low, "high": rate.high, "of": rate.judged}
 
 
 def _successes(header: SetHeader) -> None:
@@ -158,37 +150,11 @@ def _successes(header: SetHeader) -> None:
     )
 
 
-def _sizes(header: SetHeader) -> None:
-    sizes = header.counts["questions_by_neighbors"]
-    rows = [
-        {"name": f"{size} neighbor{'' if size == '1' else 's'}", "part": "questions", "count": count}
-        for size, count in sorted(sizes.items(), key=lambda entry: int(entry[0]))
-    ]
+def _bars(counts: Mapping[str, int], unit: str, title: str, name: str) -> None:
+    rows = [{"name": bar, "part": unit, "count": count} for bar, count in counts.items()]
     if rows:
-        chart = cached_chart(
-            stacked_bars,
-            rows,
-            title="Questions by number of neighbors",
-            colours={"questions": PALETTE[0]},
-            unit="questions",
-        )
-        show_chart(chart, "questions-by-neighbors", "sizes", rows=rows)
-
-
-def _strategies(header: SetHeader) -> None:
-    rows = [
-        {"name": strategy, "part": "neighbors", "count": count}
-        for strategy, count in header.counts["neighbors_by_strategy"].items()
-    ]
-    if rows:
-        chart = cached_chart(
-            stacked_bars,
-            rows,
-            title="Neighbors by strategy",
-            colours={"neighbors": PALETTE[0]},
-            unit="neighbors",
-        )
-        show_chart(chart, "neighbors-by-strategy", "strategies", rows=rows)
+        chart = cached_chart(stacked_bars, rows, title=title, colours={unit: PALETTE[0]}, unit=unit)
+        show_chart(chart, name, name, rows=rows)
 
 
 def _show_wordings(sampled: Wordings) -> None:
@@ -204,22 +170,8 @@ def _show_wordings(sampled: Wordings) -> None:
     if sampled.length is None:
         st.caption("They have no neighbors.")
         return
-    page_table(wording_rows(sampled), _WORDINGS, "wordings", name="wordings")
-    if sampled.among_siblings is not None:
-        siblings = sampled.among_siblings
-        st.caption(
-            escaped(
-                f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
-                f"of {siblings.count:,} pairs; 10th to 90th percentile: {100 * siblings.p10:.0f}% to "
-                f"{100 * siblings.p90:.0f}%)."
-            )
-        )
-
-
-def wording_rows(sampled: Wordings) -> list[dict[str, Any]]:
-    """Return all neighbors, then those of each strategy, as rows."""
     pairs = {"all": (sampled.length, sampled.from_question), **sampled.by_strategy}
-    return [
+    rows = [
         {
             "strategy": strategy,
             "neighbors": length.count,
@@ -233,3 +185,13 @@ def wording_rows(sampled: Wordings) -> list[dict[str, Any]]:
         for strategy, (length, distance) in pairs.items()
         if length is not None and distance is not None
     ]
+    page_table(rows, _WORDINGS, "wordings", name="wordings")
+    if sampled.among_siblings is not None:
+        siblings = sampled.among_siblings
+        st.caption(
+            escaped(
+                f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
+                f"of {siblings.count:,} pairs; 10th to 90th percentile: {100 * siblings.p10:.0f}% to "
+                f"{100 * siblings.p90:.0f}%)."
+            )
+        )

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from rephraser.sets.types import SetHeader
-from rephraser.sets.verify import VerifyReport, verify
+from rephraser.sets.verify import verify
 from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.text.markup import escaped
@@ -19,7 +19,12 @@ def show_using(header: SetHeader) -> None:
     )
     if st.button("Verify now", icon=":material/verified:", key="verify"):
         with st.spinner("Recomputing"), reading() as session:
-            _show(verify(session, header.id))
+            report = verify(session, header.id)
+        if report.ok:
+            words = f"{header.ref} matches its published content: all recomputed values are the same."
+            st.success(escaped(words), icon=":material/verified:")
+        else:
+            layout.error_box(f"{header.ref} differs from its published content.", " ".join(report.problems))
     st.caption("Content hash, the same for the same members everywhere; id of this version")
     st.code(f"{header.content_hash}\n{header.id}", language=None, wrap_lines=True)
     layout.section("Export", "Export the full content, or training files for verl.")
@@ -40,17 +45,3 @@ def commands(header: SetHeader) -> list[tuple[str, str]]:
         ("Verify on the command line", f"sets verify {ref}"),
     )
     return [(what, settings.command(command)) for what, command in words]
-
-
-def _show(report: VerifyReport) -> None:
-    if report.ok:
-        st.success(
-            escaped(
-                f"{report.header.ref} matches its published content: all recomputed values are the same."
-            ),
-            icon=":material/verified:",
-        )
-    else:
-        layout.error_box(
-            f"{report.header.ref} differs from its published content.", " ".join(report.problems)
-        )

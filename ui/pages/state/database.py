@@ -1,5 +1,6 @@
-"""Read access to the server's database: sessions, a stamp that changes with it, cached results."""
+"""Access to the server's database: sessions, a stamp that changes with it, cached results, added reviews."""
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,22 +9,38 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from service.database import Database, Place
-from service.database.engine import OUT_OF_UNRELEASED
+from service.database.postgresql.server import watch_statements
 from service.errors import DatabaseError
 from ui.pages.state import settings
-from ui.pages.state.places import Condition, FileWatch, ServerWatch, condition, restrict_to_reviews
 from ui.pages.state.results import Results
 from ui.pages.widgets import layout
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+REVIEW_TABLES = frozenset(
+    {
+        "reviews",
+        "review_withdrawals",
+        "human_grades",
+        "human_grade_withdrawals",
+        "candidates",
+        "verdicts",
+        "proposals",
+    }
+)
+"""The only tables that the UI adds rows to; triggers forbid changes to their rows."""
+TASKS = "tasks"
+"""A run's tasks: an edited text opens its task again, so that it is judged when the run is resumed."""
+
 _results = Results()
 _lock = threading.Lock()
 _open: dict[Place, "_Opened"] = {}
+_generations = 0
 
 
 @contextmanager
@@ -32,18 +49,20 @@ def reading() -> Iterator[Session]:
 
     If it cannot be read, the page says what to do and stops.
     """
-    path = settings.current().database
+    place = settings.current().database
     try:
-        opened = _opened(path)
-        if opened is None:
-            state = condition(path)
-            _say_why_not(path, state)
-            st.stop()
-            raise DatabaseError(f"{path}: {state}")  # without a browser nothing stops
-        with opened.database.read() as session:
+        with _opened(place).database.read() as session:
             yield session
     except DatabaseError as error:
-        layout.error_box("The database cannot be read.", str(error))
+        if isinstance(place, Path) and (not place.exists() or not place.stat().st_size):
+            layout.empty_state(
+                "There is no database here yet.",
+                f"{place} does not exist or is empty. Import questions and reload this page, or look at the "
+                "demo's results:",
+                commands=(settings.command("questions import FILE --name NAME"), "tagrpo ui --demo"),
+            )
+        else:
+            layout.error_box("The database cannot be read.", str(error))
         st.stop()
         raise
 
@@ -61,31 +80,34 @@ def stamp() -> str:
     Replacing the file counts as a change. The text is empty if there is no database.
     """
     try:
-        opened = _opened(settings.current().database)
-        return "" if opened is None else opened.stamp()
+        return _opened(settings.current().database).stamp()
     except DatabaseError:  # `reading` reports it
         return ""
 
 
-def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
-    """Cache a query's results until the database changes.
+def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **named: P.kwargs) -> R:
+    """Return `function(session, *arguments)`, cached until the database changes.
 
-    `function(session, *arguments)` becomes `function(*arguments)`: the session is opened on a miss only.
     Arguments must be hashable, results picklable (types from modules, not from a page's file); callers get a
-    copy. Cache a page of rows, not a whole table.
+    copy. The session is opened on a miss only. Fetch a page of rows, not a whole table.
     """
-    code = function.__code__ if hasattr(function, "__code__") else None
-    name = (function.__module__, function.__qualname__, code.co_filename if code else "")
+
+    def ask() -> R:
+        with reading() as session:
+            return function(session, *arguments, **named)
+
+    code = getattr(function, "__code__", None)
+    name = (function.__module__, function.__qualname__, code and code.co_filename)
+    where = str(settings.current().database)
+    return _results.get((name, where, stamp(), arguments, tuple(sorted(named.items()))), ask)
+
+
+def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
+    """Turn `function(session, *arguments)` into `function(*arguments)`, cached as by `fetch`."""
 
     @wraps(function)
     def kept(*arguments: P.args, **named: P.kwargs) -> R:
-        def ask() -> R:
-            with reading() as session:
-                return function(session, *arguments, **named)
-
-        where = str(settings.current().database)
-        key = (name, where, stamp(), arguments, tuple(sorted(named.items())))
-        return _results.get(key, ask)
+        return fetch(function, *arguments, **named)
 
     return kept
 
@@ -101,14 +123,21 @@ def review_writer() -> Iterator[Session]:
     current = settings.current()
     if not current.review:
         raise DatabaseError("this UI is read-only. Start it with `tagrpo ui --review` to store decisions.")
-    if condition(current.database) != "ready":
-        raise DatabaseError(f"{current.database}: reviews cannot be written to this database.")
     with (
         Database.open(current.database, create=False) as database,
         database.write() as session,
-        restrict_to_reviews(session),
     ):
+        watch_statements(session.connection(), _check_statement)
         yield session
+
+
+def _check_statement(statement: str) -> None:
+    """Refuse all statements but reading ones and those that a review needs."""
+    verb, *words = statement.split(None, 3)
+    adds = verb == "INSERT" and words[0] == "INTO" and words[1] in REVIEW_TABLES
+    opens = verb == "UPDATE" and words[0] == TASKS
+    if not (adds or opens) and verb != "SELECT":
+        raise DatabaseError(f"the UI only adds reviews, so this statement is refused: {verb}.")
 
 
 def forget() -> None:
@@ -121,85 +150,53 @@ def forget() -> None:
 
 
 class _Opened:
-    """An open database, and the stamp of its changes."""
+    """An open database, and the stamp of its changes.
+
+    SQLite's `data_version` compares on one connection only, so a file has a connection for it. On a server,
+    the transactions in its snapshot tell.
+    """
 
     def __init__(self, place: Place, generation: int) -> None:
         self.identity = _identity(place)
         self.database = Database.open(place, read_only=True)
-        self._watch = FileWatch(place) if isinstance(place, Path) else ServerWatch(self.database)
         self._generation = generation
+        self._lock = threading.Lock()
+        self._file = None
+        if isinstance(place, Path):
+            address = f"{place.resolve().as_uri()}?mode=ro"
+            self._file = sqlite3.connect(
+                address, uri=True, timeout=5, isolation_level=None, check_same_thread=False
+            )
 
     def stamp(self) -> str:
-        return f"{self._generation}.{self._watch.stamp()}"
+        if self._file is not None:
+            with self._lock:
+                version = self._file.execute("PRAGMA data_version").fetchone()[0]
+        else:
+            with self.database.read() as session:
+                version = session.scalar(text("SELECT CAST(pg_current_snapshot() AS text)"))
+        return f"{self._generation}.{version}"
 
     def close(self) -> None:
         self.database.close()
-        self._watch.close()
+        if self._file is not None:
+            self._file.close()
 
 
-_generations = 0
-
-
-def _opened(path: Place) -> _Opened | None:
-    """Return the open database, opening it (again) if needed; None if it cannot be read."""
+def _opened(place: Place) -> _Opened:
+    """Return the open database, opening it (again) if needed."""
     global _generations
     with _lock:
-        kept = _open.get(path)
-        if kept is not None:
-            if kept.identity == _identity(path):
-                return kept
-            del _open[path]  # not closed: another page may be reading from it
-        if condition(path) != "ready":
-            return None
+        if place in _open and _open[place].identity == _identity(place):
+            return _open[place]
+        _open.pop(place, None)  # not closed: another page may be reading from it
         _generations += 1
-        _open[path] = _Opened(path, _generations)
-        return _open[path]
+        _open[place] = _Opened(place, _generations)
+        return _open[place]
 
 
-def _identity(path: Place) -> tuple[int, int] | None:
-    if not isinstance(path, Path):
+def _identity(place: Place) -> tuple[int, int] | None:
+    if not isinstance(place, Path) or not place.exists():
         return None
-    try:
-        status = path.stat()
-    except OSError:
-        return None
+    status = place.stat()
     return status.st_dev, status.st_ino
-
-
-def _say_why_not(path: Place, state: Condition) -> None:
-    if state == "missing":
-        layout.empty_state(
-            "There is no database here yet.",
-            f"{path} does not exist. Import questions and reload this page, or look at the demo's results:",
-            commands=(settings.command("questions import FILE --name NAME"), "tagrpo ui --demo"),
-        )
-    elif state == "empty":
-        layout.empty_state(
-            "The database is empty.",
-            f"{path} contains no tables. Import questions and reload this page:",
-            commands=(settings.command("questions import FILE --name NAME"),),
-        )
-    elif state == "older":
-        layout.empty_state(
-            "The database has an older schema.",
-            "The UI never changes it. Back it up, upgrade it, and reload this page:",
-            commands=(settings.command("db backup FILE"), settings.command("db upgrade")),
-        )
-    elif state == "unreleased":
-        layout.empty_state(
-            "The database was written before the first release of tagrpo.",
-            "Export its neighbor sets with the version that wrote it. Then import them with this version "
-            "into a new --db, along with the other files.",
-            commands=OUT_OF_UNRELEASED,
-        )
-    elif state == "newer":
-        layout.error_box(
-            "The database was written by a newer tagrpo.", "Upgrade with `pip install -U tagrpo`."
-        )
-    elif state == "foreign":
-        layout.error_box("This database does not belong to tagrpo.", f"{path}: choose another one with --db.")
-    else:
-        layout.error_box(
-            "The database cannot be read.",
-            f"{path}: check that it is an SQLite file and that you may read it.",
-        )

@@ -88,18 +88,6 @@ def set_query(**values: Value) -> None:
     st.query_params.from_dict(state)
 
 
-def query(**values: Value) -> dict[str, list[str]]:
-    """Return values as address parameters."""
-    return {name: texts for name, value in values.items() if (texts := _texts(value))}
-
-
-def page_url(page: Page, **values: Value) -> str:
-    """Return the address of a view on another page, relative to the server (`/questions?id=q_1`)."""
-    path = "/" if page == "overview" else f"/{page}"
-    parameters = urlencode(query(**values), doseq=True)
-    return f"{path}?{parameters}" if parameters else path
-
-
 def link(label: str, page: Page, *, icon: str | None = None, **values: Value) -> None:
     """Show a link to a view on another page; it opens without reloading the application.
 
@@ -109,7 +97,7 @@ def link(label: str, page: Page, *, icon: str | None = None, **values: Value) ->
         page=page_file(page),
         label=escaped(label),
         icon=icon,
-        query_params=[(name, text) for name, texts in query(**values).items() for text in texts] or None,
+        query_params=[(name, text) for name, value in values.items() for text in _texts(value)] or None,
     )
 
 
@@ -121,19 +109,12 @@ def page_file(page: Page) -> str:
 
 
 def permalink() -> None:
-    """Show the address of this view for copying; `complete_permalink` adds values pinned since."""
+    """Reserve the place for the address of this view; `complete_permalink` shows it when the page is done."""
     from ui.pages.widgets.layout import folded
 
     with folded("Link to this view", icon=":material/link:"):
         st.session_state[_PLACE] = st.empty()
     st.session_state[_PINNED] = {}
-    _show_permalink()
-
-
-def complete_permalink() -> None:
-    """Write into the shown address the values of widgets whose default depends on the data."""
-    if st.session_state.get(_PINNED):
-        _show_permalink()
 
 
 def fragment(show: Callable[P, None]) -> Callable[P, None]:
@@ -145,12 +126,15 @@ def fragment(show: Callable[P, None]) -> Callable[P, None]:
     @wraps(show)
     def rerun(*arguments: P.args, **named: P.kwargs) -> None:
         show(*arguments, **named)
-        _show_permalink()
+        complete_permalink()
 
     return st.fragment(rerun)
 
 
-def _show_permalink() -> None:
+def complete_permalink() -> None:
+    """Show the address of this view for copying, with the values of widgets whose default depends on data."""
+    if _PINNED not in st.session_state:
+        return
     state = {name: st.query_params.get_all(name) for name in st.query_params if name not in PERSONAL}
     state |= {name: texts for name, texts in st.session_state[_PINNED].items() if name not in state}
     parameters = f"?{urlencode(state, doseq=True)}" if state else ""

@@ -1,6 +1,6 @@
 """Records of trainings for the pages; answers are kept until their files change."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -68,34 +68,12 @@ def recorded(function: Callable[Concatenate[Record, P], R]) -> Callable[Concaten
     @wraps(function)
     def kept(run_id: str, /, *arguments: P.args, **named: P.kwargs) -> R:
         record = open_run(run_id)
-        key = _key(function, {run_id: record}, arguments, named)
-        return _results.get(key, lambda: function(record, *arguments, **named))
+        key = function.__module__, function.__qualname__, str(record.folder), record.stamp(), arguments
+        return _results.get(
+            (*key, tuple(sorted(named.items()))), lambda: function(record, *arguments, **named)
+        )
 
     return kept
-
-
-def recorded_together(
-    function: Callable[Concatenate[Mapping[str, Record], P], R],
-) -> Callable[Concatenate[Sequence[str], P], R]:
-    """Do what `recorded` does for a function of several records by the ids of their runs."""
-
-    @wraps(function)
-    def kept(run_ids: Sequence[str], /, *arguments: P.args, **named: P.kwargs) -> R:
-        records = {run_id: open_run(run_id) for run_id in run_ids}
-        key = _key(function, records, arguments, named)
-        return _results.get(key, lambda: function(records, *arguments, **named))
-
-    return kept
-
-
-def _key(
-    function: Callable[..., object],
-    records: Mapping[str, Record],
-    arguments: Sequence[object],
-    named: Mapping[str, object],
-) -> tuple[object, ...]:
-    stamps = tuple((run_id, str(record.folder), record.stamp()) for run_id, record in records.items())
-    return function.__module__, function.__qualname__, stamps, arguments, tuple(sorted(named.items()))
 
 
 @recorded

@@ -38,19 +38,10 @@ def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
     The last rows count responses without an answer and comparisons that timed out, if there are any.
     """
-    rows: list[dict[str, Any]] = [
-        {
-            "answer": given.answer,
-            "gold": given.gold,
-            "original": given.original,
-            "neighbor": given.candidate,
-        }
-        for given in _by_frequency(evidence)
-    ]
-    return rows + [
-        {"answer": f"({what})", "gold": False, "original": original, "neighbor": neighbor}
-        for what, original, neighbor in _without_class(evidence)
-    ]
+    answers = [(one.answer, one.gold, one.original, one.candidate) for one in _by_frequency(evidence)]
+    rest = [(f"({what})", False, original, neighbor) for what, original, neighbor in _without_class(evidence)]
+    names = ("answer", "gold", "original", "neighbor")
+    return [dict(zip(names, row, strict=True)) for row in answers + rest]
 
 
 def show_answers(evidence: Evidence) -> None:

@@ -1,9 +1,11 @@
 """Word-by-word differences of a rephrasing: kept, dropped, added and moved words, numbers, formulas."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import groupby
 from typing import Literal
 
 import streamlit as st
@@ -78,7 +80,7 @@ def compare(original: str, neighbor: str) -> Difference:
             (Stretch("kept" if same else "dropped", (Word(visible(original)),)),),
             (Stretch("kept" if same else "added", (Word(visible(neighbor)),)),),
         )
-    a, b = words(original), words(neighbor)
+    a, b = _words(original), _words(neighbor)
     keys_a, keys_b = [word.same_as for word in a], [word.same_as for word in b]
     change_a: list[Change] = ["dropped"] * len(a)
     change_b: list[Change] = ["added"] * len(b)
@@ -90,7 +92,7 @@ def compare(original: str, neighbor: str) -> Difference:
     return Difference(_stretches(a, change_a), _stretches(b, change_b))
 
 
-def words(text: str) -> list[Word]:
+def _words(text: str) -> list[Word]:
     """Split a text into words with the white space that follows them; formulas and code stay whole."""
     words: list[Word] = []
     for piece in pieces(visible(text)):
@@ -133,13 +135,8 @@ def _find_moved(
 
 
 def _stretches(words: list[Word], changes: list[Change]) -> tuple[Stretch, ...]:
-    stretches: list[Stretch] = []
-    start = 0
-    for at in range(1, len(words) + 1):
-        if at == len(words) or changes[at] != changes[start]:
-            stretches.append(Stretch(changes[start], tuple(words[start:at])))
-            start = at
-    return tuple(stretches)
+    grouped = groupby(zip(changes, words, strict=True), key=lambda pair: pair[0])
+    return tuple(Stretch(change, tuple(word for _, word in pairs)) for change, pairs in grouped)
 
 
 def show_side_by_side(
@@ -168,9 +165,7 @@ def show_difference(difference: Difference, side: Literal["original", "neighbor"
 @lru_cache(maxsize=512)
 def mark_differences(stretches: tuple[Stretch, ...]) -> str:
     """Return one side as Markdown, with marks around escaped words and next to formulas and code."""
-    parts: list[str] = []
-    for stretch in stretches:
-        parts += filter(None, _stretch(stretch))
+    parts = [part for stretch in stretches for part in _stretch(stretch) if part]
     beside = zip(["\n\n", *parts], parts, [*parts[1:], "\n\n"], strict=False)
     # No line break at the start or end of a paragraph: it would show as a backslash or an empty line.
     kept = [
@@ -181,23 +176,28 @@ def mark_differences(stretches: tuple[Stretch, ...]) -> str:
     return "".join(kept).strip("\n")
 
 
-def _stretch(stretch: Stretch) -> list[str]:
-    parts: list[str] = []
-    run: list[Word] = []
+def _stretch(stretch: Stretch) -> Iterator[str]:
+    """Mark plain words line by line, since no mark can span two paragraphs."""
+    line: list[Word] = []
     for word in stretch.words:
-        if word.kind == "text":
-            run.append(word)
+        if word.kind != "text":
+            yield _line(line, stretch.change)
+            yield _formula(word, stretch.change)
+            line = []
             continue
-        parts += _run(run, stretch.change)
-        run = []
-        parts.append(_formula(word, stretch.change))
-    return parts + _run(run, stretch.change)
+        line.append(word)
+        if "\n" in word.text:
+            yield _line(line, stretch.change)
+            yield "\n\n" if word.text.count("\n") > 1 else _LINE_END
+            line = []
+    yield _line(line, stretch.change)
 
 
 def _formula(word: Word, change: Change) -> str:
     drawn = safe_md(word.text)
     if "\n" in drawn:
-        return f"\n\n{_label(change)}{drawn}\n\n"
+        label = "" if change == "kept" else f":{_MARKS[change]}-badge[{change}]\n\n"
+        return f"\n\n{label}{drawn}\n\n"
     if change == "kept":
         return drawn
     inside = drawn if _balanced(drawn) else _without_brackets(drawn)
@@ -226,31 +226,7 @@ def _without_brackets(formula: str) -> str:
     return formula.replace("[", "\\lbrack ").replace("]", "\\rbrack ")
 
 
-def _label(change: Change) -> str:
-    return "" if change == "kept" else f":{_MARKS[change]}-badge[{change}]\n\n"
-
-
-def _run(run: list[Word], change: Change) -> list[str]:
-    """Mark plain words line by line, since no mark can span two paragraphs."""
-    if not run:
-        return []
-    parts: list[str] = []
-    line: list[Word] = []
-    for word in run:
-        line.append(word)
-        if "\n" in word.text:
-            parts += [_line(line, change), _ending(word.text)]
-            line = []
-    return [*parts, _line(line, change)]
-
-
-def _ending(text: str) -> str:
-    return "\n\n" if text.count("\n") > 1 else _LINE_END
-
-
 def _line(line: list[Word], change: Change) -> str:
-    if not line:
-        return ""
     body = "".join(_word(word) for word in line)
     inner = body.strip(" ")
     before, after = " " * body.startswith(" "), " " * body.endswith(" ")

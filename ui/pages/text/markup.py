@@ -4,6 +4,7 @@ Model output, imported questions and names are data: nothing in them may become 
 icon or a heading. Pages pass them to Streamlit only through this file.
 """
 
+import re
 from functools import lru_cache
 from typing import Literal
 
@@ -26,7 +27,9 @@ TEXT_MAX = 2_000_000
 
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _BREAK = "\u2060"  # word joiner: no width, no line break
-_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-")
+_NAME = re.compile(r"[a-zA-Z0-9_+-][a-zA-Z0-9_+/-]{0,58}:")
+"""A name that ends in a colon, as for emoji and icons."""
+
 _ARROWS = ("<-", "->", "--", ">=", "<=", "~=")
 _NBSP = "\u00a0"
 MAX_INDENT = 40
@@ -153,11 +156,7 @@ def _code(content: str, *, block: bool) -> str:
 
 
 def _longest_run(text: str, char: str) -> int:
-    longest = run = 0
-    for other in text:
-        run = run + 1 if other == char else 0
-        longest = max(longest, run)
-    return longest
+    return max(map(len, re.findall(rf"{re.escape(char)}+", text)), default=0)
 
 
 def escaped_lines(text: str, *, after_inline: bool = False, before_inline: bool = False) -> str:
@@ -204,15 +203,5 @@ def _escape(text: str) -> str:
 def _parted(text: str, place: int, char: str) -> bool:
     following = text[place + 1 : place + 2]
     if char == ":":
-        return text.startswith("//", place + 1) or (following in _NAME and _is_name(text, place + 1))
+        return text.startswith("//", place + 1) or _NAME.match(text, place + 1) is not None
     return char == "@" or char + following in _ARROWS
-
-
-def _is_name(text: str, at: int) -> bool:
-    """Say whether a name that ends in a colon starts here, as for emoji and icons."""
-    for char in text[at : at + 60]:
-        if char == ":":
-            return True
-        if char not in _NAME and char != "/":
-            return False
-    return False

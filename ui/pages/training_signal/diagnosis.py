@@ -48,7 +48,7 @@ def difficulty(runs: Sequence[Run]) -> None:
     """Show the difficulty audit of a chosen source."""
     layout.section(
         "Difficulty of neighbors",
-        "The success rate of each neighbor beside that of its original. Shifts are wanted; a rate that is "
+        "The success rate of each neighbor and of its original. Shifts are wanted; a rate that is "
         "implausible given the question's other prompts may mean a leaked answer or another problem.",
     )
     responses = _choose(runs)
@@ -96,7 +96,7 @@ def difficulty(runs: Sequence[Run]) -> None:
 
 
 def _difficulty_spec(rows: Sequence[Record], title: str) -> Record:
-    spec = charts.cached_chart(difficulty_chart, rows, title=title, page=True)
+    spec = charts.cached_chart(difficulty_chart, rows, title=title)
     # Streamlit would fit the title into the width of the square, and leave little of it.
     return {**spec, "autosize": {"type": "pad"}}
 
@@ -242,7 +242,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     with last_place:
         last = _step("to step", "to", high, low, high)
     if first > last:
-        st.caption("The first step is behind the last one.")
+        st.caption("The first step is after the last one.")
         return None
     return Responses(name, first, last)
 

@@ -1,4 +1,4 @@
-"""Charts of metrics over steps, made once for each state of the database and shown side by side."""
+"""Charts of logged metrics over steps, side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,15 +7,15 @@ from typing import Any
 import streamlit as st
 
 from trainer_adapter.record.reading import Record as TrainingRecord
-from trainer_adapter.record.series import MetricSeries, metric_names, metric_series, over_seeds
-from ui.charts.building import build_spec
+from trainer_adapter.record.series import metric_names, over_seeds
 from ui.charts.training_steps import POINT, Scale, most_steps, step_chart, window_for, window_means
 from ui.pages.state import links
-from ui.pages.state.records import recorded_together
-from ui.pages.training_signal.runs import Chosen
-from ui.pages.widgets import charts, layout
+from ui.pages.state.records import recorded
+from ui.pages.widgets import charts
 
 Record = dict[str, Any]
+Logged = tuple[list[int], dict[str, list[float | None]]]
+"""All steps of a run, and by name the values of metrics at these."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart to draw. `runs` names the run of each line, so that a click finds it."""
+    """A chart to draw; `forecast` is a share with its interval (share, low, high)."""
 
     name: str
     title: str
@@ -41,157 +41,112 @@ class Panel:
     scale: Scale
     lines: tuple[Line, ...]
     zero_line: bool = False
+    forecast: tuple[float, float, float] | None = None
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A finished chart with its data; None where no line has a value."""
-
-    spec: Record | None
-    rows: list[Record]
+names_of = recorded(metric_names)
+_FORECAST = ("share", "low", "high")
 
 
-logged = recorded_together(metric_names)
+@recorded
+def _logged(record: TrainingRecord, names: tuple[str, ...]) -> Logged:
+    logged = record.metrics()
+    return list(logged), {name: [metrics.get(name) for metrics in logged.values()] for name in names}
 
 
-def draw(
-    panels: tuple[Panel, ...],
+def show(
+    panels: Sequence[Panel],
+    columns: int,
+    runs: Mapping[str, str],
+    *,
     window: int,
-    palette: tuple[tuple[str, str], ...] = (),
-    methods: tuple[tuple[str, str], ...] = (),
-    forecasts: tuple[tuple[str, tuple[float, float, float]], ...] = (),
+    palette: Mapping[str, str],
+    methods: Mapping[str, str] | None = None,
     level: bool = False,
-) -> list[Drawn]:
-    """Return the charts of panels; see `_draw`."""
-    runs = tuple(dict.fromkeys(run for panel in panels for line in panel.lines for run in line.runs))
-    return _draw(runs, panels, window, palette, methods, forecasts, level)
-
-
-@recorded_together
-def _draw(
-    records: Mapping[str, TrainingRecord],
-    panels: tuple[Panel, ...],
-    window: int,
-    palette: tuple[tuple[str, str], ...] = (),
-    methods: tuple[tuple[str, str], ...] = (),
-    forecasts: tuple[tuple[str, tuple[float, float, float]], ...] = (),
-    level: bool = False,
-) -> list[Drawn]:
-    """Return the charts of panels.
+) -> None:
+    """Show charts side by side, those that have a value; on a narrow window below each other.
 
     Args:
+        runs: of a label the run that a click on it leads to; by the panel's name where it has no such label.
         window: steps a point averages; 0 for as few as needed.
-        palette, methods: by label; each panel in the palette's order without them.
-        forecasts: share, low, high by the name of a panel.
+        palette, methods: by label.
         level: put the panels of one unit on one axis, so that they can be compared.
     """
-    logged = metric_series(
-        records, tuple(dict.fromkeys(line.metric for panel in panels for line in panel.lines))
-    )
-    by_run = {series.run_id: series for series in logged}
-    width = window_for(max((len(series.steps) for series in logged), default=0), window)
-    rows_of = [
-        [row for line in panel.lines for row in _rows(line, by_run, width, panel.scale)] for panel in panels
-    ]
-    steps = most_steps([series.steps for series in logged])
-    predicted = dict(forecasts)
-    spans = _spans(panels, rows_of, predicted) if level else {}
-    drawn = []
-    for panel, rows in zip(panels, rows_of, strict=True):
-        if not rows:
-            drawn.append(Drawn(None, []))
-            continue
-        band = predicted.get(panel.name)
-        seeds = max((len(line.runs) for line in panel.lines), default=1)
-        spec = build_spec(
-            step_chart,
-            rows,
-            title=panel.title,
-            y_title=panel.y_title,
-            scale=panel.scale,
-            palette=dict(palette) or None,
-            methods=dict(methods),
-            forecast=None
-            if band is None
-            else [{"label": "forecast", "share": band[0], "low": band[1], "high": band[2]}],
-            zero_line=panel.zero_line,
-            window=width,
-            steps=steps,
-            span=spans.get(panel.y_title),
-            seeds=seeds,
-        )
-        drawn.append(Drawn(spec, rows))
-    return drawn
+    every = [line for panel in panels for line in panel.lines]
+    names = tuple(dict.fromkeys(line.metric for line in every))
+    runs_there = dict.fromkeys(run for line in every for run in line.runs)
+    logged = {run: _logged(run, names) for run in runs_there}
+    width = window_for(max((len(steps) for steps, _ in logged.values()), default=0), window)
+    rows_of = {
+        panel: [row for line in panel.lines for row in _rows(line, logged, width, panel.scale)]
+        for panel in panels
+    }
+    drawn = [(panel, rows) for panel, rows in rows_of.items() if rows]
+    spans = _spans(drawn) if level else {}
+    for start in range(0, len(drawn), columns):
+        places = st.columns(columns, gap="medium")
+        for place, (panel, rows) in zip(places, drawn[start : start + columns], strict=False):
+            forecast = None
+            if panel.forecast is not None:
+                forecast = [{"label": "forecast", **dict(zip(_FORECAST, panel.forecast, strict=True))}]
+            spec = charts.cached_chart(
+                step_chart,
+                rows,
+                title=panel.title,
+                y_title=panel.y_title,
+                scale=panel.scale,
+                palette=palette,
+                methods=methods,
+                forecast=forecast,
+                zero_line=panel.zero_line,
+                window=width,
+                steps=most_steps([steps for steps, _ in logged.values()]),
+                span=spans.get(panel.y_title),
+                seeds=max(len(line.runs) for line in panel.lines),
+            )
+            with place:
+                state = charts.show_chart(
+                    spec, f"tagrpo-{panel.name}", panel.name, rows=rows, on_select=_noted
+                )
+                _follow(state, panel, rows, runs)
 
 
-def _spans(
-    panels: Sequence[Panel],
-    rows_of: Sequence[Sequence[Record]],
-    forecasts: Mapping[str, tuple[float, float, float]],
-) -> dict[str, tuple[float, float]]:
+def _spans(drawn: Sequence[tuple[Panel, Sequence[Record]]]) -> dict[str, tuple[float, float]]:
     """Return the lowest and the highest value of each unit; shares, and values with a line of 0, reach it."""
     by_unit: dict[str, list[float]] = {}
-    for panel, rows in zip(panels, rows_of, strict=True):
+    for panel, rows in drawn:
         values = [row[name] for row in rows for name in ("value", "low", "high") if row.get(name) is not None]
-        values += forecasts.get(panel.name, ())
-        if values and (panel.scale == "share" or panel.zero_line):
+        values += panel.forecast or ()
+        if panel.scale == "share" or panel.zero_line:
             values.append(0.0)
         by_unit.setdefault(panel.y_title, []).extend(values)
-    return {unit: (min(values), max(values)) for unit, values in by_unit.items() if values}
+    return {unit: (min(values), max(values)) for unit, values in by_unit.items()}
 
 
-def _rows(line: Line, logged: Mapping[str, MetricSeries], width: int, scale: str) -> list[Record]:
+def _rows(line: Line, logged: Mapping[str, Logged], width: int, scale: str) -> list[Record]:
     """Return the points of a line; those of several seeds say how far apart these are, and how many."""
     of_runs = [
         [
             (step, abs(value) if line.magnitude and value is not None else value)
-            for step, value in window_means(logged[run].steps, values, width)
+            for step, value in window_means(steps, values[line.metric], width)
             if scale != "log" or value != 0  # which has no place on it
         ]
-        for run in line.runs
-        if (values := logged[run].values.get(line.metric, ()))
+        for steps, values in (logged[run] for run in line.runs)
     ]
     if len(line.runs) == 1:
-        points = of_runs[0] if of_runs else []
         return [
-            {"label": line.label, "step": step, "value": value} for step, value in points if value is not None
+            {"label": line.label, "step": step, "value": value}
+            for step, value in of_runs[0]
+            if value is not None
         ]
     return [{"label": line.label, **asdict(point)} for point in over_seeds(of_runs)]
-
-
-def show_methods(panels: tuple[Panel, ...], chosen: Chosen, columns: int) -> None:
-    """Show charts whose lines are runs, or methods with their seeds, in their colours."""
-    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
-    by_name = {run.name: run.name for run in chosen.runs}
-    show(panels, draw(panels, chosen.window, palette, methods), columns, by_name)
-
-
-def show(
-    panels: Sequence[Panel], drawn: Sequence[Drawn], columns: int, runs: dict[str, str] | None = None
-) -> None:
-    """Show charts side by side; on a narrow window below each other.
-
-    Args:
-        runs: of a label the run that a click on it leads to; by the panel's name where it has no such label.
-    """
-    layout.hand_over()
-    charted = [(panel, chart) for panel, chart in zip(panels, drawn, strict=True) if chart.spec is not None]
-    for start in range(0, len(charted), columns):
-        places = st.columns(columns, gap="medium")
-        for place, (panel, chart) in zip(places, charted[start : start + columns], strict=False):
-            with place:
-                assert chart.spec is not None
-                state = charts.show_chart(
-                    chart.spec, f"tagrpo-{panel.name}", panel.name, rows=chart.rows, on_select=_noted
-                )
-                _follow(state, panel, chart.rows, runs or {})
 
 
 def _noted() -> None:
     """Do nothing more than let the page be drawn again with what was clicked."""
 
 
-def _follow(state: Any, panel: Panel, rows: Sequence[Record], runs: dict[str, str]) -> None:
+def _follow(state: Any, panel: Panel, rows: Sequence[Record], runs: Mapping[str, str]) -> None:
     """Link to the rollouts of the clicked step, of every run that has a point there."""
     picked = (state or {}).get("selection", {}).get(POINT) or []
     if not picked or picked[0].get("step") is None:

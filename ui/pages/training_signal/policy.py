@@ -30,14 +30,14 @@ MOST_METRICS, _USUAL_METRICS = 12, 2
 SIGNS = ("positive", "negative")
 SHARES = ("0.01", "1", "20", "40", "100")
 _OTHERS = (5, 6, 7, 4, 3, 2, 1)  # of the palette: the first colours stand for methods
-PROMPTS = tuple(
+PROMPTS = dict(
     zip(
         ("original", *(f"neighbor {number}" for number in range(1, MOST_VARIANTS + 1))),
         (PALETTE[place] for place in _OTHERS),
         strict=True,
     )
 )
-TOPS = tuple((f"top {share}%", PALETTE[place]) for share, place in zip(SHARES, _OTHERS, strict=False))
+TOPS = {f"top {share}%": PALETTE[place] for share, place in zip(SHARES, _OTHERS, strict=False)}
 
 
 def show(runs: Sequence[Run]) -> None:
@@ -56,7 +56,7 @@ def show(runs: Sequence[Run]) -> None:
         )
         for name, title, unit, scale in there
     )
-    lines.show_methods(panels, chosen, 3)
+    _show_methods(panels, chosen, 3)
     absent = [title for name, title, _, _ in METRICS if name not in [metric[0] for metric in there]]
     if absent:
         st.caption(escaped(f"Not logged by these runs: {', '.join(absent)}."))
@@ -93,7 +93,13 @@ def show_metrics(runs: Sequence[Run]) -> None:
         )
         for name in metrics
     )
-    lines.show_methods(panels, chosen, min(len(panels), 2))
+    _show_methods(panels, chosen, min(len(panels), 2))
+
+
+def _show_methods(panels: Sequence[Panel], chosen: Chosen, columns: int) -> None:
+    """Show charts whose lines are runs, or methods with their seeds, in their colours."""
+    by_name = {run.name: run.name for run in chosen.runs}
+    lines.show(panels, columns, by_name, window=chosen.window, palette=chosen.palette, methods=chosen.methods)
 
 
 def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, dict[str, list[str]]]:
@@ -108,7 +114,7 @@ def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, d
     if not chosen.runs:
         layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
         return chosen, {}
-    logged = lines.logged(chosen.ids)
+    logged = {run: lines.names_of(run) for run in chosen.ids}
     if any(logged.values()):
         return chosen, logged
     layout.empty_state(
@@ -143,9 +149,8 @@ def show_anchor(runs: Sequence[Run]) -> None:
     runs_of = {
         panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
     }
-    lines.show(
-        panels, lines.draw(panels, chosen.window, PROMPTS, level=True), 3 if len(panels) > 2 else 2, runs_of
-    )
+    columns = 3 if len(panels) > 2 else 2
+    lines.show(panels, columns, runs_of, window=chosen.window, palette=PROMPTS, level=True)
     _say_without(chosen, runs_of)
 
 
@@ -188,7 +193,7 @@ def show_covariance(runs: Sequence[Run]) -> None:
     if not panels:
         st.caption("These runs have not logged it.")
         return
-    lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS, level=True), 2, runs_of)
+    lines.show(panels, 2, runs_of, window=chosen.window, palette=TOPS, level=True)
     _say_without(chosen, runs_of)
     show_printed("covariance")
 

@@ -93,7 +93,7 @@ def runs_with(question_id: str) -> list[str]:
 
 @recorded
 def _drew(record: Record, question_id: str) -> bool:
-    return record.counts().question(question_id) is not None
+    return bool(record.counts().question_history(question_id))
 
 
 def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Chosen:

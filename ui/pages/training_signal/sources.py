@@ -76,7 +76,8 @@ def state_of(responses: Responses) -> str:
 
 @recorded
 def _content(record: Record, first: int, last: int) -> str:
-    return f"{record.folder}:{','.join(record.contents(first, last))}"
+    of_steps = [content for step, content in record.contents().items() if first <= step <= last]
+    return f"{record.folder}:{','.join(of_steps)}"
 
 
 def diagnosed(

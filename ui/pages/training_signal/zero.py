@@ -52,7 +52,7 @@ def show(runs: Sequence[Run]) -> None:
         layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
         return
     names = [f"tagrpo/zero/{group}/share" for group, _, _ in GROUPS]
-    logged = lines.logged(chosen.ids)
+    logged = {run: lines.names_of(run) for run in chosen.ids}
     if not any(name in logged[run] for run in chosen.ids for name in names):
         layout.empty_state(
             "These runs have not logged shares of zero-gradient questions.",
@@ -71,28 +71,28 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
         "Click a step to see its rollouts.",
     )
     kind = choices.choose(st.segmented_control, "Which", "kind", list(KINDS), SHARE, words=KINDS.__getitem__)
-    panels = tuple(
+    foreseen = predicted if kind == SHARE else None
+    panels = [
         Panel(
             f"zero-{group}" if kind == SHARE else f"zero-{group}-{kind}",
             title,
             "share of questions",
             "share",
             tuple(Line((run.id,), f"tagrpo/zero/{group}/{kind}", run.name) for run in chosen.runs),
+            forecast=foreseen.shares.get(group) if foreseen else None,
         )
         for group, title, _ in GROUPS
-    )
-    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
-    foreseen = predicted if kind == SHARE else None
-    forecasts = tuple((f"zero-{name}", band) for name, band in foreseen.shares.items()) if foreseen else ()
-    drawn = lines.draw(panels, chosen.window, palette, methods, forecasts, True)
-    lines.show(panels, drawn, 3, {run.name: run.name for run in chosen.runs})
+    ]
+    by_name = {run.name: run.name for run in chosen.runs}
+    look = {"palette": chosen.palette, "methods": chosen.methods}
+    lines.show(panels, 3, by_name, window=chosen.window, level=True, **look)
     if foreseen:
         st.caption(escaped(foreseen.words))
 
 
 def _table(chosen: Chosen) -> None:
-    rows = [{**row, "method": chosen.methods[str(row["run"])]} for row in last_shares(chosen.runs)]
-    layout.section(f"Where training stands: zero-gradient shares, mean of the last {LAST_STEPS} steps")
+    rows = [{"run": run.name, "method": run.method, **_last_shares(run.id)} for run in chosen.runs]
+    layout.section(f"Zero-gradient shares, mean of the last {LAST_STEPS} steps")
     page_table(
         rows,
         [
@@ -108,11 +108,6 @@ def _table(chosen: Chosen) -> None:
         name="tagrpo-zero-gradient",
     )
     show_printed("equal rewards")
-
-
-def last_shares(runs: Sequence[Run]) -> list[dict[str, str | float | int | None]]:
-    """Return one row per run with the means of its last steps."""
-    return [{"run": run.name, **_last_shares(run.id)} for run in runs]
 
 
 @recorded
@@ -159,17 +154,13 @@ def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
     if of is None:
         st.caption("A forecast needs the sizes of groups: none of these runs has recorded rollouts.")
         return None
+    wanted = DiagnosisSettings(g=of.g, n=of.n if pilot.neighbors else 0)
     try:
         with st.spinner(f"Fitting the pilot: {pilot.words}", show_time=True):  # safe
-            return _predicted(pilot, of.g, of.n)
+            [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions
     except TagrpoError as error:
         layout.error_box("There is no forecast from this pilot.", str(error))
         return None
-
-
-def _predicted(pilot: Responses, g: int, n: int) -> Predicted:
-    wanted = DiagnosisSettings(g=g, n=n if pilot.neighbors else 0)
-    [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions
     rows = {
         FORECAST_GROUPS[row.shape.name]: row for row in prediction.rows if row.shape.name in FORECAST_GROUPS
     }
@@ -177,7 +168,7 @@ def _predicted(pilot: Responses, g: int, n: int) -> Predicted:
         f"{name} {row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for name, row in rows.items()
     )
     questions = prediction.forecast.questions
-    words = f"Forecast from {pilot.words} ({questions:,} questions) for G = {g}, N = {n}: {figures}."
-    if n and "joint" not in rows:
+    words = f"Forecast from {pilot.words} ({questions:,} questions) for G = {of.g}, N = {of.n}: {figures}."
+    if of.n and "joint" not in rows:
         words += " The pilot has no neighbors, so it says nothing about groups with them."
     return Predicted({name: (row.share, row.low, row.high) for name, row in rows.items()}, words)

@@ -52,15 +52,21 @@ def show_chart(
         stretch: let a single-panel chart fill its width; False if its aspect ratio matters.
     """
     spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
-    drawn = _for_page(darken(spec) if st.context.theme.type == "dark" else spec)
+    drawn = darken(spec) if st.context.theme.type == "dark" else spec
+    config, title = spec.get("config", {}), spec.get("title", "")
+    padding = config.get("padding")
+    padding = {**padding, "bottom": 0} if isinstance(padding, dict) else _PADDING
+    look = {**drawn.get("config", {}), "font": PAGE_FONT, "padding": padding}
+    text = title.get("text", "") if isinstance(title, dict) else title
+    side_by_side = any(part in spec for part in ("concat", "hconcat", "vconcat", "facet", "repeat"))
     with st.container(key=f"{'chart' if stretch else 'shape'}-{key}", gap="xxsmall"):
         state = st.vega_lite_chart(
-            spec=drawn,
+            spec={**drawn, "config": look},
             theme=None,
-            width="stretch" if stretch and _stretches(spec) else "content",
+            width="stretch" if stretch and not side_by_side else "content",
             key=key,
             on_select=on_select or "ignore",
-            alt=alt or _title(spec),
+            alt=alt or (" ".join(text) if isinstance(text, list) else str(text)),
         )
         _downloads(spec, name, key, rows)
     return state
@@ -78,36 +84,10 @@ def cached_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) 
     return _built.get(key, lambda: build_spec(make, rows, **options))
 
 
-def _for_page(spec: Spec) -> Spec:
-    """Give the chart the page's font and small margins.
-
-    Downloads keep vl-convert's font and the usual margins.
-    """
-    config = spec.get("config", {})
-    padding = config.get("padding")
-    padding = {**padding, "bottom": 0} if isinstance(padding, dict) else _PADDING
-    return {**spec, "config": {**config, "font": PAGE_FONT, "padding": padding}}
-
-
-def _stretches(spec: Spec) -> bool:
-    """Say whether a chart can fill the page's width: panels side by side have fixed widths."""
-    return not any(part in spec for part in ("concat", "hconcat", "vconcat", "facet", "repeat"))
-
-
-def _title(spec: Spec) -> str:
-    title = spec.get("title", "")
-    text = title.get("text", "") if isinstance(title, dict) else title
-    return " ".join(text) if isinstance(text, list) else str(text)
-
-
-def _with_width(spec: Spec) -> Spec:
-    """Give a chart that fills its place a width of its own, for pictures."""
-    return {**spec, "width": PICTURE_WIDTH} if spec.get("width") == "container" else spec
-
-
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:
     """Show one button per chart; the browser draws its content once it is pressed."""
-    written = json.dumps(_with_width(spec), sort_keys=True)
+    sized = {**spec, "width": PICTURE_WIDTH} if spec.get("width") == "container" else spec
+    written = json.dumps(sized, sort_keys=True)
     with st.popover("Download", icon=":material/download:", type="tertiary"):
         if rows is not None:
             tables.download(name, rows, key=f"{key}-csv")

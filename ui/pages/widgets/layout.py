@@ -3,19 +3,16 @@
 All texts passed in are plain; they are escaped.
 """
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NewType
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ui.pages.text.markup import escaped
 
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
-HAND_OVER_S = 0.01
-"""Seconds in which the output so far is sent; a page takes this much longer on the server."""
 
 Part = NewType("Part", str)
 """Markdown for a part of a line, with all data escaped."""
@@ -79,15 +76,6 @@ def title(heading: str, words: str = "") -> None:
         links.permalink()
 
 
-def hand_over() -> None:
-    """Let the browser draw the output so far while the rest is computed; called before a page's charts.
-
-    Another thread sends a script's output and rarely runs before the script ends: then the whole page appears
-    at once, and nothing before its charts. `benchmarks/pages/latency.py` measures it (*paint*).
-    """
-    time.sleep(HAND_OVER_S)
-
-
 def section(heading: str, words: str = "") -> None:
     """Start a section of a page."""
     st.subheader(escaped(heading), anchor=False)
@@ -130,25 +118,19 @@ def grade_chip(grade: str) -> Part:
     return chip(grade, *GRADES.get(grade, ("gray", "")))
 
 
-@contextmanager
-def row(*, gap: Literal["small", "medium"] = "small") -> Iterator[None]:
-    """Show the contained elements side by side, wrapping if there is no room."""
-    with st.container(horizontal=True, gap=gap, vertical_alignment="center"):
-        yield
+def row(*, gap: Literal["small", "medium"] = "small") -> DeltaGenerator:
+    """Return a place whose elements are side by side, wrapping if there is no room."""
+    return st.container(horizontal=True, gap=gap, vertical_alignment="center")
 
 
-@contextmanager
-def card(key: str | None = None) -> Iterator[None]:
-    """Show the contained elements in a frame."""
-    with st.container(border=True, key=key):
-        yield
+def card(key: str | None = None) -> DeltaGenerator:
+    """Return a place with a frame."""
+    return st.container(border=True, key=key)
 
 
-@contextmanager
-def folded(label: str, *, icon: str | None = None) -> Iterator[None]:
-    """Show the contained elements in a popup that opens on a click."""
-    with st.popover(escaped(label), icon=icon, type="tertiary"):
-        yield
+def folded(label: str, *, icon: str | None = None) -> DeltaGenerator:
+    """Return a popup that opens on a click."""
+    return st.popover(escaped(label), icon=icon, type="tertiary")
 
 
 def empty_state(heading: str, words: str = "", *, commands: Sequence[str] = ()) -> None:

@@ -6,9 +6,9 @@ import streamlit as st
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service.questions.images import ImageHeader, load_headers, load_images
+from service.questions.images import load_headers, load_images
 from service.questions.tables import QuestionRow
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 
 MOST_PICTURES = 8
@@ -18,17 +18,6 @@ SIDE = 360
 """Maximum width and height of a picture on the page, in pixels; a smaller one keeps its size."""
 CAPTION = 180
 """Minimum width of a caption, in pixels."""
-
-
-@cached
-def _headers(session: Session, ids: tuple[str, ...]) -> list[ImageHeader]:
-    headers = load_headers(session, ids)
-    return [headers[id] for id in ids]
-
-
-@cached
-def _data(session: Session, id: str) -> bytes:
-    return load_images(session, [id])[id].data
 
 
 @cached
@@ -46,7 +35,9 @@ def show_pictures(ids: Sequence[str]) -> None:
     """Show images in the order in which the text refers to them, with number, format and size."""
     if not ids:
         return
-    headers = _headers(tuple(ids[:MOST_PICTURES]))
+    shown = tuple(ids[:MOST_PICTURES])
+    by_id = fetch(load_headers, shown)
+    headers = [by_id[id] for id in shown]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         for number, header in enumerate(headers, start=1):
             words = f"image {number}: {header}"
@@ -55,7 +46,7 @@ def show_pictures(ids: Sequence[str]) -> None:
                 continue
             width = picture_width(header.width, header.height)
             with st.container(width=max(width, CAPTION), gap="xxsmall"):
-                st.image(_data(header.id), width=width)
+                st.image(fetch(load_images, (header.id,))[header.id].data, width=width)
                 st.caption(escaped(words))
     if len(ids) > len(headers):
         st.caption(escaped(f"and {len(ids) - len(headers)} more images"))

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from verl.trainer.ppo.v1 import replay_buffer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from service.errors import InputError
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
+from trainer_adapter.verl.transfer import remove_rows
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SURPLUS = "training/filter_groups/discarded_surplus_samples"
@@ -82,7 +82,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         if not alive:
             return batch
         gone = [key for key in batch.keys if _uid(key) in dead]
-        replay_buffer.tq.kv_clear(partition_id=batch.partition_id, keys=gone)
+        remove_rows(batch, gone)
         return type(batch)(
             partition_id=batch.partition_id,
             keys=[batch.keys[place] for place in alive],

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import transfer_queue as tq
-from verl.utils import tensordict_utils
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_weights
 from trainer_adapter.verl.plugin.responses import StepResponses
+from trainer_adapter.verl.transfer import add_rows, read_rows, remove_rows
 
 _MIXED_GROUPS = "tagrpo_mixed_groups.pt"
 _IMAGES = "multi_modal_inputs"
@@ -106,13 +105,8 @@ class ReplayStep:
             for old_T, row in zip(old, again, strict=True)
         ]
         fields = [{**row.fields, "old_log_probs": old_T} for row, old_T in zip(again, old, strict=True)]
-        tq.kv_clear(keys=gone, partition_id=batch.partition_id)
-        tq.kv_batch_put(
-            keys=[row.key for row in again],
-            partition_id=batch.partition_id,
-            fields=tensordict_utils.list_of_dict_to_tensordict(fields),
-            tags=[dict(row.tag) for row in again],
-        )
+        remove_rows(batch, gone)
+        add_rows(batch, [row.key for row in again], fields, [row.tag for row in again])
         of_tokens = torch.cat(ratios).double()
         metrics["tagrpo/replay/age"] = sum(step - group.step for group in chosen) / len(chosen)
         metrics["tagrpo/replay/weight_mean"] = float(of_tokens.mean())
@@ -126,7 +120,7 @@ class ReplayStep:
         if not keys:
             return
         tags = dict(zip(batch.keys, batch.tags, strict=True))
-        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id)
+        data = read_rows(batch, keys=keys)
         columns = {name: _values(column, len(keys)) for name, column in data.items()}
         if _IMAGES in columns:
             columns[_IMAGES] = _sharing(columns[_IMAGES])

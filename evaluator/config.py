@@ -1,0 +1,140 @@
+"""The configs of `tagrpo eval run` and of the judge in `tagrpo eval label`."""
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from service.config import OPERATIONAL
+from service.models.access import Access, Budget, Model
+from service.models.prompts import PRESETS, PromptConfig
+from service.models.settings import PUBLISHED, PublishedSampling, Sampling, SamplingSettings
+
+
+class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
+    """Draw n responses to every problem of benchmarks, grade them, and report pass@k."""
+
+    benchmarks: tuple[str, ...] = Field(
+        (), description="Names from `tagrpo eval benchmarks`, or your own files (.jsonl, .toml)."
+    )
+    name: str | None = Field(
+        None, description="Name of the runs, stored as NAME.BENCHMARK; by default the model's."
+    )
+    neighbors: str | None = Field(
+        None, description="Published neighbor set to use instead of benchmarks: NAME or NAME@3."
+    )
+    n: int = Field(
+        32,
+        ge=1,
+        le=100_000,
+        description="Samples per problem; with preset=paper and paper-eval by default 128. More extend "
+        "the same run.",
+        json_schema_extra=OPERATIONAL,
+    )
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="Only the first problems. A larger limit, or none, extends the same run.",
+        json_schema_extra=OPERATIONAL,
+    )
+    seed: int | None = Field(
+        0,
+        ge=0,
+        le=2**63 - 1,
+        description="Random seed of the run; none sends no seed, so the run is not repeatable.",
+    )
+    samples_per_request: int | None = Field(
+        None,
+        ge=1,
+        le=1024,
+        description="Responses per request; by default 8, or 1 if the model is greedy or does not support n.",
+    )
+    answers: Literal["all", "boxed"] = Field(
+        "all", description="Answers that count: any that is found, or only boxed ones."
+    )
+    grader: str | None = Field(
+        None, description="Your own grader as module:function, instead of the built-in rules."
+    )
+    sources: tuple[str, ...] = Field(
+        (),
+        description="Files with the rows, instead of the Hub: one per benchmark in order, or NAME=FILE.",
+        json_schema_extra=OPERATIONAL,
+    )
+    options_seed: int = Field(0, description="Seed that shuffles the options of multiple-choice questions.")
+    allow_changed: bool = Field(
+        False,
+        description="Accept a benchmark whose content differs from the known one.",
+        json_schema_extra=OPERATIONAL,
+    )
+    allow_bad_golds: bool = Field(
+        False, description="Run even if gold answers do not grade as correct.", json_schema_extra=OPERATIONAL
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _published(cls, data: Any) -> Any:
+        """Put what a preset and a published name say under what is given."""
+        if not isinstance(data, dict):
+            return data
+        preset = PRESETS.get(str(data.get("preset", "default")))
+        usual = {} if preset is None else {"n": preset.n}
+        return {**usual, **PUBLISHED.get(str(data.get("sampling")), {}), **data}
+
+    @model_validator(mode="after")
+    def _check(self) -> "EvalConfig":
+        if bool(self.benchmarks) == (self.neighbors is not None):
+            raise ValueError("name either benchmarks, or a published neighbor set by neighbors=NAME.")
+        if self.neighbors is not None and self.sources:
+            raise ValueError("sources are of benchmarks; a neighbor set has its own questions.")
+        if self.grader is not None and self.answers == "boxed":
+            raise ValueError("a grader of your own reads responses itself. Remove answers=boxed.")
+        return self
+
+    def drawing(self, *, at_once: int) -> SamplingSettings:
+        """Return how responses are drawn; `at_once` are drawn by one request if nothing else is said.
+
+        At temperature 0 each response is asked for alone: servers refuse more.
+        """
+        together = 1 if self.temperature == 0 else at_once
+        return SamplingSettings(
+            **{name: getattr(self, name) for name in Sampling.model_fields},
+            seed=self.seed,
+            samples_per_request=self.samples_per_request or together,
+        )
+
+
+class JudgeConfig(Access, Budget):
+    """Ask a judge model about responses of which no rule could tell."""
+
+    run: str = Field(description="Name or id of an eval run.")
+    model: str = Field(description="Judge model, named as in litellm (gpt-4o, hosted_vllm/NAME).")
+    asked: Literal["unknown", "wrong", "all"] = Field(
+        "unknown",
+        description="Grades to check. unknown: only unknown grades; wrong: also wrong ones; all: all grades.",
+    )
+    max_tokens: int = Field(
+        2048, ge=1, description="Maximum tokens of a reply; a reply that is cut off does not count."
+    )
+    temperature: float = Field(
+        0.0, ge=0, le=2, description="Temperature; use 1 for models that accept no other value."
+    )
+    answers: Literal["all", "boxed"] | None = Field(
+        None,
+        description="Answers that count: any that is found, or only boxed ones; by default as in the run.",
+    )
+    grader: str | None = Field(
+        None, description="Your own grader as module:function, instead of the built-in rules."
+    )
+    workers: int | None = Field(
+        None,
+        ge=1,
+        description="Grading processes; by default one per CPU, at most 8.",
+        json_schema_extra=OPERATIONAL,
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "JudgeConfig":
+        if self.grader is not None and self.answers == "boxed":
+            raise ValueError("a grader of your own reads responses itself. Remove answers=boxed.")
+        if self.retry_final:
+            raise ValueError("requests that failed for good leave the grade unchanged. Remove retry_final.")
+        return self

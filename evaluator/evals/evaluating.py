@@ -1,0 +1,308 @@
+"""The verb `evaluate`: one run for each benchmark, all opened first, then drawn and graded in turn."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from evaluator.benchmarks import LoadedBenchmark, load_benchmark, require_golds, whole_solutions
+from evaluator.config import EvalConfig
+from evaluator.evals.problems import PlacedProblem, placed_hash
+from evaluator.evals.running import EvalOutcome, estimate_eval, run_eval
+from evaluator.evals.runs import EvalSpec, check_eval_run, model_slug, open_eval_run
+from evaluator.grading import Grader
+from evaluator.grading.versions import GradeCache
+from evaluator.grading.workers.own import own_version
+from service.asks.ask import INTERRUPTED
+from service.asks.prompts import prompt_request
+from service.database import Database
+from service.engines.opening import (
+    OpenModels,
+    check_request,
+    describe_engine,
+    engine_logs,
+    model_settings,
+    price_of,
+    takes_n,
+)
+from service.errors import InputError
+from service.models.estimate import Estimate
+from service.models.settings import NO_RAW_IMAGES, SamplingSettings
+from service.questions.images import store_images
+from service.runs.spending import hold_cap
+from service.runs.store import Run, check_name, keep_config, package_versions
+from service.telling import TellStage
+
+if TYPE_CHECKING:
+    from service.questions.images import RowImages
+
+FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
+"""Reasons to stop that would stop the next run of the same call too."""
+
+AT_ONCE = 8
+"""Responses per request if nothing else is said; arXiv 2601.22478's public evaluation draws so many."""
+
+Note = Callable[[str], None]
+Progress = Callable[[str], AbstractContextManager[TellStage]]
+"""Shows how far a run of this name is."""
+
+
+@dataclass(frozen=True)
+class ProblemSet:
+    """What one run is over: a benchmark or a neighbor set, all of it, and the first problems that are taken.
+
+    `label` names it in the run's spec, `suffix` in the run's name. `size` counts its problems, of a neighbor
+    set its questions.
+    """
+
+    label: str
+    suffix: str
+    source: dict[str, Any]
+    size: int
+    placed: Sequence[PlacedProblem]
+    taken: Sequence[PlacedProblem]
+    images: "RowImages | None" = None  # of a benchmark, which the database may lack
+
+
+@contextmanager
+def silently(_run: str) -> Iterator[TellStage]:
+    """Show no progress."""
+    yield lambda *_: None
+
+
+async def evaluate(
+    config: EvalConfig,
+    db: Database,
+    *,
+    progress: Progress = silently,
+    note: Note = lambda _: None,
+    each: Callable[[Run, EvalOutcome], None] = lambda *_: None,
+    loaded: Sequence[LoadedBenchmark] | None = None,
+    neighbors: "Callable[[Grader], ProblemSet] | None" = None,
+) -> list[tuple[Run, EvalOutcome]]:
+    """Draw what is missing of `config.n` samples per problem, grade all, and return the runs worked on.
+
+    Samples and grades are stored as they come; after an interruption or a spent budget, the same call goes
+    on. A run that stops for a reason that would stop the next one too ends the list.
+
+    Args:
+        config: What to draw, from which model.
+        db: The database.
+        progress: Shows how far a run is.
+        note: Told what the user should know.
+        each: Told of each run when it ends.
+        loaded: The benchmarks, if they are read already.
+        neighbors: Loads the neighbor set that the config names (`rephraser.sets.problems.load_neighbors`).
+
+    Raises:
+        InputError: Settings that cannot be used, or a run of this name has others.
+        PrerequisiteError: The model cannot be reached, or does not take such requests.
+        BudgetError: There is a cap, and the price is not known.
+
+    Example:
+        config = EvalConfig(benchmarks=("amc23",), model="hosted_vllm/Qwen/Qwen3-4B", n=128)
+        with Database.open("tagrpo.db") as db:
+            runs = asyncio.run(evaluate(config, db))
+    """
+    done: list[tuple[Run, EvalOutcome]] = []
+    with (
+        Grader(cache=GradeCache(db)) as rules,
+        Grader(own=config.grader) if config.grader else nullcontext(rules) as grader,
+    ):
+        problem_sets = load_problems(config, rules, note, loaded, neighbors)
+        async with OpenModels(engine_logs(db), config) as models:
+            endpoint = await models.open(model_settings(config))
+            at_once = AT_ONCE if takes_n(endpoint) else 1
+            specs = [_spec(config, problems, describe_engine(endpoint), at_once) for problems in problem_sets]
+            if config.seed is None:
+                note("no seed is sent, so another run draws other responses")
+            for problems, spec in zip(problem_sets, specs, strict=True):
+                text = problems.placed[0].problem.text
+                check_request(endpoint, prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
+            runs = _open_runs(config, db, list(zip(problem_sets, specs, strict=True)), note)
+            hold_cap(db, runs, config.max_usd, note)
+            options, noted = models.models(), set[str]()
+            for run in runs:
+                with progress(run.name) as report:
+                    outcome = await run_eval(
+                        db, run, options, config.n, report, grader=grader, retry_final=config.retry_final
+                    )
+                if options.max_requests is not None:
+                    options = replace(options, max_requests=options.max_requests - outcome.sent)
+                for notice in models.notices:
+                    if notice not in noted:
+                        note(notice)
+                noted |= {*models.notices}
+                done.append((run, outcome))
+                if outcome.stopped == INTERRUPTED:
+                    break
+                each(run, outcome)
+                if outcome.stopped in FATAL:
+                    break
+    return done
+
+
+def estimate(
+    config: EvalConfig,
+    db: Database | None,
+    *,
+    note: Note = lambda _: None,
+    neighbors: "Callable[[Grader], ProblemSet] | None" = None,
+) -> dict[str, Estimate]:
+    """Return what the runs of a config will take, by their names; nothing is sent or stored.
+
+    Without a database there is no trial to scale.
+    """
+    with Grader() as grader, nullcontext() if db is None else db.read() as session:
+        prices = price_of([model_settings(config)])
+        return {
+            _run_name(config, problems.suffix): estimate_eval(
+                session,
+                _run_name(config, problems.suffix),
+                _spec(config, problems, {}, AT_ONCE),
+                problems.taken,
+                config.n,
+                prices,
+            )
+            for problems in load_problems(config, grader, note, None, neighbors)
+        }
+
+
+def load_benchmarks(config: EvalConfig) -> list[LoadedBenchmark]:
+    """Read the benchmarks of a config; none if it names a neighbor set.
+
+    Raises:
+        NotFoundError: there is no such benchmark.
+        InputError: a file or name that cannot be used, or it is not said which benchmark a file is for.
+    """
+    if not config.benchmarks:
+        return []
+    files = match_files(config.benchmarks, config.sources)
+    loaded = [
+        load_benchmark(
+            name,
+            source=files.get(name),
+            options_seed=config.options_seed,
+            allow_changed=config.allow_changed,
+        )
+        for name in config.benchmarks
+    ]
+    for benchmark in loaded:
+        check_name(_run_name(config, benchmark.name))
+    return loaded
+
+
+def load_problems(
+    config: EvalConfig,
+    grader: Grader,
+    note: Note,
+    loaded: Sequence[LoadedBenchmark] | None,
+    neighbors: "Callable[[Grader], ProblemSet] | None",
+) -> list[ProblemSet]:
+    """Load what the runs are over, and grade the golds against themselves before anything is asked.
+
+    Raises:
+        InputError: see `load_benchmarks`, or gold answers do not grade as correct.
+    """
+    if neighbors is not None:
+        return [neighbors(grader)]
+    problem_sets = []
+    for each in load_benchmarks(config) if loaded is None else loaded:
+        note_golds(each, len(require_golds(each, grader, config.allow_bad_golds)), note)
+        placed = [PlacedProblem(problem) for problem in each.problems]
+        taken = placed[: config.limit]
+        problem_sets.append(
+            ProblemSet(each.name, each.name, dict(each.source), len(placed), placed, taken, each.images)
+        )
+    return problem_sets
+
+
+def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
+    """Return the file of each benchmark's rows: one per benchmark in order, or as NAME=FILE.
+
+    Raises:
+        InputError: it is not said which benchmark a file is for.
+    """
+    spellings = [spelling.partition("=") for spelling in sources]
+    files = {name: file for name, equals, file in spellings if equals and name in benchmarks}
+    if len(files) == len(sources):
+        return files
+    if len(sources) != len(benchmarks) or files:
+        raise InputError(
+            f"{len(sources)} files for {len(benchmarks)} benchmarks. Give --from once per benchmark, in "
+            f"order, or name them, as in --from {benchmarks[0]}=FILE."
+        )
+    return dict(zip(benchmarks, sources, strict=True))
+
+
+def note_golds(loaded: LoadedBenchmark, failures: int, note: Note) -> None:
+    """Say how many golds no response may equal: those that fail against themselves, and whole solutions."""
+    count = len(loaded.problems)
+    if failures:
+        note(
+            f"{loaded.name}: {failures:,} of {count:,} gold answers do not grade as correct against "
+            f"themselves; their "
+            "problems count as wrong"
+        )
+    if solutions := whole_solutions(loaded.problems):
+        note(
+            f"{loaded.name}: {solutions:,} of {count:,} gold answers are solutions of several lines, "
+            f"which hardly any "
+            "response matches. Name the column of the final answer; from a solution, tagrpo reads the "
+            "last \\boxed{} or "
+            "the text after ####"
+        )
+    if loaded.content == "changed":
+        note(f"{loaded.name}: the content differs from the known one; scores are not comparable with others")
+
+
+def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_once: int) -> EvalSpec:
+    kinds = {str(place.problem.kind) for place in problems.placed}
+    prompt = config.prompt(choice=kinds == {"choice"}, programs=kinds == {"code"})
+    if prompt.form == "raw" and any(place.problem.images for place in problems.placed):
+        raise InputError(NO_RAW_IMAGES)
+    sampling: SamplingSettings = config.drawing(at_once=at_once)
+    return EvalSpec(
+        problems=problems.label,
+        problems_hash=placed_hash(problems.placed),
+        size=problems.size,
+        source=problems.source,
+        model=config.model,
+        engine=engine,
+        prompt=prompt,
+        sampling=sampling,
+        answers=config.answers,
+        grader=own_version(config.grader) if config.grader else "",
+    )
+
+
+def _run_name(config: EvalConfig, suffix: str) -> str:
+    return f"{config.name or model_slug(config.model)}.{suffix}"
+
+
+def _open_runs(
+    config: EvalConfig, db: Database, specs: Sequence[tuple[ProblemSet, EvalSpec]], note: Note
+) -> list[Run]:
+    """Return the runs, all made before the first is worked on, so that no clash comes after hours.
+
+    Raises:
+        InputError: there is a run of that name with other settings.
+    """
+    versions = package_versions()
+    runs = []
+    with db.write() as session:
+        for problems, spec in specs:
+            check_eval_run(session, _run_name(config, problems.suffix), spec, problems.taken)
+        for problems, spec in specs:
+            name = _run_name(config, problems.suffix)
+            if problems.images is not None:
+                ids = (id for place in problems.taken for id in place.problem.images)
+                store_images(session, problems.images.read(ids))
+            opened, before = open_eval_run(session, name, spec, problems.taken, versions)
+            keep_config(session, opened.id, config.stored())
+            if before:
+                note(f"resuming run {name}")
+            if 0 < before < len(problems.taken):
+                note(f"run {name} grows from {before:,} to {len(problems.taken):,} problems")
+            runs.append(opened)
+    return runs

@@ -1,0 +1,159 @@
+"""The config of `tagrpo rephrase run`."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from service.config import OPERATIONAL, Config
+from service.models.access import Access, Budget, Model
+from service.models.prompts import PromptConfig
+from service.models.settings import PublishedSampling, Sampling
+
+MIN_DISTANCE = 0.15
+"""The least distance of a model's rewording, which can be asked for again; see `rephraser.checks.wording`."""
+
+
+class ProposerSampling(PublishedSampling, Sampling):
+    """How a proposer's answers are drawn."""
+
+    temperature: float = Field(1.0, ge=0, le=10, description="Sampling temperature.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling.")
+    max_tokens: int = Field(4096, ge=1, le=10_000_000, description="Maximum tokens in an answer.")
+
+
+class LlmProposer(ProposerSampling, Model):
+    """A model rephrases the questions."""
+
+    kind: Literal["llm"] = Field("llm", description="Source of candidates: a model, rules, or a file.")
+    strategies: tuple[str, ...] = Field(
+        (),
+        description="perspectives, paraphrase, rename, format, programs, or text files; by default "
+        "perspectives, for "
+        "questions about programs programs.",
+    )
+    reply: Literal["auto", "json", "tags"] = Field(
+        "auto",
+        description="Form of the answers. auto: JSON if the provider enforces a schema, otherwise tags.",
+    )
+    content_attempts: int = Field(
+        3, ge=1, le=20, description="Attempts per request if answers are unusable (refusals, echoes, ...)."
+    )
+    min_distance: float = Field(
+        MIN_DISTANCE,
+        ge=0,
+        le=1,
+        description="Minimum distance in wording from the question and earlier candidates.",
+    )
+
+
+class RulesProposer(Config):
+    """Rules of English wording rephrase the questions; no model is asked."""
+
+    kind: Literal["rules"] = Field(description="Rules.")
+    min_distance: float = Field(
+        0.0, ge=0, le=1, description="Minimum distance in wording from the question and earlier candidates."
+    )
+
+
+class FileProposer(Config):
+    """Candidates that you have."""
+
+    kind: Literal["file"] = Field(description="A file.")
+    candidates: str = Field(description="File or Hub data set of candidates.", json_schema_extra=OPERATIONAL)
+    question_column: str | None = Field(
+        None, description="Column with the question's id or exact text.", json_schema_extra=OPERATIONAL
+    )
+    candidate_column: str | None = Field(
+        None, description="Column with the candidate, or a list of them.", json_schema_extra=OPERATIONAL
+    )
+    min_distance: float = Field(
+        0.0, ge=0, le=1, description="Minimum distance in wording from the question and earlier candidates."
+    )
+
+
+class SolverPrompt(PromptConfig):
+    """How a text is put to a solver."""
+
+    preset: Literal["default", "paper", "paper-eval", "plain"] | None = Field(  # type: ignore[assignment]
+        None,
+        description="Prompt as in `eval run`: default, paper, paper-eval, plain (the bare question). By "
+        "default the "
+        "question, then an instruction to reason step by step and box the answer.",
+    )
+
+
+class Solver(PublishedSampling, Sampling, SolverPrompt, Model):
+    """A model whose answers to the question and to a candidate are compared."""
+
+    temperature: float = Field(0.7, ge=0, le=10, description="Sampling temperature.")
+    samples_per_request: int = Field(4, ge=1, le=128, description="Answers per request.")
+
+
+class PremiseCheck(Access):
+    """A model that is asked whether each premise of the question is kept."""
+
+    leading: ClassVar[str] = "model"
+
+    model: str = Field(description="Model, named as in litellm.")
+
+
+class Verdict(Config):
+    """When shared answers accept a candidate and new answers reject it."""
+
+    accept: int | None = Field(
+        None, ge=1, description="Accept from this many shared answers; by default 9 of 16."
+    )
+    reject: int | None = Field(
+        None, ge=1, description="Reject from this many equal new answers; by default 11 of 16."
+    )
+    question_samples: int = Field(32, ge=1, description="Answers per question, drawn once.")
+    looks: tuple[int, ...] = Field(
+        (12, 16),
+        description="Numbers of answers per candidate after which a verdict is possible. Thresholds "
+        "that are not given "
+        "are scaled in proportion.",
+    )
+
+
+class RephraseConfig(Budget):
+    """Propose neighbors for questions, check them, and compare answers if a solver is named."""
+
+    questions: str = Field(description="Name of an imported question set.")
+    name: str = Field(description="Name of the run; an existing run is resumed.")
+    n: int = Field(3, ge=1, le=64, description="Neighbors per question.")
+    rounds: int = Field(
+        3,
+        ge=1,
+        le=20,
+        description="Maximum rounds; each later round proposes for questions that still lack neighbors.",
+    )
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="Only the first questions. A larger limit, or none, extends the same run.",
+        json_schema_extra=OPERATIONAL,
+    )
+    seed: int | None = Field(
+        0,
+        ge=0,
+        le=2**63 - 1,
+        description="Random seed of the run; none sends no seed, so the run is not repeatable.",
+    )
+    token_limit: int = Field(512, ge=1, description="Maximum tokens in a candidate.")
+    tokenizer: str | None = Field(
+        None,
+        description="tokenizer.json or Hub name of the tokenizer that counts tokens; by default an estimate.",
+    )
+    stop_below: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Stop the run if its acceptance rate falls below this.",
+        json_schema_extra=OPERATIONAL,
+    )
+    proposer: LlmProposer | RulesProposer | FileProposer = Field(
+        description="Who proposes candidates.", discriminator="kind"
+    )
+    solver: tuple[Solver, ...] = Field((), description="Models whose answers are compared.")
+    premises: PremiseCheck | None = Field(None, description="Asked whether each premise is kept.")
+    verdict: Verdict = Field(default_factory=Verdict, description="Thresholds of the verdict.")

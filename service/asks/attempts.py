@@ -1,0 +1,253 @@
+"""What was sent and answered, and what it costs: every attempt is a row before it is sent.
+
+At every moment `caps.committed_pico` is the sum of the costs of the runs under a cap, each ask at its worst
+case until its cost is known.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Table, bindparam, case, insert, select, update
+from sqlalchemy.orm import Session
+
+from service.asks.store import dead_workers, one_by_one
+from service.asks.tables import ANSWERED, FINAL, LOST, SENT, AskBodyRow, AskRow, JobRow
+from service.database import upsert
+from service.runs.tables import CapRow, RunRow, RunSpendingRow
+
+NO_ROOM, ELSEWHERE = "no room", "elsewhere"
+"""Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
+
+_asks: Table = AskRow.__table__  # type: ignore[assignment]
+_bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]
+_spending: Table = RunSpendingRow.__table__  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt before it is sent. `worst_pico` None: the price is not known."""
+
+    key: bytes
+    run_id: str
+    scope: str
+    kind: str
+    about: str
+    place: int
+    model: str
+    worker: int
+    worst_pico: int | None
+    body: bytes
+    job: str | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of an attempt. `cost_pico` None: the bill is not known, it counts at its worst case."""
+
+    ask_id: int
+    state: str
+    cost_pico: int | None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    seeded: bool = True
+    reply: bytes | None = None
+    error: str | None = None
+
+
+_FIND = (
+    select(_asks.c.key, _asks.c.id, _asks.c.state, _asks.c.error, _asks.c.seeded, _bodies.c.reply)
+    .outerjoin(_bodies, _bodies.c.ask_id == _asks.c.id)
+    .where(_asks.c.key.in_(bindparam("keys", expanding=True)), _asks.c.state.in_((ANSWERED, FINAL)))
+)
+_END = (
+    update(_asks)
+    .where(_asks.c.id == bindparam("ask"))
+    .values(
+        # An ask that was given up as lost was answered after all: it is paid, and another one has its key.
+        state=case((_asks.c.state == LOST, LOST), else_=bindparam("new_state", type_=_asks.c.state.type)),
+        key=case((bindparam("keeps_key"), _asks.c.key), else_=None),
+        **{
+            name: bindparam(f"new_{name}")
+            for name in ("cost_pico", "prompt_tokens", "completion_tokens", "seconds", "seeded", "error")
+        },
+        ended_at=bindparam("new_ended_at"),
+    )
+)
+_REPLY = update(_bodies).where(_bodies.c.ask_id == bindparam("ask")).values(reply=bindparam("new_reply"))
+_BEGUN = select(
+    _asks.c.id, _asks.c.run_id, _asks.c.kind, _asks.c.model, _asks.c.state, _asks.c.worst_pico
+).where(_asks.c.id.in_(bindparam("ids", expanding=True)))
+
+
+def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
+    """Return (key, id, state, error, seeded, reply) of each answered or finally failed ask, else None."""
+    rows = session.connection().execute(_FIND, {"keys": list(set(keys))})
+    stored = {bytes(row.key): row for row in rows}
+    return [stored.get(key) for key in keys]
+
+
+def are_in_idle_jobs(session: Session, keys: Sequence[bytes]) -> list[bool]:
+    """Return which asks are in a batch job that no living process waits for."""
+    held = session.execute(
+        select(AskRow.key, JobRow.worker)
+        .join(JobRow, JobRow.tag == AskRow.job)
+        .where(AskRow.key.in_(keys), AskRow.state == SENT)
+    ).all()
+    dead = dead_workers(session, {worker for _, worker in held})
+    idle = {bytes(key) for key, worker in held if key is not None and worker in dead}
+    return [key in idle for key in keys]
+
+
+@one_by_one
+def have_answers(session: Session, run_id: str) -> bool:
+    """Return whether a run has paid for an answer."""
+    answered = select(AskRow.id).where(AskRow.state == ANSWERED, AskRow.run_id == run_id)
+    return session.scalar(answered.limit(1)) is not None
+
+
+def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
+    """Reserve the worst case of attempts and note that they are sent.
+
+    Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent.
+    """
+    granted = _reserve(session, attempts)
+    _give_up_lost(session, [attempt.key for attempt in attempts])
+    rows = [
+        {name: value for name, value in vars(each).items() if name != "body"}
+        | {"state": SENT, "seeded": True}
+        for each in sorted(granted, key=lambda each: each.key)
+    ]
+    made: dict[bytes, int] = {}
+    if rows:
+        added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
+        made = {bytes(key): ask_id for ask_id, key in session.connection().execute(added, rows)}
+    bodies = [
+        {"ask_id": made[attempt.key], "request": attempt.body} for attempt in granted if attempt.key in made
+    ]
+    if bodies:
+        session.connection().execute(insert(_bodies), bodies)
+    refused = [attempt for attempt in granted if attempt.key not in made]
+    _commit_money(session, ((each.run_id, -(each.worst_pico or 0)) for each in refused))
+    allowed = {attempt.key for attempt in granted}
+    return [made.get(each.key, ELSEWHERE) if each.key in allowed else NO_ROOM for each in attempts]
+
+
+def end(session: Session, ended: Sequence[Ended]) -> list[None]:
+    """Store what became of attempts, settle their cost and count them."""
+    connection = session.connection()
+    begun = {row.id: row for row in connection.execute(_BEGUN, {"ids": [each.ask_id for each in ended]})}
+    known = [(begun[each.ask_id], each) for each in ended if begun[each.ask_id].run_id is not None]
+    # Money first, as `begin` does: two processes that take rows in one order never wait for each other.
+    _commit_money(
+        session,
+        (
+            (ask.run_id, each.cost_pico - (ask.worst_pico or 0))
+            for ask, each in known
+            if each.cost_pico is not None
+        ),
+    )
+    names = ("state", "cost_pico", "prompt_tokens", "completion_tokens", "seconds", "seeded", "error")
+    now = time.time()
+    connection.execute(
+        _END,
+        [
+            {"ask": each.ask_id, "keeps_key": each.state in (ANSWERED, FINAL), "new_ended_at": now}
+            | {f"new_{name}": getattr(each, name) for name in names}
+            for each in ended
+        ],
+    )
+    replies = [{"ask": each.ask_id, "new_reply": each.reply} for each in ended if each.reply is not None]
+    if replies:
+        connection.execute(_REPLY, replies)
+    _count(session, known)
+    return [None] * len(ended)
+
+
+def _count(session: Session, ended: Iterable[tuple[Any, Ended]]) -> None:
+    """Add ended asks to what their runs have spent, by kind and model."""
+    sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0] * 6)
+    for ask, each in ended:
+        worst = ask.worst_pico or 0
+        was_lost = ask.state == LOST  # and was counted at its worst case then
+        cost, doubtful = (worst, worst) if each.cost_pico is None else (each.cost_pico, 0)
+        if was_lost:
+            cost, doubtful = cost - worst, doubtful - worst
+        unpriced = int(ask.worst_pico is None and each.cost_pico is None and not was_lost)
+        added = (int(not was_lost), each.prompt_tokens, each.completion_tokens, cost, doubtful, unpriced)
+        mine = sums[ask.run_id, ask.kind, ask.model]
+        mine[:] = [before + more for before, more in zip(mine, added, strict=True)]
+    names = ("requests", "prompt_tokens", "completion_tokens", "pico_usd", "doubtful_pico_usd", "unpriced")
+    rows = [
+        dict(zip(("run_id", "kind", "model"), key, strict=True)) | dict(zip(names, values, strict=True))
+        for key, values in sorted(sums.items())
+    ]
+    if rows:
+        adding = upsert(_spending)
+        totals = {name: _spending.c[name] + adding.excluded[name] for name in names}
+        session.connection().execute(
+            adding.on_conflict_do_update(index_elements=["run_id", "kind", "model"], set_=totals), rows
+        )
+
+
+def _reserve(session: Session, attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Commit the money of as many attempts as fit: all of a run by one statement if they do."""
+    granted: list[Attempt] = []
+    for run_id in sorted({attempt.run_id for attempt in attempts}):
+        mine = [attempt for attempt in attempts if attempt.run_id == run_id]
+        groups = [mine] if _fits(session, mine) else [[each] for each in mine if _fits(session, [each])]
+        granted += [attempt for group in groups for attempt in group]
+    return granted
+
+
+def _fits(session: Session, attempts: Sequence[Attempt]) -> bool:
+    cap_id = session.scalar(select(RunRow.cap_id).where(RunRow.id == attempts[0].run_id))
+    if cap_id is None:
+        return True
+    committed = CapRow.committed_pico + sum(attempt.worst_pico or 0 for attempt in attempts)
+    reserving = update(CapRow).where(CapRow.id == cap_id, committed <= CapRow.max_pico)
+    result: Any = session.execute(
+        reserving.values(committed_pico=committed), execution_options={"synchronize_session": False}
+    )
+    return bool(result.rowcount)
+
+
+def _commit_money(session: Session, changes: Iterable[tuple[str, int]]) -> None:
+    sums: dict[str, int] = defaultdict(int)
+    for run_id, pico in changes:
+        sums[run_id] += pico
+    for run_id, pico in sorted(sums.items()):
+        if pico:
+            cap_id = select(RunRow.cap_id).where(RunRow.id == run_id).scalar_subquery()
+            session.execute(
+                update(CapRow)
+                .where(CapRow.id == cap_id)
+                .values(committed_pico=CapRow.committed_pico + pico)
+                .execution_options(synchronize_session=False)
+            )
+
+
+def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
+    """Free the keys of asks whose process is dead; what they may have cost stays spent."""
+    sent = session.execute(
+        select(AskRow.id, AskRow.worker).where(
+            AskRow.key.in_(keys), AskRow.state == SENT, AskRow.job.is_(None)
+        )
+    ).all()
+    if sent:
+        dead = dead_workers(session, {worker for _, worker in sent})
+        _lose(session, [ask_id for ask_id, worker in sent if worker in dead])
+
+
+def _lose(session: Session, ask_ids: Sequence[int]) -> None:
+    if not ask_ids:
+        return
+    connection = session.connection()
+    begun = connection.execute(_BEGUN, {"ids": list(ask_ids)}).all()
+    connection.execute(
+        update(_asks).where(_asks.c.id.in_(ask_ids)).values(state=LOST, key=None, ended_at=time.time())
+    )
+    _count(session, ((ask, Ended(ask.id, LOST, None)) for ask in begun if ask.run_id is not None))

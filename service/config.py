@@ -1,0 +1,756 @@
+"""Settings of a verb: one frozen model, read from TOML files, profiles and `key=value` words.
+
+    class Sampling(Config):
+        temperature: float = Field(0.6, ge=0, le=10, description="Temperature.")
+
+    reading = Reading(RephraseConfig)
+    reading.add_file(Path("my.toml"))
+    reading.add_words(["solver.max_tokens=2048"])
+    config = reading.build()
+
+Later values win. A text where a table is expected gives the table's leading field: `solver=MODEL` is
+`solver.model=MODEL`, and `proposer=rules` is `proposer.kind=rules`. In a list of tables, `[solver]` and
+`solver.max_tokens` speak of every table and `solver.0.max_tokens` of the first. `none` unsets what may be
+unset. A field marked `FREE` collects settings of another program: `verl.trainer.save_freq=5` adds the text
+`trainer.save_freq=5` to the field `verl`. A config with a `rest` reads a key that it lacks as one of that
+table: `anchor=own` is `recipe.anchor=own`.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+
+from service.asks.redaction import redact
+from service.errors import InputError
+
+OPERATIONAL: dict[str, Any] = {"operational": True}
+"""`json_schema_extra` of a field that shapes no result: another invocation of a run may change it."""
+
+FREE: dict[str, Any] = {"free": True}
+"""`json_schema_extra` of a list of texts, `KEY=VALUE` of another program; files may give them as a table."""
+
+ONCE: dict[str, Any] = {**OPERATIONAL, "once": True}
+"""The same for a field of one invocation only: no run keeps it."""
+
+PROFILES = "endpoint"
+"""The table of a file whose tables are profiles, and the field that names one."""
+
+SCHEMA = 1
+"""The version of stored configs."""
+
+_KEYS = ("key", "api_key", "token", "password")
+_UNSHOWN = (*_KEYS, "api_key_env")
+"""Settings whose values no message repeats."""
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
+
+Place = tuple[str | int, ...]
+
+
+class Config(BaseModel):
+    """Base of all settings.
+
+    `leading` is the field that a mere text gives, `rest` the table that takes keys that are no field.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    leading: ClassVar[str] = ""
+    rest: ClassVar[str] = ""
+
+    def stored(self) -> dict[str, Any]:
+        """Return the form that is kept with a run; `read_stored` reads it."""
+        once = {name for name, info in type(self).model_fields.items() if info.json_schema_extra == ONCE}
+        return {"schema": SCHEMA, **self.model_dump(mode="json", exclude=once)}
+
+
+C = TypeVar("C", bound=Config)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a config. `choice` is (path of the union, its kind) if the field belongs to one kind."""
+
+    path: str
+    info: FieldInfo
+    choice: tuple[str, str] | None = None
+
+    @property
+    def operational(self) -> bool:
+        """Whether it shapes no result."""
+        return _is_marked(self.info, "operational")
+
+    @property
+    def free(self) -> bool:
+        """Whether it collects settings of another program."""
+        return _is_marked(self.info, "free")
+
+    @property
+    def default(self) -> Any:
+        """The default; None if it is required or not set."""
+        return None if self.info.is_required() else self.info.get_default(call_default_factory=True)
+
+    @property
+    def limits(self) -> str:
+        """The values that it takes, in words; empty if any value of its type will do."""
+        choices = [str(each) for leaf in _leaves(self.info.annotation) for each in _literals(leaf)]
+        if choices:
+            return ", ".join(choices)
+        low, high = "", ""
+        for rule in self.info.metadata:
+            for name, words in (("ge", "at least {}"), ("gt", "more than {}")):
+                if (value := getattr(rule, name, None)) is not None:
+                    low = words.format(_number(value))
+            for name, words in (("le", "at most {}"), ("lt", "less than {}")):
+                if (value := getattr(rule, name, None)) is not None:
+                    high = words.format(_number(value))
+        if low.startswith("at least") and high.startswith("at most"):
+            return f"{low.removeprefix('at least ')} to {high.removeprefix('at most ')}"
+        return " and ".join(filter(None, (low, high)))
+
+
+@cache
+def settings_of(kind: type[Config]) -> tuple[Setting, ...]:
+    """Return all settings of a config by dotted path, those of nested tables included."""
+    return tuple(_settings(kind, ""))
+
+
+def _settings(kind: type[Config], prefix: str) -> Iterator[Setting]:
+    for name, info in _fields(kind):
+        tables = _tables(info)
+        if not tables:
+            yield Setting(prefix + name, info)
+        for table in tables:
+            choice = (prefix + name, _kind_of(table)) if len(tables) > 1 else None
+            for inner in _settings(table, f"{prefix}{name}."):
+                if inner.path == f"{prefix}{name}.kind" and table is not tables[0]:
+                    continue
+                yield Setting(inner.path, inner.info, inner.choice or choice)
+
+
+def _fields(kind: type[Config]) -> list[tuple[str, FieldInfo]]:
+    """Return the fields of a config, those of its own class before those of the classes that it builds on."""
+    names = dict.fromkeys(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))
+    return [(name, kind.model_fields[name]) for name in names if name in kind.model_fields]
+
+
+def find_setting(kind: type[Config], path: str) -> Setting | None:
+    """Return the setting of a path, None where there is none; places in lists are left out of it."""
+    plain = ".".join(part for part in path.split(".") if not part.isdigit())
+    for each in settings_of(kind):
+        if each.path == plain or (each.free and plain.startswith(f"{each.path}.")):
+            return each
+    if kind.rest and plain.partition(".")[0] not in kind.model_fields:
+        return find_setting(kind, f"{kind.rest}.{plain}")
+    return None
+
+
+class Reading(Generic[C]):
+    """Collects the values of a config, each with the place that gave it, and builds it once."""
+
+    def __init__(self, kind: type[C]) -> None:
+        self._kind = kind
+        self._values: dict[str, Any] = {}
+        self._places: dict[Place, str] = {}
+        self._profiles: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
+        self._problems: list[str] = []
+
+    def add_file(self, path: Path, *, profiles_only: bool = False) -> None:
+        """Read a TOML file; with `profiles_only` it may hold nothing but `[endpoint.NAME]`.
+
+        Raises:
+            InputError: the file cannot be read or is no TOML.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+            tables = tomllib.loads(text)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: cannot read the settings ({error}).") from error
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{path}: not valid TOML ({error}).") from error
+        lines = _lines(text)
+
+        def line(place: Place) -> int:
+            return lines[place] if place in lines else line(place[:-1]) if place else 1
+
+        profiles = tables.pop(PROFILES, {}) if isinstance(tables.get(PROFILES, {}), dict) else {}
+        for name, profile in profiles.items():
+            if isinstance(profile, dict):
+                places = {key: f"{path}:{line((PROFILES, name, key))}: " for key in profile}
+                self._profiles[name] = places, profile
+            else:
+                self._problems.append(
+                    f"{path}: {PROFILES}.{name} is not a table. Write its settings below [{PROFILES}.{name}]."
+                )
+        if profiles_only and tables:
+            self._problems.append(
+                f"{path}: {', '.join(tables)}: this file may hold profiles only, as [{PROFILES}.NAME]. "
+                f"Give other "
+                f"settings with -c FILE."
+            )
+            return
+        self._add(tables, (), lambda place: f"{path}:{line(place)}: ")
+
+    def add_words(self, words: Sequence[str]) -> None:
+        """Take `key=value` words."""
+        for word in words:
+            key, _, text = word.partition("=")
+            self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
+
+    def set(self, key: str, value: Any, place: str) -> None:
+        """Set one field by its dotted name. A text is read as the field's type; `place` is named in "
+        "errors."""
+        setting = find_setting(self._kind, key)
+        if setting is not None and setting.free and key != setting.path:
+            inner = key.removeprefix(f"{setting.path}.")
+            removes = inner.startswith("~") and not value
+            key, value = setting.path, [inner if removes else f"{inner}={value}"]
+        parts: Place = tuple(int(part) if part.isdigit() else part for part in key.split("."))
+        if setting is not None and isinstance(value, str):
+            value = read_text(setting.info.annotation, value)
+        elif isinstance(value, str) and value.startswith("["):
+            value = [part.strip() for part in value[1:].removesuffix("]").split(",") if part.strip()]
+        nested: Any = value
+        for part in reversed(parts):
+            nested = {part: nested}
+        self._add(nested, (), lambda _: place)
+
+    def set_profile(self, key: str, name: str, word: str) -> None:
+        """Set the fields that a profile gives, as if each were given by a word."""
+        for field, value in self._profile(name, ()).items():
+            self.set(key.removesuffix(PROFILES) + field, value, f"{word}: ")
+
+    def build(self) -> C:
+        """Return the config.
+
+        Raises:
+            InputError: settings that cannot be used, all of them, each with its place and the way out.
+        """
+        values = self._resolved(self._kind, self._values, ())
+        try:
+            config = self._kind.model_validate(values)
+        except ValidationError as error:
+            self._problems += [self._words(each) for each in error.errors()]
+        else:
+            if not self._problems:
+                return config
+        problems = list(dict.fromkeys(map(redact, self._problems)))
+        if len(problems) == 1:
+            raise InputError(problems[0])
+        raise InputError("\n  ".join([f"{len(problems)} settings cannot be used:", *problems]))
+
+    def _add(self, tables: Mapping[Any, Any], at: Place, place_of: Any) -> None:
+        self._merge(self._kind, self._values, tables, at, place_of)
+
+    def _merge(
+        self,
+        kind: type[Config] | None,
+        values: dict[Any, Any],
+        new: Mapping[Any, Any],
+        at: Place,
+        place_of: Any,
+    ) -> None:
+        """Merge new values into a table; `kind` is the config of the table, None inside a free mapping."""
+        for name, value in new.items():
+            here: Place = (*at, name)
+            info = kind.model_fields.get(str(name)) if kind is not None else None
+            if kind is not None and kind.rest and info is None:
+                self._merge(kind, values, {kind.rest: {name: value}}, at, lambda place: place_of(place[1:]))
+                continue
+            tables = _tables(info) if info is not None else []
+            self._places[here] = place_of(here)
+            if not tables:
+                if info is not None and _is_marked(info, "free"):
+                    values[name] = [*values.get(name, ()), *(value if isinstance(value, list) else [value])]
+                elif isinstance(value, dict) and isinstance(values.get(name), dict):
+                    self._merge(None, values[name], value, here, place_of)
+                else:
+                    values[name] = value
+                continue
+            assert info is not None
+            if _is_list(info):
+                several = values.setdefault(name, _Several({}, []))
+                several.take(self, tables[0], value, here, place_of)
+                continue
+            leading = "kind" if len(tables) > 1 else tables[0].leading
+            if isinstance(value, str) and leading:
+                value = None if value == "none" and _optional(info) else {leading: value}
+            if not isinstance(value, dict):
+                values[name] = value
+                continue
+            table = _member(tables, value, values.get(name))
+            old = values.get(name)
+            if not isinstance(old, dict) or (
+                "kind" in value and value["kind"] != old.get("kind", _default_kind(info))
+            ):
+                values[name] = {}  # another choice: what an earlier layer said of the first does not hold
+            self._merge(table, values[name], value, here, place_of)
+
+    def _resolved(self, kind: type[Config], values: Mapping[Any, Any], at: Place) -> dict[str, Any]:
+        """Return the plain values of a table: lists of tables, profiles, presets and `none` put in place."""
+        if isinstance(profile := values.get(PROFILES), str) and PROFILES in kind.model_fields:
+            values = {**self._profile(profile, at), **values, PROFILES: None}
+        resolved: dict[str, Any] = {}
+        missing: dict[str, Any] = {
+            name: {} for name, info in kind.model_fields.items() if info.is_required() and _tables(info)
+        }
+        for name, value in {**missing, **values}.items():
+            info = kind.model_fields.get(str(name))
+            tables = _tables(info) if info is not None else []
+            here = (*at, name)
+            if info is not None and value == "none" and _takes_none(info.annotation):
+                resolved[name] = None
+            elif isinstance(value, _Several):
+                items = value.all(tables[0])
+                resolved[name] = [
+                    self._resolved(tables[0], item, (*here, index)) for index, item in enumerate(items)
+                ]
+                if not items:
+                    self._check_names(tables[0], value.shared, here)
+            elif info is not None and tables and isinstance(value, dict):
+                table = _member(tables, value, None) or tables[0]
+                inner = self._resolved(table, value, here)
+                if len(tables) > 1:
+                    inner.setdefault("kind", _default_kind(info))
+                elif _optional(info) and table.leading not in inner:
+                    self._check_names(table, inner, here)
+                    continue  # settings of what is not there
+                resolved[name] = inner
+            elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
+                resolved[name] = [value]
+            elif info is not None and not tables and not _fits(info.annotation, value):
+                setting = Setting(".".join(map(str, here)), info)
+                self._problems.append(f"{self._place(here)}{_wrong(setting, value)}")
+            else:
+                resolved[str(name)] = value
+        return resolved
+
+    def _check_names(self, table: type[Config], values: Mapping[Any, Any], at: Place) -> None:
+        """Note the unknown names of a table that is not built, as its leading field may be one of them."""
+        unknown = [name for name in values if name not in table.model_fields]
+        self._problems += [self._words({"type": "extra_forbidden", "loc": (*at, name)}) for name in unknown]
+
+    def _profile(self, name: str, at: Place) -> dict[str, Any]:
+        if name not in self._profiles:
+            available = ", ".join(self._profiles) or "none"
+            self._problems.append(
+                f"{self._place((*at, PROFILES))}[{PROFILES}.{name}] does not exist. Available: {available}."
+            )
+            return {}
+        places, profile = self._profiles[name]
+        for key, place in places.items():
+            self._places.setdefault((*at, key), place)
+        return profile
+
+    def _place(self, at: Place) -> str:
+        """Return the place that gave a value, or the nearest table around it."""
+        plain = tuple(part for part in at if not isinstance(part, int))
+        for length in range(len(at), 0, -1):
+            for candidate in (at[:length], plain[:length]):
+                if candidate in self._places:
+                    return self._places[candidate]
+        return ""
+
+    def _words(self, error: Any) -> str:
+        """Return one of pydantic's errors as place, name, what is wrong and the way out."""
+        at = self._untagged(error["loc"])
+        name, place = ".".join(map(str, at)), self._place(at)
+        setting = find_setting(self._kind, name)
+        return f"{place}{_problem(self._kind, name, setting, error)}"
+
+    def _untagged(self, loc: Place) -> Place:
+        """Return a place without the kinds of unions, which pydantic puts into it."""
+        at: list[str | int] = []
+        names: set[str] = set(self._kind.model_fields)
+        tables: list[type[Config]] = []
+        for part in loc:
+            if isinstance(part, str) and part not in names and len(tables) > 1:
+                chosen = [table for table in tables if _kind_of(table) == part]
+                if chosen:
+                    tables = chosen
+                    names = {name for table in tables for name in table.model_fields}
+                    continue
+            at.append(part)
+            if isinstance(part, str):
+                holder = [self._kind] if len(at) == 1 else tables
+                infos = [table.model_fields[part] for table in holder if part in table.model_fields]
+                tables = [table for info in infos for table in _tables(info)]
+                names = (
+                    {name for table in tables for name in table.model_fields} if len(tables) == 1 else set()
+                )
+        return tuple(at)
+
+
+@dataclass
+class _Several:
+    """A list of tables: what holds for each of them, and the tables."""
+
+    shared: dict[Any, Any]
+    items: list[dict[Any, Any]]
+
+    def take(self, reading: Reading[Any], table: type[Config], value: Any, at: Place, place_of: Any) -> None:
+        if value == "none" or value is None:
+            self.items = []
+        elif isinstance(value, str):
+            self.items = [{table.leading: value}]
+        elif isinstance(value, list):
+            self.items = []
+            for index, each in enumerate(value):
+                item: dict[Any, Any] = {}
+                reading._merge(
+                    table,
+                    item,
+                    each if isinstance(each, dict) else {table.leading: each},
+                    (*at, index),
+                    place_of,
+                )
+                self.items.append(item)
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                if isinstance(key, int):
+                    while len(self.items) <= key:
+                        self.items.append({})
+                    reading._merge(table, self.items[key], inner, (*at, key), place_of)
+                else:
+                    for each in (self.shared, *self.items):
+                        reading._merge(table, each, {key: deepcopy(inner)}, at, place_of)
+
+    def all(self, table: type[Config]) -> list[dict[Any, Any]]:
+        """Return the tables; what holds for each makes one if it says its leading field."""
+        if not self.items:
+            return [self.shared] if table.leading in self.shared else []
+        return [{**self.shared, **item} for item in self.items]
+
+
+def read_stored(
+    kind: type[C], stored: Mapping[str, Any], words: Sequence[str] = (), *, profiles: Path | None = None
+) -> C:
+    """Return a stored config, with what words change about it; `profiles` is a file of `[endpoint.NAME]`.
+
+    Raises:
+        InputError: a word changes what shapes results, or cannot be used.
+    """
+    refused = [
+        word
+        for word in words
+        if (setting := find_setting(kind, word.partition("=")[0])) is not None and not setting.operational
+    ]
+    if refused:
+        raise InputError(
+            f"{', '.join(refused)}: this shapes the results, so a run keeps it. Start a run of another "
+            "name, or leave it out."
+        )
+    reading = Reading(kind)
+    if profiles is not None:
+        reading.add_file(profiles, profiles_only=True)
+    for key, value in stored.items():
+        if key != "schema":
+            reading.set(key, value, "")
+    for word in words:
+        key, _, text = word.partition("=")
+        if key.rpartition(".")[2] == PROFILES:  # over what is stored
+            reading.set_profile(key, text, word)
+        else:
+            reading.add_words([word])
+    return reading.build()
+
+
+def read_text(annotation: Any, text: str) -> Any:
+    """Return the value that a text stands for in a field of this type; what does not fit stays a text."""
+    leaves = _leaves(annotation)
+    if text == "none" and _takes_none(annotation):
+        return None
+    for leaf in leaves:
+        origin = get_origin(leaf)
+        if origin in (tuple, list):
+            inner = get_args(leaf)
+            if not text.startswith("["):
+                return text
+            given = _in_brackets(text)
+            kinds = inner if len(inner) == len(given) and Ellipsis not in inner else (inner[0],) * len(given)
+            return [read_text(kind, each) for kind, each in zip(kinds, given, strict=True)]
+        if origin is dict or leaf is dict:
+            for read in (json.loads, lambda table: tomllib.loads(f"v = {table}")["v"]):
+                try:
+                    return read(text)
+                except ValueError:
+                    continue
+            return text
+    if bool in leaves and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        if kind in leaves:
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    for leaf in leaves:
+        for choice in _literals(leaf):
+            if str(choice) == text:
+                return choice
+    if Any in leaves:
+        try:
+            return tomllib.loads(f"v = {text}")["v"]
+        except ValueError:
+            return text
+    return text
+
+
+def metavar(setting: Setting) -> str:
+    """Return a word for the values of a setting, for the help of a flag."""
+    leaves = _leaves(setting.info.annotation)
+    for kind, word in ((int, "N"), (float, "X"), (Path, "FILE")):
+        if kind in leaves:
+            return word
+    return (
+        "|".join(map(str, choices))
+        if (choices := [c for leaf in leaves for c in _literals(leaf)])
+        else "TEXT"
+    )
+
+
+def template(kind: type[Config], about: str) -> str:
+    """Return a TOML file with every setting in a comment: what it means, its range and its default.
+
+    Read back as it is, it changes nothing.
+    """
+    lines = [*(f"# {line}".rstrip() for line in about.splitlines()), *_template(kind, "")]
+    return "\n".join(lines) + "\n"
+
+
+def _template(kind: type[Config], prefix: str, choice: str = "") -> Iterator[str]:
+    nested = []
+    for name, info in _fields(kind):
+        if _tables(info):
+            nested.append((name, info))
+            continue
+        setting = Setting(prefix + name, info)
+        limits = f" ({setting.limits})" if setting.limits else ""
+        required = " Required." if info.is_required() else ""
+        yield ""
+        yield f"# {info.description}{limits}{required}"
+        yield (
+            f"# {name} = {_toml(choice or setting.default)}".rstrip()
+            if name == "kind"
+            else (f"# {name} = {_toml(setting.default)}".rstrip())
+        )
+    for name, info in nested:
+        tables = _tables(info)
+        for table in tables:
+            usual = _kind_of(table) == _default_kind(info)
+            yield ""
+            yield f"# {summary(table)}"
+            if _is_list(info):
+                yield f"# [[{prefix}{name}]] once for each; [{prefix}{name}] holds for all of them."
+            yield f"{'' if usual else '# '}[{prefix}{name}]"
+            yield from _template(table, f"{prefix}{name}.", _kind_of(table))
+
+
+def pick(config: Config, part: type[Config]) -> dict[str, Any]:
+    """Return the values of a config for the fields of one of the classes that it builds on."""
+    return {name: getattr(config, name) for name in part.model_fields}
+
+
+def summary(kind: type[Config]) -> str:
+    """Return the first sentence of a config's docstring."""
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any) -> str:
+    """Say what is wrong with a value, and what to do."""
+    last = name.rpartition(".")[2]
+    if error["type"] == "extra_forbidden":
+        if last.lower().replace("-", "_") in _KEYS:
+            return (
+                f"{name}: this would keep a key in a file or command that others can read. Put it into the "
+                'environment and name the variable: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
+            )
+        if setting is not None and setting.choice is not None:
+            path, choice = setting.choice
+            return f"{name} belongs to {path}={choice}."
+        name = name.removeprefix(f"{kind.rest}.") if kind.rest else name
+        free = next((each.path for each in settings_of(kind) if each.free), None)
+        inner = error.get("input")
+        if free is not None and isinstance(inner, dict):
+            while isinstance(inner, dict) and inner:
+                key, inner = next(iter(inner.items()))
+                name = f"{name}.{key}"
+            return f"{name}: unknown setting. Keys of {free} begin with `{free}.`: {free}.{name}={inner}"
+        known = [each.path.removeprefix(f"{kind.rest}.") for each in settings_of(kind)]
+        near = get_close_matches(name.replace("-", "_"), known, n=1, cutoff=0.7)
+        return f"{name}: unknown setting. " + (f"Did you mean {near[0]}?" if near else "See `tagrpo config`.")
+    if error["type"] == "union_tag_invalid":
+        return f"{name} is {error['ctx']['tag']!r}; give one of: {error['ctx']['expected_tags']}."
+    if error["type"] == "missing":
+        return f"{name} is missing. {'' if setting is None else setting.info.description}".rstrip()
+    if error["type"] == "value_error":
+        return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
+    if setting is None:
+        return f"{name}: {error.get('input')!r} cannot be used ({error['msg']})."
+    return _wrong(Setting(name, setting.info), error.get("input"))
+
+
+def _wrong(setting: Setting, value: Any) -> str:
+    """Say what a setting takes instead of this value."""
+    limits = setting.limits
+    words = _type_words(setting.info.annotation)
+    return f"{setting.path} is {value!r}; give {words}" + (f": {limits}." if limits else ".")
+
+
+def _fits(annotation: Any, value: Any) -> bool:
+    """Return whether a value has a type that the field names; pydantic would take "5" for 5 and 1 for "
+    "true."""
+    leaves = _leaves(annotation)
+    if Any in leaves or value is None:
+        return True
+    if isinstance(value, list):
+        inner = [get_args(leaf) for leaf in leaves if get_origin(leaf) in (tuple, list)]
+        return bool(inner) and (
+            all(_fits(inner[0][0], each) for each in value)
+            and (Ellipsis in inner[0] or len(inner[0]) == len(value))
+        )
+    if isinstance(value, bool):
+        return bool in leaves
+    if isinstance(value, int | float):
+        return any(leaf in (int, float) or value in _literals(leaf) for leaf in leaves)
+    if isinstance(value, str):
+        return any(leaf in (str, Path) or _literals(leaf) for leaf in leaves)
+    return True
+
+
+def _type_words(annotation: Any) -> str:
+    leaves = _leaves(annotation)
+    for kind, words in ((bool, "true or false"), (int, "a whole number"), (float, "a number")):
+        if kind in leaves:
+            return words
+    for leaf in leaves:
+        if get_origin(leaf) in (tuple, list):
+            return "a list" if Ellipsis in get_args(leaf) else f"a list of {len(get_args(leaf))}"
+    if any(get_origin(leaf) is dict for leaf in leaves):
+        return "a table"
+    return "one of" if any(_literals(leaf) for leaf in leaves) else "a text"
+
+
+def _lines(text: str) -> dict[Place, int]:
+    """Return the line of each key of a TOML file, by its place."""
+    lines: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
+    table: Place = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            table = _parts(header[2])
+            if header[1] == "[[":
+                index = counts.get(table, 0)
+                counts[table] = index + 1
+                lines.setdefault(table, number)
+                table = (*table, index)
+            lines.setdefault(table, number)
+        elif assignment := _ASSIGNMENT.match(line):
+            lines.setdefault((*table, *_parts(assignment[1])), number)
+    return lines
+
+
+def _parts(dotted: str) -> Place:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+def _in_brackets(text: str) -> list[str]:
+    """Return the items of `[a, b]`."""
+    try:
+        return [
+            each if isinstance(each, str) else json.dumps(each) for each in tomllib.loads(f"v = {text}")["v"]
+        ]
+    except ValueError:
+        return [part.strip().strip("\"'") for part in text[1:-1].split(",") if part.strip()]
+
+
+def _leaves(annotation: Any) -> list[Any]:
+    """Return the types that a field takes: members of unions, without what `Annotated` adds."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _leaves(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return [leaf for member in get_args(annotation) for leaf in _leaves(member)]
+    return [annotation]
+
+
+def _literals(leaf: Any) -> tuple[Any, ...]:
+    return get_args(leaf) if get_origin(leaf) is Literal else ()
+
+
+def _tables(info: FieldInfo) -> list[type[Config]]:
+    """Return the configs that a field takes, alone or in a list; none for a plain field."""
+    leaves = _leaves(info.annotation)
+    if _is_list(info):
+        leaves = [inner for leaf in leaves for inner in _leaves(get_args(leaf)[0])]
+    return [leaf for leaf in leaves if isinstance(leaf, type) and issubclass(leaf, Config)]
+
+
+def _takes_texts(annotation: Any) -> bool:
+    """Return whether a field takes a list of texts, so that a text alone is a list of one."""
+    return any(get_origin(leaf) is tuple and get_args(leaf)[0] is str for leaf in _leaves(annotation))
+
+
+def _is_list(info: FieldInfo) -> bool:
+    leaf = _leaves(info.annotation)[0]
+    return get_origin(leaf) is tuple and any(
+        isinstance(inner, type) and issubclass(inner, Config) for inner in get_args(leaf)
+    )
+
+
+def _takes_none(annotation: Any) -> bool:
+    """Return whether `none` unsets a field; where it is one of the choices it is that choice."""
+    leaves = _leaves(annotation)
+    return NoneType in leaves and not any("none" in _literals(leaf) for leaf in leaves)
+
+
+def _is_marked(info: FieldInfo, mark: str) -> bool:
+    return isinstance(extra := info.json_schema_extra, dict) and bool(extra.get(mark))
+
+
+def _optional(info: FieldInfo) -> bool:
+    return NoneType in _leaves(info.annotation)
+
+
+def _kind_of(table: type[Config]) -> str:
+    return str(get_args(table.model_fields["kind"].annotation)[0]) if "kind" in table.model_fields else ""
+
+
+def _default_kind(info: FieldInfo) -> str:
+    default = info.get_default(call_default_factory=True)
+    return str(getattr(default, "kind", "")) or _kind_of(_tables(info)[0])
+
+
+def _member(tables: list[type[Config]], value: Mapping[str, Any], old: Any) -> type[Config] | None:
+    """Return the config of a union that a table is for: by its kind, else by the one that is there, "
+    "else the first."""
+    kind = value.get("kind") or (old.get("kind") if isinstance(old, dict) else None)
+    return next((table for table in tables if _kind_of(table) == kind), None if kind else tables[0])
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"

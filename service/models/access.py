@@ -1,0 +1,237 @@
+"""Configs of a model that is asked, and of what a run may cost; see `service.config`."""
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from service.asks.redaction import redact
+from service.config import ONCE, OPERATIONAL, Config
+from service.errors import InputError
+from service.models.settings import TOKENS_PER_S
+from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
+
+
+class Access(Config):
+    """Where a model is asked over the network, and how much at once."""
+
+    endpoint: str | None = Field(
+        None,
+        description="Profile [endpoint.NAME] with settings of this table.",
+        json_schema_extra=OPERATIONAL,
+    )
+    base_url: tuple[str, ...] = Field(
+        (),
+        description="Address of the server (vLLM: http://HOST:8000/v1); several share the requests.",
+        json_schema_extra=OPERATIONAL,
+    )
+    api_key_env: str | None = Field(
+        None,
+        description="Environment variable with the API key; by default the provider's usual one.",
+        json_schema_extra=OPERATIONAL,
+    )
+    price: tuple[float, float] | None = Field(
+        None,
+        description="USD per million tokens of prompt and response, for models that litellm cannot price.",
+        json_schema_extra=OPERATIONAL,
+    )
+    max_concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=4096,
+        description="Maximum requests in flight per server; by default 64, with sampler=vllm 256 per copy.",
+        json_schema_extra=OPERATIONAL,
+    )
+    timeout_s: float | None = Field(
+        None,
+        gt=0,
+        description="Seconds per attempt; by default 120 and the time of the longest response at "
+        "tokens_per_s.",
+        json_schema_extra=OPERATIONAL,
+    )
+    tokens_per_s: float = Field(
+        TOKENS_PER_S,
+        ge=0.01,
+        description="Lowest generation speed for which the timeout still leaves enough time.",
+        json_schema_extra=OPERATIONAL,
+    )
+    batch: bool = Field(
+        False,
+        description="Use batch jobs: half the price, hours instead of minutes. Not for hosted_vllm/.",
+        json_schema_extra=OPERATIONAL,
+    )
+    batch_poll_s: float = Field(
+        60.0, ge=0.01, description="Seconds between two polls of a batch job.", json_schema_extra=OPERATIONAL
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return checked_addresses(addresses)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("price")
+    @classmethod
+    def _check_price(cls, price: tuple[float, float] | None) -> tuple[float, float] | None:
+        if price is not None and not all(0 <= each < math.inf for each in price):
+            raise ValueError("give two finite numbers from 0, as in [10,30].")
+        return price
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _check_key_variable(cls, name: str | None) -> str | None:
+        """Refuse a variable that is not set; its name may be a key itself, so no error repeats such a one."""
+        if name is None or os.environ.get(name):
+            return name
+        if _VARIABLE.fullmatch(name) is None or name != redact(name):
+            raise ValueError(
+                "give the name of an environment variable; this looks like a key itself. Never write keys "
+                "into files or commands: `export LAB_KEY=...` and give LAB_KEY."
+            )
+        raise ValueError(f"the variable {name} is not set. Run `export {name}=...` first.")
+
+
+def checked_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses of a model's servers without a slash at the end.
+
+    Raises:
+        InputError: an address has a password, or is given twice.
+    """
+    plain = tuple(address.strip().rstrip("/") for address in addresses)
+    for address in plain:
+        parts = urlsplit(address)
+        if parts.username is not None:
+            raise InputError(
+                f"the address of {parts.hostname} has a name or password, which cannot be sent next to a "
+                "key. Leave it out; a proxy of your own can add it."
+            )
+        if plain.count(address) > 1:
+            raise InputError(f"{address} is given twice. Name each server once.")
+    return plain
+
+
+class Model(Access):
+    """A model: asked over the network, or run on this machine."""
+
+    leading: ClassVar[str] = "model"
+
+    model: str = Field(
+        description="Model, named as in litellm (gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B); on this machine a "
+        "checkpoint's folder or Hub name."
+    )
+    sampler: Literal["auto", "remote", "vllm", "local"] = Field(
+        "auto",
+        validate_default=True,
+        description="remote: an API or a server; local: transformers; vllm: vLLM on this machine's "
+        "GPUs; auto: "
+        "local if the model is a folder, otherwise remote.",
+    )
+    revision: str | None = Field(None, description="local, vllm: revision of the weights.")
+    dtype: str | None = Field(None, description="local, vllm: float32, bfloat16, ...")
+    device: str | None = Field(None, description="local: cpu, cuda, cuda:1, ...")
+    tensor_parallel: int | None = Field(
+        None, ge=1, description="vllm: GPUs that share one copy of the model."
+    )
+    max_model_len: int | None = Field(
+        None, ge=2, description="vllm: maximum tokens of prompt and response together."
+    )
+    gpus: int | None = Field(
+        None,
+        ge=1,
+        description="vllm: total GPUs; every tensor_parallel of them run one copy.",
+        json_schema_extra=OPERATIONAL,
+    )
+    ray_address: str | None = Field(
+        None,
+        description="vllm: use the GPUs of this Ray cluster: auto, or HOST:PORT.",
+        json_schema_extra=OPERATIONAL,
+    )
+    gpu_memory_utilization: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="vllm: share of GPU memory; by default 0.9.",
+        json_schema_extra=OPERATIONAL,
+    )
+    batch_size: int | None = Field(
+        None, ge=1, description="local: maximum responses generated at once.", json_schema_extra=OPERATIONAL
+    )
+
+    @field_validator("sampler")
+    @classmethod
+    def _choose_sampler(cls, sampler: str, info: ValidationInfo) -> str:
+        """Choose once, so that a run goes on in the same way where its folder is gone."""
+        if sampler != "auto":
+            return sampler
+        return "local" if Path(str(info.data.get("model"))).is_dir() else "remote"
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> "Model":
+        for name in dict.fromkeys(_LOCAL + _VLLM):
+            if getattr(self, name) is not None and name not in ENGINE_SETTINGS[self.sampler]:
+                raise ValueError(f"{name} does not belong to sampler={self.sampler}.")
+        if self.base_url and self.sampler != "remote":
+            raise ValueError(f"base_url is for remote models; {self.model} is a model on this machine.")
+        if self.gpus is not None and self.gpus % (self.tensor_parallel or 1):
+            raise ValueError(f"gpus={self.gpus} is not a multiple of tensor_parallel={self.tensor_parallel}.")
+        return self
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_LOCAL = ("revision", "dtype", "device", "batch_size")
+_VLLM = (
+    "revision",
+    "dtype",
+    "tensor_parallel",
+    "max_model_len",
+    "gpus",
+    "ray_address",
+    "gpu_memory_utilization",
+)
+ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {"remote": (), "local": _LOCAL, "vllm": _VLLM}
+"""The settings of each kind of engine."""
+
+
+class Budget(Config):
+    """What a run may cost, and when it gives up."""
+
+    max_usd: float | None = Field(
+        None,
+        ge=0,
+        description="Hard cap on the cost of the whole run in USD, in-flight requests included. The run "
+        "keeps it.",
+        json_schema_extra=OPERATIONAL,
+    )
+    max_requests: int | None = Field(
+        None, ge=1, description="Maximum HTTP requests of this invocation.", json_schema_extra=ONCE
+    )
+    halt_after: int = Field(
+        HALT_AFTER,
+        ge=1,
+        description="Stop after this many consecutive failed requests; all answers are kept.",
+        json_schema_extra=OPERATIONAL,
+    )
+    stall_s: float = Field(
+        STALL_S,
+        ge=1,
+        description="Seconds without an answer before the run reports what it waits for.",
+        json_schema_extra=OPERATIONAL,
+    )
+    grace_s: float = Field(
+        GRACE_S,
+        ge=0,
+        description="Seconds that in-flight requests get to finish after SIGTERM.",
+        json_schema_extra=OPERATIONAL,
+    )
+    retry_final: bool = Field(
+        False,
+        description="Retry requests that failed for good: too long, refused by a policy, or timed out twice.",
+        json_schema_extra=ONCE,
+    )

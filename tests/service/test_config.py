@@ -1,0 +1,374 @@
+"""Settings: files, profiles, words, unions, lists of tables, all errors at once, templates, stored forms."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluator.config import EvalConfig, JudgeConfig
+from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesProposer
+from service.config import Config, Reading, read_stored, template
+from service.errors import InputError
+from service.models.settings import PUBLISHED, Sampling
+
+EVAL = ["benchmarks=aime24", "model=m"]
+REPHRASE = ["questions=math", "name=r", "proposer.model=m"]
+WORDS: dict[type[Config], list[str]] = {
+    EvalConfig: EVAL,
+    JudgeConfig: ["run=r", "model=m"],
+    RephraseConfig: REPHRASE,
+}
+LAB = '[endpoint.lab]\nbase_url = "http://lab/v1"\nmodel = "served"\nmax_concurrency = 8\n'
+
+
+def read(folder: Path, kind: type[Config], words: list[str], *files: str, profiles: str | None = None) -> Any:
+    """Return the config that these words give after files with these texts."""
+    reading = Reading(kind)
+    if profiles is not None:
+        (folder / "tagrpo.toml").write_text(profiles)
+        reading.add_file(folder / "tagrpo.toml", profiles_only=True)
+    for number, text in enumerate(files):
+        path = folder / f"{number}.toml"
+        path.write_text(text, encoding="utf-8")
+        reading.add_file(path)
+    reading.add_words(words)
+    return reading.build()
+
+
+def refused(*arguments: Any, **more: Any) -> str:
+    with pytest.raises(InputError) as refusal:
+        read(*arguments, **more)
+    return str(refusal.value).replace(f"{arguments[0]}/", "")
+
+
+def test_later_files_win_over_profiles_and_words_over_files(tmp_path: Path) -> None:
+    def built(*files: str, words: tuple[str, ...] = ()) -> tuple[Any, ...]:
+        config = read(tmp_path, EvalConfig, ["benchmarks=a", *words], *files, profiles=LAB)
+        return config.model, config.base_url, config.max_concurrency, config.max_tokens
+
+    own = 'model = "own"\nmax_tokens = 5\n'
+    assert built(own) == ("own", (), None, 5)
+    assert built('endpoint = "lab"') == ("served", ("http://lab/v1",), 8, 3072)
+    assert built(own, 'endpoint = "lab"\nmax_concurrency = 16') == ("own", ("http://lab/v1",), 16, 5)
+    assert built(own, "max_tokens = 6", words=("endpoint=lab", "model=w")) == ("w", ("http://lab/v1",), 8, 6)
+    two = '[endpoint.lab]\nbase_url = ["http://a/v1", "http://b/v1/"]\n'
+    assert built(own, two, words=("endpoint=lab",))[1] == ("http://a/v1", "http://b/v1")
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("max_tokens=96", 96),
+        ("temperature=1", 1.0),
+        ("seed=none", None),
+        ("limit=none", None),
+        ("batch=true", True),
+        ("batch=False", False),
+        ("form=raw", "raw"),
+        ("prompt_file=p.txt", Path("p.txt")),
+        ("system=Be brief = short.", "Be brief = short."),
+        ("price=[1, 2.5]", (1.0, 2.5)),
+        ("base_url=http://a/v1/", ("http://a/v1",)),
+        ("base_url=[http://a/v1,http://b/v1]", ("http://a/v1", "http://b/v1")),
+        ('stop=["\\n", "a,b"]', ("\n", "a,b")),
+        ('chat_template_kwargs={"enable_thinking": false}', {"enable_thinking": False}),
+        ("chat_template_kwargs={enable_thinking = false}", {"enable_thinking": False}),
+        ("chat_template_kwargs.enable_thinking=false", {"enable_thinking": "false"}),
+    ],
+)
+def test_words_are_read_as_the_type_of_their_field(tmp_path: Path, word: str, value: object) -> None:
+    config = read(tmp_path, EvalConfig, [*EVAL, word])
+    assert getattr(config, re.split(r"[.=]", word)[0]) == value
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "solvers"),
+    [
+        ("", [], []),
+        ("", ["solver=a"], [("a", 3072, 0.7)]),
+        ("", ["solver=[a,b]", "solver.max_tokens=5"], [("a", 5, 0.7), ("b", 5, 0.7)]),
+        ("", ["solver=[a,b]", "solver.1.temperature=1"], [("a", 3072, 0.7), ("b", 3072, 1.0)]),
+        ("[solver]\nmax_tokens = 7\n", ["solver=a"], [("a", 7, 0.7)]),
+        ("[solver]\nmax_tokens = 7\n", [], []),
+        ('[solver]\nmodel = "a"\nmax_tokens = 7\n', [], [("a", 7, 0.7)]),
+        (
+            '[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\nmax_tokens = 4\n',
+            [],
+            [("a", 3072, 0.7), ("b", 4, 0.7)],
+        ),
+        (
+            '[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\n',
+            ["solver.max_tokens=5"],
+            [("a", 5, 0.7), ("b", 5, 0.7)],
+        ),
+        ('[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\n', ["solver=c"], [("c", 3072, 0.7)]),
+        ('solver = ["a", {model = "b", temperature = 0.0}]\n', [], [("a", 3072, 0.7), ("b", 3072, 0.0)]),
+        ('[[solver]]\nmodel = "a"\n', ["solver=none"], []),
+    ],
+)
+def test_a_list_of_tables_is_given_by_names_for_all_or_one_by_one(
+    tmp_path: Path, file: str, words: list[str], solvers: list[tuple[str, int, float]]
+) -> None:
+    config = read(tmp_path, RephraseConfig, [*REPHRASE, *words], file)
+    assert [(each.model, each.max_tokens, each.temperature) for each in config.solver] == solvers
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "proposer"),
+    [
+        ('[proposer]\nmodel = "m"\n', [], LlmProposer(model="m")),
+        ("", ["proposer.model=m", "proposer.temperature=0.5"], LlmProposer(model="m", temperature=0.5)),
+        ("", ["proposer=rules"], RulesProposer(kind="rules")),
+        ('[proposer]\nmodel = "m"\nmax_tokens = 9\n', ["proposer=rules"], RulesProposer(kind="rules")),
+        ("", ["proposer=file", "proposer.candidates=c"], FileProposer(kind="file", candidates="c")),
+        (
+            'proposer = "rules"\n',
+            ["proposer.min_distance=0.2"],
+            RulesProposer(kind="rules", min_distance=0.2),
+        ),
+    ],
+)
+def test_a_table_of_several_kinds_is_chosen_by_its_kind(
+    tmp_path: Path, file: str, words: list[str], proposer: object
+) -> None:
+    assert read(tmp_path, RephraseConfig, [*REPHRASE[:2], *words], file).proposer == proposer
+
+
+def test_a_table_that_may_be_absent_is_given_by_its_leading_field(tmp_path: Path) -> None:
+    def model(*words: str, file: str = "") -> str | None:
+        premises = read(tmp_path, RephraseConfig, [*REPHRASE, *words], file).premises
+        return None if premises is None else premises.model
+
+    assert model() is None
+    assert model("premises=p") == "p"
+    assert model("premises=none", file='premises = "p"') is None
+    assert model(file="[premises]\ntimeout_s = 5\n") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "words", "says"),
+    [
+        (EvalConfig, 'n = "5"', [], "0.toml:1: n is '5'; give a whole number: 1 to 100,000."),
+        (EvalConfig, "\nlimit = true", [], "0.toml:2: limit is True; give a whole number: at least 1."),
+        (EvalConfig, "batch = 1", [], "0.toml:1: batch is 1; give true or false."),
+        (EvalConfig, "model = 5", [], "0.toml:1: model is 5; give a text."),
+        (EvalConfig, "stop = [1]", [], "0.toml:1: stop is [1]; give a list."),
+        (EvalConfig, "max_tokns = 3", [], "0.toml:1: max_tokns: unknown setting. Did you mean max_tokens?"),
+        (EvalConfig, "[foo]\nx = 1", [], "0.toml:1: foo: unknown setting. See `tagrpo config`."),
+        (EvalConfig, "x", [], "0.toml: not valid TOML"),
+        (EvalConfig, "", ["n=0"], "n=0: n is 0; give a whole number: 1 to 100,000."),
+        (EvalConfig, "", ["temperature=hot"], "temperature is 'hot'; give a number: 0 to 10."),
+        (EvalConfig, "", ["temperature=-1"], "temperature is -1.0; give a number: 0 to 10."),
+        (EvalConfig, "", ["top_p=0"], "top_p is 0.0; give a number: more than 0 and at most 1."),
+        (EvalConfig, "", ["sampler=vlm"], "sampler is 'vlm'; give one of: auto, remote, vllm, local."),
+        (EvalConfig, "", ["sampling=qwen4"], "give one of: qwen3-thinking"),
+        (EvalConfig, "", ["preset=mine"], "preset is 'mine'; give one of: default, paper"),
+        (EvalConfig, "", ["batch=yes"], "batch is 'yes'; give true or false."),
+        (EvalConfig, "", ['stop=[""]'], "an empty text in stop would end every response"),
+        (EvalConfig, "", ["max-tokens=3"], "max-tokens: unknown setting. Did you mean max_tokens?"),
+        (EvalConfig, "", ["price=1,2"], "price=1,2: price is '1,2'; give a list of 2."),
+        (EvalConfig, "", ["price=[1]"], "price=[1]: price is [1.0]; give a list of 2."),
+        (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: price: give two finite numbers from 0"),
+        (EvalConfig, "price = [1, inf]", [], "0.toml:1: price: give two finite numbers from 0"),
+        (EvalConfig, "", ["chat_template_kwargs=no"], "chat_template_kwargs is 'no'; give a table."),
+        (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 is given twice"),
+        (EvalConfig, "", ["base_url=http://me:secret@h/v1"], "the address of h has a name or password"),
+        (EvalConfig, "", ["device=cpu"], "device does not belong to sampler=remote."),
+        (EvalConfig, "", ["sampler=vllm", "base_url=http://h/v1"], "base_url is for remote models"),
+        (EvalConfig, "", ["neighbors=x"], "name either benchmarks, or a published neighbor set"),
+        (EvalConfig, "", ["grader=a:b", "answers=boxed"], "Remove answers=boxed."),
+        (
+            EvalConfig,
+            "",
+            ["endpoint=other"],
+            "endpoint=other: [endpoint.other] does not exist. Available: lab.",
+        ),
+        (EvalConfig, 'endpoint = "other"', [], "0.toml:1: [endpoint.other] does not exist. Available: lab."),
+        (JudgeConfig, "", ["retry_final=true"], "Remove retry_final."),
+        (
+            RephraseConfig,
+            "[verdict]\nacept = 3",
+            [],
+            "0.toml:2: verdict.acept: unknown setting. Did you mean verdict.accept?",
+        ),
+        (
+            RephraseConfig,
+            "[solver]\nmodle = 'a'",
+            [],
+            "0.toml:2: solver.modle: unknown setting. Did you mean solver.model?",
+        ),
+        (RephraseConfig, "[premises]\nmodle = 'a'", [], "0.toml:2: premises.modle: unknown setting."),
+        (
+            RephraseConfig,
+            "[[solver]]\nmodel = 'a'\n[[solver]]\nmodel = 'b'\nmax_tokens = '7'",
+            [],
+            "0.toml:5: solver.1.max_tokens is '7'; give",
+        ),
+        (
+            RephraseConfig,
+            "n = 3\nsolver = [\n  {model = 'a', top_k = 0.5},\n]",
+            [],
+            "0.toml:2: solver.0.top_k is 0.5; give",
+        ),
+        (RephraseConfig, "", ["proposer=llms"], "proposer is 'llms'; give one of: 'llm', 'rules', 'file'."),
+        (
+            RephraseConfig,
+            "",
+            ["proposer=rules", "proposer.model=x"],
+            "proposer.model=x: proposer.model belongs to proposer=llm.",
+        ),
+        (
+            RephraseConfig,
+            "[proposer]\nkind = 'rules'\nreply = 'json'",
+            [],
+            "0.toml:3: proposer.reply belongs to proposer=llm.",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named_with_its_place_and_the_way_out(
+    tmp_path: Path, kind: type[Config], file: str, words: list[str], says: str
+) -> None:
+    base = WORDS[kind] if kind is not RephraseConfig or "proposer" not in str((file, words)) else REPHRASE[:2]
+    given = {word.partition("=")[0] for word in words} | set(re.findall(r"(?m)^(\w+) =", file))
+    message = refused(
+        tmp_path,
+        kind,
+        [*(word for word in base if word.partition("=")[0] not in given), *words],
+        file,
+        profiles=LAB,
+    )
+    assert says in message
+    assert "secret" not in message
+
+
+def test_all_errors_come_at_once(tmp_path: Path) -> None:
+    message = refused(
+        tmp_path, EvalConfig, ["n=0", "zzz=1"], 'temperature = "hot"\n', "max_tokns = 1\nseed = -1\n"
+    )
+    assert message.splitlines()[0] == "6 settings cannot be used:"
+    lines = [line.strip() for line in message.splitlines()[1:]]
+    for start in (
+        "0.toml:1: temp",
+        "1.toml:1: max_",
+        "1.toml:2: seed",
+        "n=0: n is",
+        "zzz=1: zzz",
+        "model is",
+    ):
+        assert any(line.startswith(start) for line in lines), message
+
+
+@pytest.mark.parametrize("name", ["api_key", "api-key", "token", "password"])
+def test_a_key_is_refused_and_never_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    says = 'name the variable: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
+    profile = f'[endpoint.lab]\n{name} = "credential-4711"\n'
+    for words, profiles in (([f"{name}=credential-4711"], None), (["endpoint=lab"], profile)):
+        message = refused(tmp_path, EvalConfig, [*EVAL, *words], profiles=profiles)
+        assert (says in message, "4711" in message) == (True, False)
+    for variable, says in (
+        ("credential-4711", "looks like a key itself"),
+        ("hf_abcdefghijklm", "looks like a key itself"),
+        ("LAB_CREDENTIAL", "the variable LAB_CREDENTIAL is not set"),
+    ):
+        message = refused(tmp_path, EvalConfig, [*EVAL, f"api_key_env={variable}"])
+        assert (says in message, "4711" in message) == (True, False)
+    monkeypatch.setenv("LAB_CREDENTIAL", "x")
+    assert read(tmp_path, EvalConfig, [*EVAL, "api_key_env=LAB_CREDENTIAL"]).api_key_env == "LAB_CREDENTIAL"
+
+
+def test_the_file_of_profiles_holds_nothing_else(tmp_path: Path) -> None:
+    says = "tagrpo.toml: n: this file may hold profiles only"
+    assert says in refused(tmp_path, EvalConfig, EVAL, profiles="n = 3\n" + LAB)
+    wrong = refused(tmp_path, EvalConfig, EVAL, profiles="[endpoint]\nlab = 1\n")
+    assert "endpoint.lab is not a table" in wrong
+    unknown = refused(tmp_path, EvalConfig, [*EVAL, "endpoint=lab"], profiles=LAB.replace("max", "mx"))
+    assert "tagrpo.toml:4: mx_concurrency: unknown setting. Did you mean max_concurrency?" in unknown
+    with pytest.raises(InputError, match=r"absent\.toml: cannot read the settings"):
+        Reading(EvalConfig).add_file(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_a_template_reads_back_and_so_does_every_default_in_it(tmp_path: Path, kind: type[Config]) -> None:
+    plain, text = read(tmp_path, kind, WORDS[kind]), template(kind, "About.")
+    assert read(tmp_path, kind, WORDS[kind], text) == plain
+    defaults, skipping = [], False
+    for line in text.splitlines():
+        if re.match(r"(# )?\[", line):
+            skipping = line.startswith("# ")  # the table of another choice
+        defaults.append(line if skipping else re.sub(r"^# (?=\w+ = \S)", "", line))
+    assert sum(not line.startswith("#") for line in defaults) > 20
+    assert read(tmp_path, kind, WORDS[kind], "\n".join(defaults)) == plain
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "words", "changed"),
+    [
+        (EvalConfig, [], ["max_usd=3"], {"max_usd": 3.0}),
+        (
+            EvalConfig,
+            ["base_url=http://o/v1", "seed=none"],
+            ["base_url=http://x/v1"],
+            {"base_url": ("http://x/v1",)},
+        ),
+        (EvalConfig, ["timeout_s=1"], ["endpoint=lab"], {"base_url": ("http://lab/v1",), "timeout_s": 9.0}),
+        (EvalConfig, ['chat_template_kwargs={"a": 1}'], ["n=64", "limit=3"], {"n": 64, "limit": 3}),
+        (RephraseConfig, ["solver=[a,b]"], ["max_usd=3"], {"max_usd": 3.0}),
+        (RephraseConfig, [], ["stop_below=none"], {}),
+    ],
+)
+def test_a_stored_config_takes_settings_that_shape_no_result(
+    tmp_path: Path, kind: type[Config], given: list[str], words: list[str], changed: dict[str, Any]
+) -> None:
+    profiles = tmp_path / "tagrpo.toml"
+    profiles.write_text('[endpoint.lab]\nbase_url = "http://lab/v1"\ntimeout_s = 9\n')
+    config = read(tmp_path, kind, [*WORDS[kind], *given])
+    assert read_stored(kind, config.stored(), words, profiles=profiles) == config.model_copy(update=changed)
+
+
+def test_settings_of_one_invocation_are_not_stored(tmp_path: Path) -> None:
+    config = read(tmp_path, EvalConfig, [*EVAL, "max_requests=2", "retry_final=true", "max_usd=1"])
+    stored = read_stored(EvalConfig, config.stored())
+    assert (stored.max_requests, stored.retry_final, stored.max_usd) == (None, False, 1.0)
+
+
+def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path: Path) -> None:
+    stored = read(tmp_path, RephraseConfig, [*REPHRASE, "solver=[a,b]", "premises=p"]).stored()
+
+    def addresses(*words: str) -> list[tuple[str, ...]]:
+        return [each.base_url for each in read_stored(RephraseConfig, stored, words).solver]
+
+    assert addresses("solver.base_url=http://x/v1") == [("http://x/v1",)] * 2
+    assert addresses("solver.1.base_url=http://x/v1") == [(), ("http://x/v1",)]
+    with pytest.raises(InputError, match=r"\[endpoint\.lab\] does not exist\. Available: none\."):
+        addresses("solver.endpoint=lab")
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "says"),
+    [
+        (EvalConfig, "temperature=1", "temperature=1: this shapes the results, so a run keeps it."),
+        (EvalConfig, "model=other", "model=other: this shapes the results"),
+        (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this shapes the results"),
+        (RephraseConfig, "proposer.kind=rules", "this shapes the results"),
+        (EvalConfig, "max_usdd=1", "Did you mean max_usd?"),
+        (EvalConfig, "max_usd=-1", "max_usd is -1.0; give a number: at least 0."),
+    ],
+)
+def test_a_stored_config_refuses_other_words(
+    tmp_path: Path, kind: type[Config], word: str, says: str
+) -> None:
+    stored = read(tmp_path, kind, [*WORDS[kind], *(["solver=a"] if kind is RephraseConfig else [])]).stored()
+    with pytest.raises(InputError) as refusal:
+        read_stored(kind, stored, [word])
+    assert says in str(refusal.value)
+
+
+def test_published_settings_stand_under_what_is_given(tmp_path: Path) -> None:
+    for name, published in PUBLISHED.items():
+        config = read(tmp_path, EvalConfig, [*EVAL, f"sampling={name}", "top_k=40"])
+        expected = Sampling(**{**published, "top_k": 40}).decoding
+        assert {key: getattr(config, key) for key in expected} == expected
+        assert read_stored(EvalConfig, config.stored()) == config

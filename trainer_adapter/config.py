@@ -1,0 +1,211 @@
+"""The config of `tagrpo train run`: a recipe and its changes, the data, the machine, settings for verl."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from service.config import FREE, OPERATIONAL, Config
+from trainer_adapter.methods.recipes import (
+    Aggregation,
+    AnchorAxis,
+    FilterAxis,
+    GroupAxis,
+    KlEstimator,
+    RewardAxis,
+    SamplingAxis,
+)
+from trainer_adapter.verl.plugin.overrides import hydra_arguments
+from trainer_adapter.verl.plugin.settings import PlugInSettings
+
+if TYPE_CHECKING:
+    from trainer_adapter.runs.composing import Machine
+    from trainer_adapter.verl.export_rows import AnswerForm
+
+
+class LossConfig(Config):
+    """Changes to the loss of the recipe."""
+
+    surrogate: str | None = Field(None, description="Loss of a token: a name, or module:function.")
+    clip_low: float | None = Field(None, description="How far the importance ratio may fall below 1.")
+    clip_high: float | None = Field(None, description="How far the importance ratio may rise above 1.")
+    dual_clip: float | Literal["none"] | None = Field(
+        None, description="Bound of the loss of negative advantages, or none."
+    )
+    aggregation: Aggregation | None = Field(None, description="How losses of tokens become one number.")
+    kl_coef: float | None = Field(None, description="Weight of the KL penalty; 0 loads no reference policy.")
+    kl: KlEstimator | None = Field(None, description="Estimator of the KL penalty, by verl's name.")
+
+
+class RecipeConfig(Config):
+    """The training method: a recipe, and the axes that you change about it.
+
+    An axis that is not set has the value of the recipe.
+    """
+
+    leading: ClassVar[str] = "name"
+
+    name: str = Field(description="Name from `tagrpo recipes list`, or a TOML file.")
+    title: str | None = Field(
+        None, description="Name of the changed recipe; by default what is changed, as ta_grpo[anchor=own]."
+    )
+    neighbors: int | None = Field(None, description="N: neighbors sampled per question.")
+    responses: int | None = Field(None, description="G: responses per prompt, (N + 1) G per question.")
+    sampling: SamplingAxis | None = Field(
+        None, description="Prompts of the responses: split over all, or rescue of all-wrong questions."
+    )
+    group: GroupAxis | None = Field(
+        None, description="Responses of a group: those of the question (joint), or of one prompt."
+    )
+    advantage: str | None = Field(None, description="Formula of the advantages: a name, or module:function.")
+    alpha: float | None = Field(
+        None, description="Setting of A-GRAE's advantages: the end of the suppression of positive ones."
+    )
+    beta: float | None = Field(None, description="Setting of A-GRAE's dominance controls: their factor.")
+    k: int | None = Field(None, description="Setting of the advantage pass_k: responses of a set.")
+    temperature: float | None = Field(
+        None, description="Setting of the advantage dgpo: temperature of the weights of questions."
+    )
+    weight: float | None = Field(
+        None, description="Setting of the advantage w_reinforce: the advantage of a correct response."
+    )
+    settings: dict[str, int | float] = Field(
+        default_factory=dict, description="Settings of an advantage of your own, as settings.NAME=VALUE."
+    )
+    weights: Literal["none"] | str | None = Field(
+        None, description="Weights of tokens: none, a name, or module:function."
+    )
+    anchor: AnchorAxis | None = Field(
+        None, description="Prompt on which log-probs are conditioned, and the weight of the mismatch."
+    )
+    filter: FilterAxis | None = Field(None, description="What happens to groups without a gradient.")
+    reward: RewardAxis | None = Field(None, description="Reward of a response.")
+    loss: LossConfig = Field(default_factory=LossConfig, description="Changes to the loss.")
+
+    def changes(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the axes that are set, and those of the loss."""
+        axes, loss = ({key: value for key, value in each if value is not None} for each in (self, self.loss))
+        axes = {key: value for key, value in axes.items() if key not in ("name", "title", "settings", "loss")}
+        return {**axes, **self.settings}, loss
+
+
+class TrainConfig(Config):
+    """Train with verl, from a neighbor set to checkpoints."""
+
+    rest: ClassVar[str] = "recipe"
+
+    recipe: RecipeConfig = Field(description="The training method.")
+    model: str | None = Field(None, description="Policy: a folder, or a Hub name.")
+    set: str | None = Field(None, description="Neighbor set NAME@VERSION; it is exported for this run.")
+    data: Path | None = Field(
+        None, description="Folder written by `tagrpo sets export --format verl`, instead of a set."
+    )
+    preset: Literal["ta", "a_grae", "a_grae-geo3k", "a_grae-medical", "cw"] = Field(
+        "ta",
+        description="Settings of a paper for any recipe: TA-GRPO, A-GRAE, CW-GRPO. Your own settings win.",
+    )
+    name: str | None = Field(None, description="Name of the run; by default RECIPE-MODEL.")
+    folder: Path | None = Field(None, description="Folder of the run; by default runs/NAME.")
+    validation_share: float = Field(
+        0.0, ge=0, le=0.99, description="Share of the set's questions that is used for validation."
+    )
+    prompt_file: Path | None = Field(
+        None,
+        description="File with the prompt's instruction, for a set. It replaces the preset's instruction in "
+        "the same place (below the question, or as system message).",
+    )
+    answer_kind: Literal["latex", "integer", "choice", "tolerance"] = Field(
+        "latex", description="Kind of answer that the set's questions ask for."
+    )
+    tolerance: str | None = Field(
+        None, description="For answer_kind tolerance: 1e-2, or 1% of the answer; by default 1%."
+    )
+    gpus: int = Field(1, ge=1, description="GPUs per node.")
+    nodes: int = Field(1, ge=1, description="Nodes of the Ray cluster.")
+    cpu: bool = Field(False, description="Train on the CPU in float32: for trials with tiny models.")
+    ray_address: str | None = Field(
+        None,
+        description="Running Ray cluster to use (auto on its head node); by default verl starts its own.",
+        json_schema_extra=OPERATIONAL,
+    )
+    run: PlugInSettings = Field(
+        default_factory=PlugInSettings, description="Settings of tagrpo's plug-in for verl."
+    )
+    verl: tuple[str, ...] = Field(
+        (),
+        description="Overrides of verl's config in Hydra's grammar, such as trainer.save_freq=5; in a file "
+        "also a table. On the command line verl.trainer.save_freq=5, and verl.+KEY=VALUE for a key that verl "
+        "lacks. A resume may change those that shape no result.",
+        json_schema_extra=FREE | OPERATIONAL,
+    )
+
+    @field_validator("verl", mode="before")
+    @classmethod
+    def _spell(cls, given: Any) -> Any:
+        """Spell tables as Hydra wants them."""
+        from trainer_adapter.runs.composing import leaves
+
+        texts: list[Any] = []
+        for each in [given] if isinstance(given, Mapping) else given:
+            texts += hydra_arguments(dict(leaves(each))) if isinstance(each, Mapping) else [each]
+        return tuple(texts)
+
+    @model_validator(mode="after")
+    def _check(self) -> "TrainConfig":
+        if self.set is not None and self.data is not None:
+            raise ValueError("give a neighbor set with --set, or an export with --data, not both.")
+        of_set = ("validation_share", "prompt_file", "answer_kind", "tolerance")
+        if self.data is not None and (given := [name for name in of_set if self._differs(name)]):
+            raise ValueError(
+                f"{', '.join(given)}: only for --set. An export already contains its prompts and answers: "
+                "give --system, --instruction, --answer-kind to `tagrpo sets export`."
+            )
+        return self
+
+    def _differs(self, name: str) -> bool:
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
+
+    @property
+    def machine(self) -> "Machine":
+        """Where verl runs.
+
+        Raises:
+            InputError: settings that exclude each other.
+        """
+        from trainer_adapter.runs.composing import Machine
+
+        return Machine(self.gpus, self.nodes, self.cpu, self.ray_address)
+
+    @property
+    def answers(self) -> "AnswerForm":
+        """How the answers of the set are graded.
+
+        Raises:
+            InputError: a tolerance that cannot be read, or one of another kind than tolerance.
+        """
+        from evaluator.grading import AnswerKind
+        from trainer_adapter.verl.export_rows import AnswerForm
+
+        return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
+
+
+class PlanAssumptions(Config):
+    """What `train plan` cannot know."""
+
+    gpu_memory_gib: float = Field(80.0, ge=1, le=10_000, description="Memory of one GPU in GiB.")
+    tokens_per_second: float | None = Field(
+        None, gt=0, description="Tokens that one GPU generates per second."
+    )
+    training_tflops: float | None = Field(
+        None, gt=0, description="Speed of one GPU in training, in 10^12 operations per second."
+    )
+    mean_tokens: float | None = Field(
+        None, gt=0, description="Mean tokens per response; by default those of the pilot."
+    )
+    shift_sd: float | None = Field(
+        None,
+        ge=0,
+        description="Spread of the neighbors' difficulty (logit scale), for a pilot without neighbors.",
+    )
+    seed: int = Field(0, ge=0, description="Random seed of the forecast.")

@@ -1,0 +1,102 @@
+"""All calls of TransferQueue, in which verl keeps the rows of a step.
+
+`batch` is verl's handle on rows: their keys, tags and partition.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+import transfer_queue as tq
+import transfer_queue.interface as queues
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from service.errors import PrerequisiteError
+
+_ENDING_S = 10.0
+"""Seconds that Ray may take to remove a killed training."""
+
+_ANOTHER = (
+    "another training runs on this Ray cluster, and verl would store the responses of both in one place. "
+    "Wait until it ends, or start a separate cluster."
+)
+
+
+def read_rows(batch: Any, fields: Sequence[str] | None = None, keys: Sequence[str] | None = None) -> Any:
+    """Return fields of rows as a TensorDict; by default every field of every row of the batch."""
+    chosen = {} if fields is None else {"select_fields": list(fields)}
+    return tq.kv_batch_get(
+        keys=list(batch.keys if keys is None else keys), partition_id=batch.partition_id, **chosen
+    )
+
+
+def write_fields(batch: Any, fields: Any) -> Any:
+    """Write fields, a TensorDict, of all rows of the batch; return verl's handle with these fields."""
+    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+
+def add_rows(
+    batch: Any,
+    keys: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    tags: Sequence[Mapping[str, Any]],
+) -> None:
+    """Add rows to the batch's partition."""
+    fields = list_of_dict_to_tensordict(list(rows))
+    held = [dict(tag) for tag in tags]
+    tq.kv_batch_put(keys=list(keys), partition_id=batch.partition_id, fields=fields, tags=held)
+
+
+def remove_rows(batch: Any, keys: Sequence[str]) -> None:
+    """Remove rows from the batch's partition."""
+    tq.kv_clear(keys=list(keys), partition_id=batch.partition_id)
+
+
+async def add_responses(
+    partition: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], tags: Sequence[Any]
+) -> None:
+    """Add finished responses to a partition."""
+    fields = list_of_dict_to_tensordict(list(rows))
+    await tq.async_kv_batch_put(keys=list(keys), fields=fields, tags=list(tags), partition_id=partition)
+
+
+async def set_status(partition: str, uid: str, status: str) -> None:
+    """Tell verl whether a question's responses are running, finished or a failure."""
+    await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
+
+
+def check_queue() -> None:
+    """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue.
+
+    Raises:
+        PrerequisiteError: another training runs.
+    """
+    ends = time.monotonic() + _ENDING_S
+    while ray.is_initialized():
+        try:
+            controller = ray.get_actor("TransferQueueController", namespace="transfer_queue")
+        except ValueError:
+            return
+        if _is_own(controller):
+            return
+        if time.monotonic() > ends:
+            raise PrerequisiteError(_ANOTHER)
+        time.sleep(1)
+
+
+def check_connection() -> None:
+    """Raise if verl has connected to the queue of a training that was started in the same seconds.
+
+    The other's queue is forgotten first; otherwise verl would end it when it exits.
+
+    Raises:
+        PrerequisiteError: the queue belongs to another training.
+    """
+    if queues._TQ_CONTROLLER is not None and not _is_own(queues._TQ_CONTROLLER):
+        queues._TQ_CONTROLLER = None
+        raise PrerequisiteError(_ANOTHER)
+
+
+def _is_own(controller: Any) -> bool:
+    return bool(controller._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id())

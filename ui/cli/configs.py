@@ -1,0 +1,59 @@
+"""`tagrpo config`: every setting of a verb, as a file to start from."""
+
+from importlib import import_module
+from typing import Annotated
+
+from typer import Argument
+
+from service.config import settings_of, summary, template
+from service.errors import InputError
+from ui.cli import output
+from ui.cli.configured import Verb
+from ui.cli.output import Terminal
+
+VERBS = {
+    "rephrase": ("ui.cli.neighbors.proposing", "run"),
+    "eval": ("ui.cli.eval.running", "run"),
+    "judge": ("ui.cli.eval.judging", "judge"),
+    "train": ("ui.cli.train.commands", "run"),
+}
+"""The commands that take a config, by its name."""
+
+
+def find_verb(name: str) -> Verb:
+    """Return how the command of a config takes it.
+
+    Raises:
+        InputError: there is no such config.
+    """
+    if name not in VERBS:
+        raise InputError(f"{name}: there is no such config. Available: {', '.join(VERBS)}.")
+    module, function = VERBS[name]
+    verb: Verb = getattr(import_module(module), function).verb
+    return verb
+
+
+def config(
+    verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")], *, terminal: Terminal
+) -> None:
+    """Print every setting of a verb with its default, as a TOML file to change and to give with -c.
+
+    Example: tagrpo config rephrase > my.toml
+    """
+    taken = find_verb(verb)
+    about = (
+        f"{summary(taken.kind)}\n\nGive this file with -c FILE. On the command line, KEY=VALUE after the "
+        "other arguments wins over it,\nand a key in a table has a dot, as in solver.max_tokens=2048."
+    )
+    record = {
+        setting.path: {
+            "about": setting.info.description,
+            "default": setting.default,
+            "takes": setting.limits,
+            "required": setting.info.is_required(),
+            "operational": setting.operational,
+            "of": setting.choice and f"{setting.choice[0]}={setting.choice[1]}",
+        }
+        for setting in settings_of(taken.kind)
+    }
+    terminal.emit({"config": verb, "settings": record}, output.say, template(taken.kind, about).rstrip())

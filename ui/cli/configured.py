@@ -1,0 +1,120 @@
+"""Commands that take the config of a verb: some settings are flags, the others come as KEY=VALUE or in files.
+
+@verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
+def run(config: RephraseConfig, *, db: Db, terminal: Terminal) -> None: ...
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from typer import Argument, Option
+
+from service.config import Config, Reading, find_setting, metavar, settings_of
+from service.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Verb:
+    """How a command takes a config.
+
+    Attributes:
+        name: As in `tagrpo config NAME`.
+        kind: The config.
+        argument: The setting that an argument without `=` gives.
+        flags: Settings by their flags.
+    """
+
+    name: str
+    kind: type[Config]
+    argument: str
+    flags: Mapping[str, str]
+
+    @property
+    def more(self) -> int:
+        """The number of settings that have no flag."""
+        return len(settings_of(self.kind)) - len(self.flags) - 1
+
+    def parameters(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield name, type and default of the words, the files and the flags."""
+        argument = find_setting(self.kind, self.argument)
+        assert argument is not None
+        dots = "..." if isinstance(argument.default, tuple) else ""
+        name = self.argument.partition(".")[0]
+        words = Argument(metavar=f"{name.upper()}{dots} [KEY=VALUE]...", help=argument.info.description)
+        yield "words", Annotated[list[str] | None, words], None
+        for flag, path in self.flags.items():
+            yield (_name(flag), *_flag(self.kind, flag, path))
+        files = Option(
+            "-c", "--config", metavar="FILE", help="TOML file of settings; of several, later ones win."
+        )
+        yield "files", Annotated[list[Path] | None, files], None
+
+    def read(self, values: dict[str, Any], profiles: Path) -> Config:
+        """Return the config that profiles, files, flags and words give, in this order; take them out of
+        `values`.
+
+        Raises:
+            InputError: settings that cannot be used, all of them.
+        """
+        reading = Reading(self.kind)
+        if profiles.is_file():
+            reading.add_file(profiles, profiles_only=True)
+        for path in values.pop("files") or ():
+            reading.add_file(path)
+        words = values.pop("words") or []
+        changes = [word for word in words if "=" in word]
+        choices = [word for word in changes if word.partition("=")[0] in self.kind.model_fields]
+        choices = [word for word in choices if find_setting(self.kind, word.partition("=")[0]) is None]
+        reading.add_words(choices)  # as in proposer=rules, so that a flag of another choice is refused
+        for flag, path in self.flags.items():
+            given = values.pop(_name(flag))
+            if given is not None and given is not False:
+                reading.set(path, given, f"{flag}: ")
+        names = [word for word in words if "=" not in word]
+        setting = find_setting(self.kind, self.argument)
+        if names and setting is not None:
+            several = isinstance(setting.default, tuple)
+            if len(names) > 1 and not several:
+                name = self.argument.partition(".")[0]
+                raise InputError(f"{', '.join(names)}: give one {name}, and settings as KEY=VALUE.")
+            reading.set(self.argument, names if several else names[0], "")
+        reading.add_words([word for word in changes if word not in choices])
+        return reading.build()
+
+
+def verb(name: str, kind: type[Config], argument: str, flags: Mapping[str, str]) -> Callable[[F], F]:
+    """Let a command take a config as its parameter `config`; see `Verb`."""
+
+    def mark(function: F) -> F:
+        function.verb = Verb(name, kind, argument, flags)  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
+    """Return the type and the default of the option of a setting. Its value is read as a word's is."""
+    setting = find_setting(kind, path)
+    if setting is None:  # a list of models, each given by its name
+        setting = find_setting(kind, f"{path}.model")
+        assert setting is not None
+        text = f"{kind.model_fields[path].description} Repeat the option for several."
+        return Annotated[list[str] | None, Option(flag, metavar="MODEL", help=text)], None
+    default = setting.default
+    if isinstance(default, bool):
+        return Annotated[bool, Option(flag, help=setting.info.description)], False
+    values = metavar(setting)
+    notes = [setting.limits] if setting.limits and "|" not in values else []
+    notes += [f"default: {default}"] if default not in (None, ()) else []
+    text = f"{setting.info.description}" + (f" [{'; '.join(notes)}]" if notes else "")
+    if isinstance(default, tuple):
+        return Annotated[list[str] | None, Option(flag, metavar="TEXT", help=text)], None
+    return Annotated[str | None, Option(flag, metavar=values, help=text)], None
+
+
+def _name(flag: str) -> str:
+    return f"flag_{flag.lstrip('-').replace('-', '_')}"
