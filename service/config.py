@@ -103,8 +103,9 @@ class Setting:
     @property
     def limits(self) -> str:
         """The values that it takes, in words; empty if any value of its type will do."""
-        choices = [str(each) for leaf in _leaves(self.info.annotation) for each in _literals(leaf)]
-        if choices:
+        leaves = _leaves(self.info.annotation)
+        choices = [str(each) for leaf in leaves for each in _literals(leaf)]
+        if choices and not {str, float} & {*leaves}:
             return ", ".join(choices)
         low, high = "", ""
         for rule in self.info.metadata:

@@ -127,7 +127,7 @@ class Renderer:
                 )
             self._note(
                 f"{self._name} has no chat template, so it continues the prompts as raw text. If it is a "
-                "chat model, add its chat_template.jinja to the folder; if not, use --raw."
+                "chat model, add its chat_template.jinja to the folder; if not, use form=raw."
             )
             return self._raw(chat[0].content)
         for name in json.loads(kwargs):

@@ -96,15 +96,15 @@ def test_named_columns_win(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{"key": FIRST.id, "candidate": "a"}], {}, "Name another column with --question-column"),
+        ([{"key": FIRST.id, "candidate": "a"}], {}, "Name another column with proposer.question_column"),
         ([], {}, "the file is empty"),
         ([{"question": "Whose?", "candidate": "a"}], {}, "none of its 1 rows belongs to a question"),
-        ([{"question": FIRST.text, "mine": "a"}], {}, "--candidate-column; available: question, mine"),
+        ([{"question": FIRST.text, "mine": "a"}], {}, "proposer.candidate_column; available: question, mine"),
         ([{"question": FIRST.text}], {}, "no column looks like the candidates"),
         (
             [{"question": FIRST.text, "candidate": "a"}],
             {"candidate_column": "mine"},
-            r"no column 'mine' \(--candidate-column\)\. Available: question, candidate",
+            r"no column 'mine' \(proposer.candidate_column\)\. Available: question, candidate",
         ),
         ([{"question": FIRST.text, "candidate": " "}], {}, r'c\.jsonl:1: "candidate" contains no text'),
         ([{"question": FIRST.text, "candidates": []}], {}, r'c\.jsonl:1: "candidates" contains no text'),

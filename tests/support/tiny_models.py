@@ -23,7 +23,7 @@ _COMMON: dict[str, Any] = {
 
 def sampling(temperature: float = 1.0, top_p: float = 1.0, **more: Any) -> Sampling:
     """Return settings of which only the given ones change the distribution."""
-    return Sampling(temperature, top_p, **more)
+    return Sampling(temperature=temperature, top_p=top_p, **more)
 
 
 def random_model(name: str, *, double: bool = True) -> Any:

@@ -183,9 +183,9 @@ def _read(path: Path, threshold: float | None) -> Iterator[_Row]:
                 raise InputError(f'{place}: "mean_tokens" is {mean!r}; give the mean tokens of a response.')
             if mean is not None:
                 about |= {"tokens": round(mean * size), "token_samples": size}
-            for step, count in enumerate(successes, start=1):
+            for visit, count in enumerate(successes, start=1):
                 sample = PromptSample(**about, correct=count, wrong=size - count)
-                yield _Row(place, step, group_id, sample, by_prompt, is_visit, None)
+                yield _Row(place, visit, group_id, sample, by_prompt, is_visit, None)
             continue
         correct, tokens = _correct(values, place, threshold), _whole(values, TOKEN_COLUMNS, place)
         sample = PromptSample(
