@@ -141,7 +141,7 @@ def rollout_texts(
             raise InputError(f'{row.place}: has no "response"; diversity needs the texts of responses.')
         texts[row.group_id].setdefault(row.sample.variant, []).append(row.text)
     for group_id, prompts in texts.items():
-        yield GroupTexts(group_id, {variant: tuple(said) for variant, said in prompts.items()})
+        yield GroupTexts(group_id, {variant: tuple(answered) for variant, answered in prompts.items()})
 
 
 def read_visits(path: Path) -> list[list[tuple[int, int]]]:
