@@ -5,7 +5,7 @@
 #                as a site, and runs the tests that take no second each
 #
 # FULL=1 runs all tests: also those marked slow, TRL, what holds SQL on PostgreSQL, the end-to-end trainings, the pages in
-# Chromium (both installed by apt-get where that is at hand), and inspect_ai, MLflow and verifiers in an environment of
+# Chromium (both installed by apt-get where that is at hand), and inspect_ai and verifiers in an environment of
 # their own; a skipped test is then a failure.
 # VLLM=1 runs the tests with the real vLLM instead, in its build for CPUs and an environment of its own: Python 3.11
 # on Linux, x86-64.
@@ -62,7 +62,7 @@ $(VENV)/.train: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 	@echo "make: installing tagrpo with PyTorch, verl and the developer tools into $(VENV): $(TORCH_SIZE)"
 	@$(TORCH_FIRST)
-	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings$(comma)serve$(comma)postgresql]'
+	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)serve$(comma)postgresql]'
 	@touch $@
 
 # verl ends at its start where this TRL can be imported, so it has a folder of its own.
@@ -91,14 +91,14 @@ $(TORCHVISION)/.ready: $(VLLM_VENV)/.ready requirements-torchvision-cpu.txt
 # What wants other releases than constraints-cpu.txt has, in one environment with pins of its own.
 $(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
-	@echo "make: installing tagrpo with inspect_ai, MLflow and verifiers into $(TOOLS_VENV): 1.2 GB on disk"
+	@echo "make: installing tagrpo with inspect_ai and verifiers into $(TOOLS_VENV): less than 1.2 GB on disk"
 	@$(PYTHON) -m venv $(TOOLS_VENV)
-	@$(TOOLS_VENV)/bin/$(PIP_INSTALL) --constraint constraints-tools.txt --editable '.[inspect,tracking,verifiers]' \
+	@$(TOOLS_VENV)/bin/$(PIP_INSTALL) --constraint constraints-tools.txt --editable '.[inspect,verifiers]' \
 	  pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
 tools: $(TOOLS_VENV)/.ready
-	@echo "make: inspect_ai, MLflow and verifiers, 2 minutes"
+	@echo "make: inspect_ai and verifiers, 2 minutes"
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
 
 vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
@@ -114,8 +114,8 @@ VLLM_TESTS = $(sort $(wildcard tests/trainer_adapter/test_*vllm*.py)) \
 gpu-check:
 	$(GPU_PYTHON) -m benchmarks.gpu_check $(if $(MODEL),--model $(MODEL))
 
-TOOLS = inspect or mlflow or verifiers
-TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/evaluator/test_exchange_trackers.py tests/trainer_adapter/test_verifiers.py
+TOOLS = inspect or verifiers
+TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/trainer_adapter/test_verifiers.py
 READY = $(VENV)/.dev
 
 lint: $(READY)

@@ -141,7 +141,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ("trl", "trl", "`make test FULL=1` installs it in a folder of its own"),
         ("inspect", "inspect_ai", "the extra `inspect` has it, in an environment of its own"),
         ("verifiers", "verifiers", "the extra `verifiers` has it"),
-        ("mlflow", "mlflow", "the extra `tracking` has it"),
     ):
         if find_spec(package) is None:
             skip = pytest.mark.skip(reason=f"{package} is not installed; {way}")

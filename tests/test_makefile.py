@@ -86,7 +86,7 @@ def test_what_takes_minutes_says_how_many_before_it_begins(folder: Path) -> None
     lines = lines_of(folder, "test", "FULL=1")
     assert all(" -m " in line for line in lines if line.startswith("RAN pytest"))
     assert re.search(r"tests, \d+ minutes on 2 cores", before(lines, "pytest .*--ignore tests/e2e"))
-    assert re.search(r"MLflow and verifiers, \d+ minutes", before(lines, "pytest -n 0 -m inspect or mlflow"))
+    assert re.search(r"inspect_ai and verifiers, \d+ minutes", before(lines, "pytest -n 0 -m inspect"))
     assert re.search(r"PostgreSQL, \d+ minutes", before(lines, "pytest .*--db postgresql"))
     assert re.search(r"Chromium, \d+ minutes", before(lines, "pytest .* tests/e2e tests/ui/browser"))
 

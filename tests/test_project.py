@@ -130,8 +130,8 @@ def test_no_source_file_leaves_work_for_later() -> None:
     assert [str(path) for path in sources() if later.search(path.read_text(encoding="utf-8"))] == []
 
 
-CPU_EXTRAS = ("ui", "serve", "train", "local", "embeddings", "dev")
-GPU_EXTRAS = ("ui", "serve", "train", "local", "embeddings", "vllm")
+CPU_EXTRAS = ("ui", "serve", "train", "local", "dev")
+GPU_EXTRAS = ("ui", "serve", "train", "local", "vllm")
 
 
 @pytest.mark.parametrize(("file", "extras"), [("cpu", CPU_EXTRAS), ("gpu", GPU_EXTRAS)])

@@ -55,6 +55,7 @@ def test_it_holds_prompts_migrations_the_policy_the_demo_and_the_licence(names: 
     assert "sandbox/data/policy-a/model.safetensors" in names
     for paper in ("ta_grpo", "a_grae", "cw_grpo"):
         assert f"evaluator/reports/published/{paper}.toml" in names
+    assert "evaluator/benchmarks/catalogue.toml" in names
     assert "ui/shipped_demo/demo.json.xz" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 

@@ -33,7 +33,7 @@ from benchmarks.studies.forecast_worlds import (
 )
 from evaluator.signal.difficulty import audit_difficulty
 from evaluator.signal.forecast import (
-    Check,
+    ForecastCheck,
     GroupShape,
     RescueShape,
     check,
@@ -86,7 +86,7 @@ def report_real(path: Path, seed: int) -> dict[str, Any]:
     return found
 
 
-def record(row: Check) -> dict[str, Any]:
+def record(row: ForecastCheck) -> dict[str, Any]:
     p, o = row.predicted, row.observed
     print(
         f"    {row.pilot:38s} {row.m:1d} {row.g:3d}  {p.share:.3f} [{p.low:.3f}, {p.high:.3f}]"

@@ -4,8 +4,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from evaluator.benchmarks.catalogue import BENCHMARKS
-from evaluator.benchmarks.custom import read_definition
+from evaluator.benchmarks.catalogue import BENCHMARKS, read_definition
 from evaluator.benchmarks.rows import read_problems
 from evaluator.benchmarks.types import Benchmark, ChangedBenchmarkError, LoadedBenchmark, content_hash
 from evaluator.evals.problems import Problem

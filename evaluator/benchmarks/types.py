@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from evaluator.evals.problems import Problem, problems_hash
 from evaluator.grading import AnswerKind
@@ -15,7 +18,11 @@ class ChangedBenchmarkError(InputError):
     """A benchmark whose rows are not those it is known by: another number of them, or other content."""
 
 
-@dataclass(frozen=True)
+Text = Annotated[str, Field(pattern=r"\S")]
+_CHECKED = ConfigDict(extra="forbid")
+
+
+@checked_dataclass(frozen=True, config=_CHECKED)
 class BenchmarkColumns:
     """Names of columns. None: the usual names are looked for (see `service.questions.columns`).
 
@@ -27,19 +34,19 @@ class BenchmarkColumns:
     columns; `kinds` says what other names for kinds mean. `images` are those of a question.
     """
 
-    question: str | None = None
-    answer: str | None = None
-    solution: str | None = None
-    options: tuple[str, ...] = ()
-    kind: str | None = None
-    tolerance: str | None = None
-    images: str | None = None
-    choices: str | None = None
-    further: tuple[str, ...] = ()
+    question: Text | None = None
+    answer: Text | None = None
+    solution: Text | None = None
+    options: tuple[Text, ...] = ()
+    kind: Text | None = None
+    tolerance: Text | None = None
+    images: Text | None = None
+    choices: Text | None = None
+    further: tuple[Text, ...] = ()
     kinds: Mapping[str, AnswerKind] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=_CHECKED)
 class Benchmark:
     """A benchmark: its place on the Hub, the rows that are expected, and what may be done with it.
 
@@ -50,17 +57,17 @@ class Benchmark:
     are never shown.
     """
 
-    name: str
-    title: str
-    hub_id: str | None
-    configs: tuple[str, ...]
-    split: str | None
-    revision: str | None
-    rows: int | None
-    columns: BenchmarkColumns
-    kind: AnswerKind
-    licence: str
-    citation: str
+    name: Text
+    title: Text
+    hub_id: Text | None = None
+    configs: tuple[Text, ...] = ()
+    split: Text | None = None
+    revision: Text | None = None
+    rows: Annotated[int, Field(ge=1)] | None = None
+    columns: BenchmarkColumns = BenchmarkColumns()
+    kind: AnswerKind = AnswerKind.LATEX
+    licence: Text = "not declared"
+    citation: str = ""
     gated: bool = False
     content_hash: str | None = None
     tolerance: str | None = None

@@ -165,7 +165,7 @@ def shorten_answer(answer: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Change:
+class GradeChange:
     """A sample that another version of the grader graded otherwise.
 
     The sources say where the answer was found, None where none was.
@@ -185,7 +185,7 @@ class Change:
     new_source: str | None
 
 
-def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Change]:
+def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[GradeChange]:
     """Return the samples of a run whose grades by two versions differ, by problem and ordinal."""
     before, after = aliased(GradeRow), aliased(GradeRow)
     old_row, new_row = find_grader(session, old) or -1, find_grader(session, new) or -1
@@ -218,5 +218,5 @@ def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[Cha
     for row in rows:
         problem = problems[row[0]]
         graded = cast(tuple[Any, ...], row[2:])
-        changes.append(Change(problem.position, problem.problem_id, row[1], problem.answer, *graded))
+        changes.append(GradeChange(problem.position, problem.problem_id, row[1], problem.answer, *graded))
     return changes

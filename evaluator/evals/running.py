@@ -283,7 +283,10 @@ def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
 def _samples(
     problem: RunProblem, first: int, seed: int | None, count: int, answer: Answer
 ) -> "list[NewSample]":
-    """Return the samples of an answer, at most `count`; tokens are known of one that came alone, or from a model in this process."""
+    """Return the samples of an answer, at most `count`.
+
+    Tokens are known of one that came alone, or from a model in this process.
+    """
     alone = len(answer.choices) == 1
     return [
         NewSample(

@@ -15,7 +15,7 @@ from service.runs.store import Run
 
 
 @dataclass(frozen=True)
-class Agreement:
+class GraderAgreement:
     """Samples by both grades. `ours` and `theirs` are the versions; `counts` by (theirs, ours)."""
 
     ours: str
@@ -60,7 +60,7 @@ class Agreement:
         }
 
 
-def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -> Agreement | None:
+def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -> GraderAgreement | None:
     """Return how the grades that are shown of a run agree with another tool's; None without these or ours.
 
     Args:
@@ -82,7 +82,7 @@ def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -
         .group_by(first.value, second.value)
     )
     counts = {(their_value, our_value): count for their_value, our_value, count in rows}
-    return Agreement(grader.version, theirs.version, counts)
+    return GraderAgreement(grader.version, theirs.version, counts)
 
 
 def agreement_notes(session: Session, runs: Sequence[Run]) -> list[str]:

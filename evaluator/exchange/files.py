@@ -1,41 +1,22 @@
 """Files of responses: rows (JSON Lines, CSV, parquet), and those of evaluation tools."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
-from evaluator.exchange.readers import evalscope, lighteval, lm_eval, nemo_skills, rows
-from evaluator.exchange.readers.response_file import Format, ResponseFile, RowFile, unusable
-from evaluator.exchange.responses import OutsideResponse, present_columns
+from evaluator.exchange import lm_eval
+from evaluator.exchange.lighteval import open_lighteval
+from evaluator.exchange.response_file import Format, ResponseFile, rows_file, unusable
+from evaluator.exchange.responses import OutsideResponse, choose_columns, present_columns, read_responses
 from evaluator.grading.extraction import open_thought
 from service.errors import InputError
+from service.questions.columns import RowProblem
 from service.questions.files import BadRow, RawRow, Source, open_file
 
 _ROWS_LOOKED_AT = 200
 """Columns of JSON Lines are taken from the first rows; a column that comes later is an error there."""
-
-
-class Reader(Protocol):
-    """What reads rows of one tool."""
-
-    def fits(self, present: Collection[str]) -> bool:
-        """Return whether these are the columns of the tool's files."""
-
-    def open_rows(self, file: RowFile) -> ResponseFile:
-        """Open a file; see `open_responses` for errors."""
-
-
-READERS: Mapping[Format, Reader] = {
-    "lighteval": lighteval,
-    "lm-eval": lm_eval,
-    "evalscope": evalscope,
-    "nemo-skills": nemo_skills,
-    "rows": rows,
-}
-"""Of files of rows: where no format is given, the first that fits is taken."""
 
 
 def open_responses(
@@ -93,13 +74,36 @@ def with_thoughts_opened(file: ResponseFile) -> ResponseFile:
 def _open(path: Path, form: Format | None, columns: Mapping[str, str], scorer: str | None) -> ResponseFile:
     suffix = path.suffix.lower()
     if form == "inspect" or (form is None and (suffix == ".eval" or _is_json_log(path))):
-        from evaluator.exchange.readers.inspect_logs import open_log
+        from evaluator.exchange.inspect_logs import open_log
 
         return open_log(path, scorer)
     source = open_file(path)
     present = source.columns or _columns_of(source)
-    reader = READERS[form] if form else next(each for each in READERS.values() if each.fits(present))
-    return reader.open_rows(RowFile(path, source, present, columns, scorer))
+    if form is None:
+        if {"doc", "model_response"} <= {*present} or {"__doc__", "__model_response__"} <= {*present}:
+            form = "lighteval"
+        else:
+            form = "lm-eval" if {*present} >= lm_eval.COLUMNS else "rows"
+    if form == "lighteval":
+        return open_lighteval(source, present, scorer)
+    if form == "lm-eval":
+        return lm_eval.open_lm_eval(source, path.stem, scorer)
+    return _open_rows(source, present, {"score": scorer, **columns} if scorer else columns)
+
+
+def _open_rows(source: Source, present: tuple[str, ...], columns: Mapping[str, str]) -> ResponseFile:
+    """Open rows of any origin by the names of their columns."""
+    chosen = choose_columns(columns, present, source.name)
+
+    def responses(row: RawRow) -> Iterator[OutsideResponse]:
+        column = chosen["response"]
+        if column.split(".")[0] not in row.values and column not in row.values:
+            there = ", ".join(row.values) or "none"
+            raise RowProblem(f'it has no "{column}". Available: {there}')
+        return read_responses(row.place, row.values, chosen)
+
+    names = (name if name in present else name.split(".")[0] for name in chosen.values())
+    return rows_file(source, "rows", list(dict.fromkeys(names)), responses, chosen.get("score"))
 
 
 def _is_json_log(path: Path) -> bool:

@@ -16,7 +16,7 @@ from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, open_eval_run
 from evaluator.evals.tables import GradeRow, SampleCountsRow
 from evaluator.exchange.matching import Matcher, Survey
-from evaluator.exchange.readers.response_file import ResponseFile
+from evaluator.exchange.response_file import ResponseFile
 from evaluator.exchange.responses import OutsideResponse
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool

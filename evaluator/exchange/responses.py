@@ -56,7 +56,7 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Score:
+class OutsideScore:
     """What another tool says of a response: the grade that it comes to, and how it was written.
 
     Whatever is neither right nor wrong (half a point, "no answer") is unknown.
@@ -87,7 +87,7 @@ class OutsideResponse:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seed: int | None = None
-    score: Score | None = None
+    score: OutsideScore | None = None
     copy: int = 0
     group: str | None = None
     variant: int = 0
@@ -132,14 +132,20 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
 
 
 def read_responses(
-    place: str, values: Mapping[str, Any], columns: Mapping[str, str]
+    place: str, values: Mapping[str, Any], columns: Mapping[str, str] | None = None
 ) -> Iterator[OutsideResponse]:
-    """Yield the responses of a row; where its response is a list, so may be all that is told of each.
+    """Yield the responses of a row; if its response is a list, the other parts may be lists too.
+
+    Args:
+        columns: by part; without it the values have the names of parts.
 
     Raises:
         RowProblem: a value that cannot be what its column says.
     """
-    row = {part: value_at(values, column) for part, column in columns.items()}
+    if columns is None:
+        columns, row = {part: part for part in values}, dict(values)
+    else:
+        row = {part: value_at(values, column) for part, column in columns.items()}
     row["question"] = asked_in(row.get("question")) or row.get("question")
     row["answer"] = _gold(row.get("answer"))
     texts, images = row.pop("response"), row.pop("images", None)
@@ -227,7 +233,7 @@ def stop_word(reason: str | None) -> str:
     return NO_STOP_REASON if not reason else _STOPS.get(reason, reason)
 
 
-def read_score(value: Any, extracted: str | None = None) -> Score | None:
+def read_score(value: Any, extracted: str | None = None) -> OutsideScore | None:
     """Return another tool's score as a grade; None where it gave none.
 
     >>> read_score("C").value, read_score(0.0).value, read_score(0.5).value
@@ -242,7 +248,7 @@ def read_score(value: Any, extracted: str | None = None) -> Score | None:
         word = text.lower()
         number = 1.0 if word in _RIGHT else 0.0 if word in _NOT else math.nan
     grades = {1.0: GradeValue.CORRECT, 0.0: GradeValue.WRONG}
-    return Score(grades.get(number, GradeValue.UNKNOWN), text, extracted)
+    return OutsideScore(grades.get(number, GradeValue.UNKNOWN), text, extracted)
 
 
 def _kind(name: str | None, columns: Mapping[str, str]) -> AnswerKind | None:

@@ -49,7 +49,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Question:
+class JudgeQuestion:
     """What a judge is asked: of which problem, against which answer, and the end of a response."""
 
     problem: str

@@ -3,14 +3,12 @@
 from sqlalchemy import func, select
 
 from evaluator.config import JudgeConfig
-from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import find_eval_run
 from evaluator.grading.versions import find_grader
 from evaluator.judging.asking import system_prompt
-from evaluator.judging.running import KINDS, base_version, judge_spec
-from evaluator.judging.samples import JUDGE, SAMPLES_AT_ONCE, read_pending, read_verdicts
-from service.asks.tables import ANSWERED, AskRow
-from service.database import Database, in_parts
+from evaluator.judging.running import JUDGE, base_version, judge_spec, read_pending
+from service.asks.tables import ANSWERED, FINAL, AskRow
+from service.database import Database
 from service.engines.opening import price_of, remote_settings
 from service.errors import InputError
 from service.models.estimate import Estimate, priced, scaled, times, tokens
@@ -34,19 +32,19 @@ def estimate_judging(config: JudgeConfig, db: Database) -> Estimate:
         run = find_eval_run(session, config.run)
         base = base_version(config, run)
         base_row, judge_row = find_grader(session, base), find_grader(session, spec.version(base))
-        problems = {problem.id: problem for problem in run_problems(session, run.id)}
     if base_row is None:
         raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
     lengths = {
-        sample.asked: sample.characters
-        for sample in read_pending(db, problems, base_row, judge_row or -1, KINDS[spec.asked])
-        if sample.asked is not None
+        pending.asked: pending.characters
+        for pending, _ in read_pending(db, run, base_row, judge_row or -1, spec.asked)
+        if pending.asked is not None
     }
-    asked = list(lengths)
     with db.read() as session:
-        for part in in_parts(asked, SAMPLES_AT_ONCE):
-            for replied in read_verdicts(session, spec.id, part):
-                del lengths[replied]
+        replied = select(AskRow.about).where(
+            AskRow.scope == spec.id, AskRow.kind == JUDGE, AskRow.state.in_((ANSWERED, FINAL))
+        )
+        for question in session.scalars(replied):
+            lengths.pop(question, None)
         replies = func.count()
         largest = session.execute(
             select(AskRow.run_id, replies)

@@ -1,17 +1,17 @@
 """A judge's run: which samples it is asked about, its replies, and its grades."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
-from sqlalchemy import Table, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Table, exists, select
+from sqlalchemy.orm import Session, aliased
 
 from evaluator.config import JudgeConfig
 from evaluator.evals.grading import grade_run
-from evaluator.evals.problems import read_problems, run_problems
+from evaluator.evals.problems import RunProblem, read_problems, run_problems
 from evaluator.evals.running import sample_seed
 from evaluator.evals.runs import find_eval_run, model_slug, run_answers, run_version
 from evaluator.evals.samples import read_texts
@@ -26,16 +26,14 @@ from evaluator.grading.versions import (
     version_taking,
 )
 from evaluator.grading.workers.own import own_name, own_version
-from evaluator.judging.asking import PROMPT_VERSION, Question, system_prompt
-from evaluator.judging.samples import (
-    JUDGE,
-    SAMPLES_AT_ONCE,
-    Pending,
-    question_about,
-    read_pending,
-    read_verdicts,
+from evaluator.judging.asking import (
+    PROMPT_VERSION,
+    JudgeQuestion,
+    read_verdict,
+    shown_response,
+    system_prompt,
 )
-from service.asks.ask import Asker, Models
+from service.asks.ask import Asker, Failed, Models
 from service.asks.prompts import prompt_request
 from service.asks.store import Store, add_tasks
 from service.asks.work import work_on
@@ -56,6 +54,10 @@ from service.runs.store import (
 )
 from service.telling import TellStage
 
+JUDGE = "judge"
+"""The kind of a judge's runs, and of their asks: one request about one response."""
+
+SAMPLES_AT_ONCE = 500
 Asked = Literal["unknown", "wrong", "all"]
 KINDS: Mapping[Asked, tuple[str, ...]] = {
     "unknown": ("unknown",),
@@ -103,7 +105,7 @@ class JudgeSpec:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgeOutcome:
     """What stands after an invocation, of the samples that had no grade of this judge's before.
 
     `by_outcome` counts those that it calls `correct` and `wrong`; those of which it was `unsure` or `silent`
@@ -125,7 +127,7 @@ class Judged:
 
 async def judge(
     config: JudgeConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
-) -> Judged:
+) -> JudgeOutcome:
     """Grade an eval run, ask the judge about it, and return what stands then; see `judge_run`.
 
     Args:
@@ -198,9 +200,68 @@ def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Ru
     raise AssertionError("unreachable")
 
 
+class Pending(NamedTuple):
+    """A sample with its base grade, as a row of the judge's version, and without a grade of that version.
+
+    `asked` is the id of the question to the judge, which has so many `characters`; None if there is none.
+    """
+
+    row: dict[str, Any]
+    asked: str | None = None
+    characters: int = 0
+
+
+def read_pending(
+    db: Database, run: Run, base_row: int, judge_row: int, asked: Asked
+) -> Iterator[tuple[Pending, bool]]:
+    """Yield the samples of a run without a grade of the judge's version, and whether it is to judge them."""
+    with db.read() as session:
+        problems = run_problems(session, run.id)
+    judged = aliased(GradeRow)
+    for problem in problems:
+        after = -1
+        while True:
+            query = (
+                select(GradeRow, SampleRow.ordinal)
+                .join(SampleRow, GradeRow.sample_id == SampleRow.id)
+                .where(
+                    SampleRow.run_problem_id == problem.id,
+                    SampleRow.ordinal > after,
+                    GradeRow.grader_id == base_row,
+                    ~exists().where(judged.sample_id == SampleRow.id, judged.grader_id == judge_row),
+                )
+                .order_by(SampleRow.ordinal)
+                .limit(SAMPLES_AT_ONCE)
+            )
+            with db.read() as session:
+                graded = [
+                    (ordinal, {name: getattr(grade, name) for name in _GRADES.columns.keys()})  # noqa: SIM118
+                    for grade, ordinal in session.execute(query)
+                ]
+                chosen = [row["sample_id"] for _, row in graded if row["value"] in KINDS[asked]]
+                texts = read_texts(session, chosen)
+            if not graded:
+                break
+            for _, row in graded:
+                text = texts.get(row["sample_id"])
+                question = None if text is None else question_about(problem, text)
+                row["grader_id"] = judge_row
+                about = (None, 0) if question is None else (question.id, len(question.text))
+                yield Pending(row, *about), text is not None
+            after = graded[-1][0]
+
+
+def question_about(problem: RunProblem, text: str) -> JudgeQuestion | None:
+    """Return what is asked about a response; None if there is nothing to compare."""
+    answer = shown_response(text)
+    if not answer or not problem.answer.strip():
+        return None
+    return JudgeQuestion(problem.text, problem.answer, problem.kind, problem.tolerance, answer)
+
+
 async def judge_run(
     db: Database, run: Run, judging: Run, spec: JudgeSpec, base: str, models: Models, report: TellStage
-) -> Judged:
+) -> JudgeOutcome:
     """Ask the judge about the samples of an eval run that it is to grade, and store its grades.
 
     Every sample needs a grade by `base` first. A question that any run asked before in the same way is not
@@ -213,28 +274,59 @@ async def judge_run(
         finish_run(session, judging.id, finished=False)
     if base_row is None:
         raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
-    with db.read() as session:
-        problems = {problem.id: problem for problem in run_problems(session, run.id)}
-    pending = list(read_pending(db, problems, base_row, judge_row, KINDS[spec.asked]))
-    samples = {sample.asked: sample.sample_id for sample in pending if sample.asked is not None}
+    counts: Counter[str] = Counter()
+    samples: dict[str, list[dict[str, Any]]] = defaultdict(list)  # by question
+    kept: list[dict[str, Any]] = []
+    for pending, chosen in read_pending(db, run, base_row, judge_row, spec.asked):
+        if pending.asked is not None:
+            samples[pending.asked].append(pending.row)
+        else:
+            kept.append(pending.row)
+            counts["empty"] += chosen
+    for part in in_parts(kept, SAMPLES_AT_ONCE):
+        with db.write() as session:
+            _store(session, part)
     with db.write() as session:
-        add_tasks(session, judging.id, [str(sample_id) for sample_id in samples.values()])
+        add_tasks(session, judging.id, [str(rows[0]["sample_id"]) for rows in samples.values()])
     store = Store(db)
 
     async def ask(asker: Asker, sample_id: str) -> None:
         question = await store.read(_read_questions, int(sample_id))
-        await asker.ask(
-            prompt_request(
-                spec.model,
-                spec.prompt,
-                spec.sampling,
-                question.text,
-                seed=sample_seed(0, question.id, 0),
-                scope=spec.id,
-                kind=JUDGE,
-                about=question.id,
-            )
+        request = prompt_request(
+            spec.model,
+            spec.prompt,
+            spec.sampling,
+            question.text,
+            seed=sample_seed(0, question.id, 0),
+            scope=spec.id,
+            kind=JUDGE,
+            about=question.id,
         )
+        verdict = None
+        try:
+            choice = (await asker.ask(request)).choices[0]
+            verdict = read_verdict(choice.full_text, truncated=choice.finish_reason == "length")
+        except Failed as failed:
+            if failed.final:
+                await grade(question.id, None)
+            raise
+        await grade(question.id, verdict)
+
+    async def grade(question: str, verdict: GradeValue | None) -> None:
+        """Store the judge's grade of the samples with a question; without a verdict they keep theirs."""
+        outcome = {None: "silent", GradeValue.UNKNOWN: "unsure"}.get(verdict, verdict)
+        notes = {"silent": f"; no verdict of {spec.reason}", "unsure": f"; unsure: {spec.reason}"}
+        for row in samples.pop(question, ()):
+            changed = (
+                {"reason": row["reason"] + notes[outcome]}
+                if outcome in notes
+                else {
+                    "value": verdict,
+                    "reason": spec.reason,
+                }
+            )
+            await store.write(_store, {**row, **changed})
+            counts[str(outcome)] += 1
 
     try:
         outcome = await work_on(
@@ -246,11 +338,11 @@ async def judge_run(
         )
     finally:
         store.close()
-    counts = _store(db, spec, judge_row, pending)
+    counts["waiting"] = sum(map(len, samples.values()))
     with db.write() as session:
         finish_run(session, judging.id, finished=not counts["waiting"])
     names = ("correct", "wrong", "unsure", "silent", "empty", "waiting")
-    return Judged(
+    return JudgeOutcome(
         run=judging,
         version=version,
         by_outcome={name: counts[name] for name in names},
@@ -260,7 +352,7 @@ async def judge_run(
     )
 
 
-def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[Question]:
+def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[JudgeQuestion]:
     texts = read_texts(session, list(sample_ids))
     places = dict(
         session.execute(
@@ -269,40 +361,9 @@ def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[Questio
     )
     of_samples = read_problems(session, RunProblemRow.id.in_(set(places.values())))
     problems = {problem.id: problem for problem in of_samples}
-    questions = [question_about(problems[places[id]], texts[id]) for id in sample_ids]
-    assert all(question is not None for question in questions)
-    return cast(list[Question], questions)
+    return [cast(JudgeQuestion, question_about(problems[places[id]], texts[id])) for id in sample_ids]
 
 
-def _store(db: Database, spec: JudgeSpec, judge_row: int, pending: Sequence[Pending]) -> Counter[str]:
-    """Write the grades of those samples whose reply is there; return how many got which."""
-    counts: Counter[str] = Counter()
-    for part in in_parts(pending, SAMPLES_AT_ONCE):
-        with db.write() as session:
-            verdicts = read_verdicts(session, spec.id, [sample.asked for sample in part if sample.asked])
-            rows = []
-            for sample in part:
-                row, outcome = _grade(sample, spec, verdicts)
-                counts[outcome] += 1
-                if row is not None:
-                    place = {"sample_id": sample.sample_id, "run_problem_id": sample.run_problem_id}
-                    rows.append({**place, "grader_id": judge_row, **row})
-            if rows:
-                session.execute(upsert(_GRADES).on_conflict_do_nothing(), rows)
-    return counts
-
-
-def _grade(
-    sample: Pending, spec: JudgeSpec, verdicts: Mapping[str, GradeValue | None]
-) -> tuple[dict[str, Any] | None, str]:
-    kept = {name: value for name, value in sample.row.items() if name != "asked_about"}
-    if sample.asked is None:
-        return kept, "empty" if sample.row["asked_about"] else "not asked"
-    if sample.asked not in verdicts:
-        return None, "waiting"
-    verdict = verdicts[sample.asked]
-    if verdict is None:
-        return {**kept, "reason": f"{kept['reason']}; no verdict of {spec.reason}"}, "silent"
-    if verdict is GradeValue.UNKNOWN:
-        return {**kept, "reason": f"{kept['reason']}; unsure: {spec.reason}"}, "unsure"
-    return {**kept, "value": verdict.value, "reason": spec.reason}, verdict.value
+def _store(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:
+    session.execute(upsert(_GRADES).on_conflict_do_nothing(), list(rows))
+    return [None] * len(rows)

@@ -16,31 +16,14 @@ FLIPS = 10_000
 
 
 @dataclass(frozen=True)
-class ProblemChange:
-    """A problem's correct samples on both sides; `position` is its place in the (first) run of A."""
-
-    problem_id: str
-    position: int
-    correct_a: int
-    n_a: int
-    correct_b: int
-    n_b: int
-
-    @property
-    def change(self) -> float:
-        """A's success rate minus B's."""
-        return self.correct_a / self.n_a - self.correct_b / self.n_b
-
-
-@dataclass(frozen=True)
 class BenchmarkComparison:
-    """A and B on one benchmark; `changes` are all compared problems, A's largest gain first."""
+    """A and B on one benchmark; `changes` are rows of all compared problems, A's largest gain first."""
 
     benchmark: str
     a: Entry
     b: Entry
     comparison: Comparison
-    changes: tuple[ProblemChange, ...]
+    changes: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,23 +148,30 @@ def comparison_records(comparison: MethodComparison) -> list[dict[str, Any]]:
 
 def change_records(comparison: MethodComparison) -> list[dict[str, Any]]:
     """Return one row a benchmark and problem, A's largest gain first."""
-    return [
-        {"benchmark": part.benchmark, **vars(change), "change": change.change}
-        for part in comparison.parts
-        for change in part.changes
-    ]
+    return [{"benchmark": part.benchmark, **change} for part in comparison.parts for change in part.changes]
 
 
-def _changes(entry_a: Entry, entry_b: Entry, compared: Comparison) -> tuple[ProblemChange, ...]:
+def _changes(entry_a: Entry, entry_b: Entry, compared: Comparison) -> tuple[dict[str, Any], ...]:
+    """Return each problem's correct samples on both sides, its place in the (first) run of A, and the change.
+
+    The change is A's success rate minus B's.
+    """
     a, b, positions = entry_a.counts, entry_b.counts, entry_a.results[0].positions
     at_a = {id: place for place, id in enumerate(a.problem_ids)}
     at_b = {id: place for place, id in enumerate(b.problem_ids)}
-    rows = [(id, at_a[id], at_b[id]) for id in compared.problem_ids]
-    changes = [
-        ProblemChange(id, positions[i], int(a.correct[i]), int(a.n[i]), int(b.correct[j]), int(b.n[j]))
-        for id, i, j in rows
+    changes: list[dict[str, Any]] = [
+        {
+            "problem_id": id,
+            "position": positions[i],
+            "correct_a": int(a.correct[i]),
+            "n_a": int(a.n[i]),
+            "correct_b": int(b.correct[j]),
+            "n_b": int(b.n[j]),
+            "change": float(a.correct[i] / a.n[i] - b.correct[j] / b.n[j]),
+        }
+        for id, i, j in ((id, at_a[id], at_b[id]) for id in compared.problem_ids)
     ]
-    return tuple(sorted(changes, key=lambda change: (-change.change, change.position)))
+    return tuple(sorted(changes, key=lambda change: (-change["change"], change["position"])))
 
 
 def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:

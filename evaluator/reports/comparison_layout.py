@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evaluator.passk import Comparison, ComparisonPoint
+from evaluator.passk import ComparisonPoint
 from evaluator.reports.comparing import BenchmarkComparison, MethodComparison
 from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
 from evaluator.reports.methods import differing_settings
@@ -87,16 +87,16 @@ def _changes_table(comparison: MethodComparison, most: int) -> Table:
     breaks = []
     for part in comparison.parts:
         breaks.append(len(rows))
-        gains = [change for change in part.changes if change.change > 0][:most]
-        losses = [change for change in part.changes if change.change < 0][-most:]
+        gains = [change for change in part.changes if change["change"] > 0][:most]
+        losses = [change for change in part.changes if change["change"] < 0][-most:]
         rows += [
             (
                 part.benchmark,
-                change.problem_id,
-                str(change.position),
-                f"{change.correct_a}/{change.n_a}",
-                f"{change.correct_b}/{change.n_b}",
-                points(change.change),
+                change["problem_id"],
+                str(change["position"]),
+                f"{change['correct_a']}/{change['n_a']}",
+                f"{change['correct_b']}/{change['n_b']}",
+                points(change["change"]),
             )
             for change in (*gains, *losses)
         ]
@@ -113,7 +113,14 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
         for pair in ((comparison.label_a, part.a), (comparison.label_b, part.b))
     ]
     notes += run_notes([entry for _, entry in sides]) + human_notes(sides) + judge_notes(sides)
-    notes += _warnings(comparison)
+    warned: dict[str, list[str]] = {}
+    for part in comparison.parts:
+        ks: dict[str, list[str]] = {}
+        for point in part.comparison.points:
+            ks.setdefault(point.warning, []).append(str(point.k))
+        for warning, at in ks.items():
+            warned.setdefault(warning, []).append(f"{part.benchmark} at k = {', '.join(at)}")
+    notes += [f"(!) {', '.join(where)}: {warning}." for warning, where in warned.items() if warning]
     for part in comparison.parts:
         compared = part.comparison
         shared = [run for run in part.a.runs if run in part.b.runs]
@@ -168,19 +175,6 @@ def _reading(comparison: MethodComparison) -> list[str]:
         )
         return [paired, brackets]
     return [paired]
-
-
-def _warnings(comparison: MethodComparison) -> list[str]:
-    """Return each warning of the comparison with the benchmarks and k that it is about."""
-    warned: dict[str, list[str]] = {}
-    for part in comparison.parts:
-        for warning in dict.fromkeys(p.warning for p in part.comparison.points if p.warning):
-            warned.setdefault(warning, []).append(f"{part.benchmark} at k = {_ks(part.comparison, warning)}")
-    return [f"(!) {', '.join(where)}: {warning}." for warning, where in warned.items()]
-
-
-def _ks(compared: Comparison, warning: str) -> str:
-    return ", ".join(str(point.k) for point in compared.points if point.warning == warning)
 
 
 def _p(value: float) -> str:

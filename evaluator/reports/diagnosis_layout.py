@@ -20,8 +20,8 @@ from evaluator.signal.cost import DYNAMIC, BreakEven, ChoiceRow, CostReport, Cos
 from evaluator.signal.diagnosis import Diagnosis, Prediction
 from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.difficulty_tests import Homogeneity
-from evaluator.signal.diversity import Diversity
-from evaluator.signal.forecast import Check, GroupShape
+from evaluator.signal.diversity import EMBEDDING, Diversity
+from evaluator.signal.forecast import ForecastCheck, GroupShape
 from evaluator.signal.zero_gradient import ShareRow, ZeroGradient
 
 LIMIT = 20
@@ -51,7 +51,7 @@ def diagnosis_document(diagnosis: Diagnosis, *, limit: int = LIMIT, published: b
     return Document(blocks, diagnosis.remarks)
 
 
-def checks_document(checks: Sequence[Check]) -> Document:
+def checks_document(checks: Sequence[ForecastCheck]) -> Document:
     """Return the forecast beside what was seen later."""
     heading = "Does the forecast hold? Fitted to one half of the visits, compared with the other half"
     table = table_of(
@@ -246,9 +246,7 @@ def _diversity(results: Sequence[Diversity]) -> Iterator[Block]:
     if not results:
         return
     first = results[0]
-    yield Heading(
-        f"How diverse are responses? Mean cosine distance; {first.embedding}, G={first.g}, N={first.n}"
-    )
+    yield Heading(f"How diverse are responses? Mean cosine distance; {EMBEDDING}, G={first.g}, N={first.n}")
     yield table_of(
         [
             (result.checkpoint, name, mean, result.differences.get(name))

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from evaluator.reports import published
 from evaluator.reports.documents.document import ABSENT, Document, Table, hundredths, joined, span, table_of
 from evaluator.reports.notes import report_notes
-from evaluator.reports.published import Average, Column
-from evaluator.reports.report import Line, Report
+from evaluator.reports.published import PaperColumn
+from evaluator.reports.report import Report, ReportLine
 from evaluator.reports.scores import Score
 from evaluator.reports.sources import source_table
 
@@ -28,15 +28,15 @@ def score_cell(score: Score | None) -> str:
 
 
 def _scores(report: Report, k: int) -> Table:
-    printed = [] if report.paper is None else published.published_rows(report.paper, k)
-    columns = _columns(report, {key for row in printed for key in row.cells})
+    printed = {} if report.paper is None else published.published_rows(report.paper, k)
+    columns = _columns(report, {key for figures in printed.values() for key in figures})
     rows = [
         (label, *(score_cell(_at(report, label, column, k)) for column in columns)) for label in report.labels
     ]
     breaks = [len(rows)] if printed else []
-    for row in printed:
-        cells = [row.cells[column.key].text if column.key in row.cells else ABSENT for column in columns]
-        rows.append((f"{row.method} (paper)", *cells))
+    for method, figures in printed.items():
+        cells = [figures[column.key].text if column.key in figures else ABSENT for column in columns]
+        rows.append((f"{method} (paper)", *cells))
     title = f"{report.metric.title(k)}, percent, with 95% intervals: {report.interval}"
     if report.paper is not None and printed:
         tables = joined(published.labels(report.paper, k))
@@ -45,16 +45,16 @@ def _scores(report: Report, k: int) -> Table:
     return Table(heads, tuple(rows), title, breaks=tuple(breaks))
 
 
-def _columns(report: Report, printed: set[str]) -> list[Column | Average]:
+def _columns(report: Report, printed: set[str]) -> list[PaperColumn]:
     """Return the columns that have figures, of a paper or of runs, in the paper's order, then others."""
     filled = printed | {line.column for line in report.averages} | set(report.benchmarks)
     columns = [column for column in report.layout if column.key in filled]
     placed = {column.key for column in columns}
-    return columns + [Column(name, name) for name in report.benchmarks if name not in placed]
+    return columns + [PaperColumn(name, name) for name in report.benchmarks if name not in placed]
 
 
-def _at(report: Report, label: str, column: Column | Average, k: int) -> Score | None:
-    if isinstance(column, Average):
+def _at(report: Report, label: str, column: PaperColumn, k: int) -> Score | None:
+    if column.of:
         key = label, column.key, k
         averages = (line.score for line in report.averages if (line.label, line.column, line.score.k) == key)
         return next(averages, None)
@@ -63,7 +63,7 @@ def _at(report: Report, label: str, column: Column | Average, k: int) -> Score |
 
 
 def _basis(report: Report) -> Table:
-    columns: list[tuple[str, Callable[[Line], str | int | None]]] = [
+    columns: list[tuple[str, Callable[[ReportLine], str | int | None]]] = [
         ("method", lambda line: line.label),
         ("benchmark", lambda line: line.entry.benchmark),
         ("run", lambda line: " + ".join(line.entry.runs)),
@@ -85,11 +85,11 @@ def _basis(report: Report) -> Table:
     return table_of(report.lines, columns, title="sample details", words=3)
 
 
-def _problems(line: Line) -> str:
+def _problems(line: ReportLine) -> str:
     return str(line.counts.problems) + (f" of {line.entry.counts.problems}" if line.left_out else "")
 
 
-def _samples(line: Line) -> str:
+def _samples(line: ReportLine) -> str:
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
     return str(least) if least == most else f"{least} to {most}"
 

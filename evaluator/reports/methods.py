@@ -119,13 +119,6 @@ class Method:
     entries: Mapping[str, Entry]
 
 
-@dataclass(frozen=True)
-class _Reference:
-    text: str
-    label: str | None
-    names: tuple[str, ...]
-
-
 def load_methods(
     session: Session,
     references: Sequence[str],
@@ -159,31 +152,34 @@ def load_methods(
     runs = list_eval_runs(session)
     parts = part_labels(session, runs)
     groups: dict[str, dict[str, list[Run]]] = {}
-    for reference in (_parse(text) for text in references):
-        named = [(name, run) for name in reference.names for run in matching_runs(runs, name)]
+    for reference in references:
+        given, names = _parse(reference)
         mine: dict[tuple[str, str], list[Run]] = {}
-        for name, run in named:
-            label = reference.label or _label(name, run, pooled=len(reference.names) > 1, text=reference.text)
+        for name, run in [(each, run) for each in names for run in matching_runs(runs, each)]:
+            label = given or (reference if len(names) > 1 else "")
+            label = label or (name if run.name.startswith(f"{name}.") else run_label(run))
             mine.setdefault((label, parts[run.id]), []).append(run)
         for (label, benchmark), several in mine.items():
             by_benchmark = groups.setdefault(label, {})
-            if benchmark in by_benchmark or len(several) > len(reference.names):
-                names = ", ".join(run.name for run in (*by_benchmark.get(benchmark, ()), *several))
+            if benchmark in by_benchmark or len(several) > len(names):
+                selected = ", ".join(run.name for run in (*by_benchmark.get(benchmark, ()), *several))
                 raise InputError(
-                    f"{label} selects several runs of {benchmark}: {names}. Give each its own label "
+                    f"{label} selects several runs of {benchmark}: {selected}. Give each its own label "
                     "(LABEL=RUN), or pool them (LABEL=RUN+RUN)."
                 )
             _check_poolable(several, pool_anyway=pool_anyway)
             by_benchmark[benchmark] = several
     chosen = [run for entries in groups.values() for several in entries.values() for run in several]
     version = choose_version(session, chosen, answers, own=own, judge=judge)
-    return [
-        Method(
-            label,
-            {name: _entry(session, name, several, version, grades) for name, several in entries.items()},
-        )
-        for label, entries in groups.items()
-    ]
+    methods = []
+    for label, entries in groups.items():
+        measured = {}
+        for name, several in entries.items():
+            results = tuple(load_result(session, run, version, grades=grades) for run in several)
+            counts = pool([result.counts for result in results]) if len(results) > 1 else results[0].counts
+            measured[name] = Entry(name, results[0].spec.problems_hash, results, counts)
+        methods.append(Method(label, measured))
+    return methods
 
 
 def differing_settings(specs: Mapping[str, EvalSpec], *, among: Sequence[str] = ("",)) -> list[str]:
@@ -248,29 +244,26 @@ def method_choices(session: Session) -> list[MethodChoice]:
         if not overview.samples or overview.grader is None or not overview.grader.complete:
             waiting.setdefault(label, []).append(overview)
             continue
-        ready.setdefault(_free_label(ready, label, overview), []).append(overview)
-    labels = dict.fromkeys([*ready, *waiting])
+        names = chain((label, overview.run.name), (f"{overview.run.name} ({number})" for number in count(2)))
+        for name in names:
+            if overview.benchmark not in {other.benchmark for other in ready.get(name, ())}:
+                ready.setdefault(name, []).append(overview)
+                break
     return [
-        MethodChoice(label, tuple(ready.get(label, ())), tuple(waiting.get(label, ()))) for label in labels
+        MethodChoice(label, tuple(ready.get(label, ())), tuple(waiting.get(label, ())))
+        for label in dict.fromkeys([*ready, *waiting])
     ]
 
 
-def _parse(text: str) -> _Reference:
+def _parse(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the label of a reference, empty if it has none, and the names of its runs."""
     label, sign, rest = text.rpartition("=") if "=" in text else ("", "", text)
     names = tuple(name.strip() for name in rest.split("+"))
     if (sign and not label.strip()) or not all(names):
         raise InputError(f"{text!r} names no runs. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
     if len(set(names)) < len(names):
         raise InputError(f"{text!r} names a run twice, so its samples would count twice. Remove one.")
-    return _Reference(text, label.strip() or None, names)
-
-
-def _label(name: str, run: Run, *, pooled: bool, text: str) -> str:
-    if pooled:
-        return text
-    if run.name.startswith(f"{name}."):
-        return name
-    return run_label(run)
+    return label.strip(), names
 
 
 def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
@@ -297,13 +290,6 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         )
 
 
-def _entry(session: Session, benchmark: str, runs: Sequence[Run], version: str, grades: Grades) -> Entry:
-    results = tuple(load_result(session, run, version, grades=grades) for run in runs)
-    spec = results[0].spec
-    counts = results[0].counts if len(results) == 1 else pool([result.counts for result in results])
-    return Entry(benchmark, spec.problems_hash, results, counts)
-
-
 def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
@@ -315,10 +301,3 @@ def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _brief(value: Any) -> str:
     text = "not set" if value is None else repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _free_label(ready: Mapping[str, Sequence[RunOverview]], label: str, overview: RunOverview) -> str:
-    """Return the first name under which this run's benchmark is not measured yet."""
-    benchmark, name = overview.benchmark, overview.run.name
-    names = chain((label, name), (f"{name} ({number})" for number in count(2)))
-    return next(each for each in names if benchmark not in {other.benchmark for other in ready.get(each, ())})

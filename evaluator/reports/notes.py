@@ -1,6 +1,6 @@
 """What has to be said below a report: choices made, what differs from the paper, what cannot be compared."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy.orm import Session
 
@@ -10,14 +10,19 @@ from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.documents.document import hundredths, joined
 from evaluator.reports.methods import Entry, Method, differing_settings
-from evaluator.reports.published import Column
-from evaluator.reports.report import Line, Report
+from evaluator.reports.report import Report, ReportLine
 from evaluator.reports.scores import MAJ_AT_K
 from evaluator.reports.sources import source_notes
 from service.questions.contamination import overlaps_with
 
 AMC23, AMC12 = "amc23", "amc12"
 
+_SETTINGS = {
+    "temperature": "temperature {}",
+    "top_p": "top-p {}",
+    "max_tokens": "at most {:,} tokens",
+    "form": "a {} prompt",
+}
 _INTERVALS = {
     True: "Intervals are for new problems: the expected score on other problems like these.",
     False: "Intervals are for the same problems: the expected score on exactly these problems.",
@@ -26,20 +31,19 @@ _INTERVALS = {
 
 def report_notes(report: Report) -> list[str]:
     """Return the notes of a report in order of weight."""
-    makers: tuple[Callable[[Report], Iterator[str]], ...] = (
-        _choices,
-        _parts,
-        _missing,
-        _runs,
-        _human,
-        _judged,
-        source_notes,
-        _populations,
-        _settings,
-        _amc,
-        _paper,
-    )
-    return [note for make in makers for note in make(report)]
+    lines = [(line.label, line.entry) for line in report.lines]
+    return [
+        *_choices(report),
+        *_parts(report),
+        *_missing(report),
+        *run_notes([entry for _, entry in lines]),
+        *human_notes(lines),
+        *judge_notes(lines),
+        *source_notes(report),
+        *_populations(report),
+        *_settings(report),
+        *_paper(report),
+    ]
 
 
 def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str]:
@@ -125,10 +129,6 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
     return notes
 
 
-def _runs(report: Report) -> Iterator[str]:
-    yield from run_notes([line.entry for line in report.lines])
-
-
 def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     """Return a note on people's grades: how many there are by label and benchmark, and whether they count."""
     counts = [
@@ -147,10 +147,6 @@ def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     if lines[0][1].grades == "grader":
         what, way = "not counted", "human counts them"
     return [f"{grades} {what} ({'; '.join(counts)}); --grades {way}."]
-
-
-def _human(report: Report) -> Iterator[str]:
-    yield from human_notes([(line.label, line.entry) for line in report.lines])
 
 
 def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
@@ -174,10 +170,6 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     return [note]
 
 
-def _judged(report: Report) -> Iterator[str]:
-    yield from judge_notes([(line.label, line.entry) for line in report.lines])
-
-
 def _populations(report: Report) -> Iterator[str]:
     for benchmark in report.benchmarks:
         lines = [line for line in report.lines if line.entry.benchmark == benchmark]
@@ -196,8 +188,6 @@ def _settings(report: Report) -> Iterator[str]:
         if differing:
             yield f"{benchmark}: the rows were sampled with different settings: {'; '.join(differing)}."
 
-
-def _amc(report: Report) -> Iterator[str]:
     if AMC23 in report.benchmarks and AMC12 in {column.key for column in report.layout}:
         yield (
             "amc23 differs from the paper's AMC column, which has 83 problems (amc12) and includes all 40 "
@@ -216,22 +206,13 @@ def _paper(report: Report) -> Iterator[str]:
         return
     paper = published.paper_of(report.paper)
     settings = paper.settings
-    drawn = [
-        words
-        for known, words in (
-            (settings.n, f"{settings.n} sample{'s' * (settings.n != 1)} per problem"),
-            (settings.temperature, f"temperature {settings.temperature}"),
-            (settings.top_p, f"top-p {settings.top_p}"),
-            (settings.max_tokens, f"at most {settings.max_tokens or 0:,} tokens"),
-            (settings.form, f"a {settings.form} prompt"),
-        )
-        if known is not None
-    ]
+    drawn = [f"{n} sample{'s' * (n != 1)} per problem"] if (n := settings.get("n")) else []
+    drawn += [words.format(settings[name]) for name, words in _SETTINGS.items() if name in settings]
     yield (
         f"Rows marked (paper) are those of {paper.name}, {paper.source}, published without intervals. "
-        f"Settings according to {settings.whose}: {joined(drawn)}. {settings.unsaid}"
+        f"Settings according to {settings['whose']}: {joined(drawn)}. {settings['unsaid']}"
     )
-    different: dict[str, list[Line]] = {}
+    different: dict[str, list[ReportLine]] = {}
     for line in report.lines:
         for difference in _unlike_the_paper(line, report):
             different.setdefault(difference, []).append(line)
@@ -242,7 +223,7 @@ def _paper(report: Report) -> Iterator[str]:
         yield f"{paper.name}: {flag}"
 
 
-def _where(report: Report, lines: list[Line]) -> str:
+def _where(report: Report, lines: list[ReportLine]) -> str:
     """Name lines briefly: all of them, the benchmarks of a method, or all of a method's."""
     if len(lines) == len(report.lines):
         return "all rows" if len(report.labels) > 1 else "everywhere"
@@ -254,28 +235,31 @@ def _where(report: Report, lines: list[Line]) -> str:
     return "; ".join(parts)
 
 
-def _unlike_the_paper(line: Line, report: Report) -> list[str]:
+def _unlike_the_paper(line: ReportLine, report: Report) -> list[str]:
     """Say in what a line differs from its paper, as far as that tells its settings."""
     if report.paper is None:
         return []
     spec, settings = line.entry.spec, published.paper_of(report.paper).settings
     sampling, differences = spec.sampling, []
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
-    if settings.n is not None and (least, most) != (settings.n, settings.n):
+    if settings.get("n", least) != least or settings.get("n", most) != most:
         drawn = f"{least}" if least == most else f"{least} to {most}"
         differences.append(f"{drawn} samples per problem")
     if is_imported(spec):
         differences.append("a prompt and settings of another tool")
     else:
-        for theirs, ours, words in (
-            (settings.temperature, sampling.temperature, f"temperature {sampling.temperature}"),
-            (settings.top_p, sampling.top_p, f"top-p {sampling.top_p}"),
-            (settings.max_tokens, sampling.max_tokens, f"at most {sampling.max_tokens:,} tokens"),
-            (settings.form, spec.prompt.form, f"a {spec.prompt.form} prompt"),
-        ):
-            if theirs is not None and theirs != ours:
-                differences.append(words)
-    sizes = {column.key: column.problems for column in report.layout if isinstance(column, Column)}
+        ours = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "form": spec.prompt.form,
+        }
+        differences += [
+            _SETTINGS[name].format(value)
+            for name, value in ours.items()
+            if settings.get(name, value) != value
+        ]
+    sizes = {column.key: column.problems for column in report.layout}
     size = sizes.get(line.entry.benchmark)
     if size is not None and line.counts.problems != size:
         differences.append(f"{line.counts.problems} problems, not {size}")

@@ -10,8 +10,7 @@ from typing import Any
 from evaluator.grading.versions import answers_of
 from evaluator.reports import published
 from evaluator.reports.methods import Entry
-from evaluator.reports.published import Average
-from evaluator.reports.report import Line, Report
+from evaluator.reports.report import Report, ReportLine
 from evaluator.reports.scores import PASS_AT_K, Metric, Score
 from evaluator.reports.sources import line_sources
 
@@ -142,7 +141,7 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _of_run(metric: Metric, line: Line, score: Score) -> dict[str, Any]:
+def _of_run(metric: Metric, line: ReportLine, score: Score) -> dict[str, Any]:
     entry = line.entry
     return {
         "source": RUNS,
@@ -193,24 +192,24 @@ def _of_score(score: Score) -> dict[str, Any]:
 def _of_paper(model: str, ks: Sequence[int]) -> list[dict[str, Any]]:
     source = published.paper_of(model).source
     benchmarks = {
-        column.key: _average_of(column.of) if isinstance(column, Average) else column.key
+        column.key: _average_of(column.of) if column.of else column.key
         for column in published.layout_of(model)
     }
     return [
         {
-            "source": f"{source}, {cell.label}",
-            "label": row.method,
+            "source": f"{source}, {figure.label}",
+            "label": method,
             "model": model,
             "benchmark": benchmarks[key],
             "metric": PASS_AT_K,
             "k": k,
-            "value": round(float(cell.printed) / 100, 4),
-            "printed": cell.printed,
-            "odd": cell.odd,
+            "value": round(float(figure.printed) / 100, 4),
+            "printed": figure.printed,
+            "odd": figure.odd,
         }
         for k in ks
-        for row in published.published_rows(model, k)
-        for key, cell in row.cells.items()
+        for method, figures in published.published_rows(model, k).items()
+        for key, figure in figures.items()
     ]
 
 

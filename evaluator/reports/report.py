@@ -9,7 +9,7 @@ from evaluator.evals.runs import is_imported
 from evaluator.passk import NEW_PROBLEMS, Counts
 from evaluator.reports import published
 from evaluator.reports.methods import Entry, Method
-from evaluator.reports.published import Average, Column
+from evaluator.reports.published import PaperColumn
 from evaluator.reports.scores import MAJ_AT_K, PASS_AT_K, Metric, Score, average, score
 from service.errors import InputError
 
@@ -23,7 +23,7 @@ Majority = Callable[[Entry, Sequence[str], Sequence[int]], tuple[Score, ...]]
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """A method on one benchmark.
 
     `scores` are at the ks of the tables and, for the curve, at the powers of two below; all of them stand on
@@ -68,14 +68,14 @@ class Report:
     interval: str
     ks: tuple[int, ...]
     chosen: str
-    lines: tuple[Line, ...]
+    lines: tuple[ReportLine, ...]
     averages: tuple[AverageLine, ...]
     paper: str | None
     withheld: str | None = None
     no_average: tuple[str, ...] = ()
 
     @property
-    def layout(self) -> tuple[Column | Average, ...]:
+    def layout(self) -> tuple[PaperColumn, ...]:
         """The columns of the paper beside it, or of the first paper."""
         return published.layout_of(self.paper)
 
@@ -89,7 +89,7 @@ class Report:
         """The benchmarks in order of appearance."""
         return tuple(dict.fromkeys(line.entry.benchmark for line in self.lines))
 
-    def find(self, label: str, benchmark: str) -> Line | None:
+    def find(self, label: str, benchmark: str) -> ReportLine | None:
         """Return a method's line on a benchmark, None where it was not run."""
         lines = (line for line in self.lines if (line.label, line.entry.benchmark) == (label, benchmark))
         return next(lines, None)
@@ -140,7 +140,7 @@ def build_report(
             except InputError as error:
                 raise InputError(f"{method.label}, {benchmark}: {way_out(str(error))}") from error
             left_out = entry.counts.problems - kept.problems
-            lines.append(Line(method.label, entry, kept, scores, left_out))
+            lines.append(ReportLine(method.label, entry, kept, scores, left_out))
     model = _paper(methods, paper)
     beside = (
         model is not None
@@ -224,15 +224,15 @@ def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tupl
 
 
 def _averages(
-    lines: Sequence[Line], ks: Sequence[int], layout: Sequence[Column | Average]
+    lines: Sequence[ReportLine], ks: Sequence[int], layout: Sequence[PaperColumn]
 ) -> tuple[tuple[AverageLine, ...], tuple[str, ...]]:
-    by_method: dict[str, dict[str, Line]] = {}
+    by_method: dict[str, dict[str, ReportLine]] = {}
     for line in lines:
         by_method.setdefault(line.label, {})[line.entry.benchmark] = line
     averages, missing = [], []
     titles = {column.key: column.title for column in layout}
     for column in layout:
-        if not isinstance(column, Average):
+        if not column.of:
             continue
         names = column.of
         complete = {label: mine for label, mine in by_method.items() if all(name in mine for name in names)}

@@ -6,7 +6,7 @@ from typing import Any
 from evaluator.evals.sources import LAST_SENTENCE, PLACES
 from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import ABSENT, Table, hundredths
-from evaluator.reports.report import Line, Report
+from evaluator.reports.report import Report, ReportLine
 
 TITLE = "where the answers were found, share of samples in percent"
 CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
@@ -26,7 +26,7 @@ def source_rows(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def line_sources(line: Line) -> dict[str, float | None]:
+def line_sources(line: ReportLine) -> dict[str, float | None]:
     """Return the shares of one line, as `source_rows` has them."""
     shares, correct = line.entry.sources.shares, line.entry.sources.correct_shares
     return {

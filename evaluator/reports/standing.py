@@ -7,7 +7,7 @@ from evaluator.evals.missing import most_wanted, samples_lost, samples_missing
 from evaluator.evals.results import RunResult, load_result
 from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.evals.samples import count_samples
-from evaluator.passk.curves import Curve, CurvePoint, curve
+from evaluator.passk.curves import Curve, curve
 from service.database import Database
 from service.errors import InputError
 from service.runs.progress import ErrorCount, frequent_errors, progress_of
@@ -64,7 +64,18 @@ class RunNumbers:
             "failed_requests": self.failed_requests,
             "errors": {each.error: each.count for each in self.errors},
             "ledger": [asdict(line) for line in self.ledger],
-            "pass_at_k": None if curve is None else [_point_json(point) for point in curve.points],
+            "pass_at_k": None
+            if curve is None
+            else [
+                {
+                    "k": point.k,
+                    "value": point.value,
+                    "value_high": point.value_high,
+                    "new_problems": [point.new_problems.low, point.new_problems.high],
+                    "same_problems": [point.same_problems.low, point.same_problems.high],
+                }
+                for point in curve.points
+            ],
             "why": self.why,
         }
         if result is not None:
@@ -87,17 +98,6 @@ class RunNumbers:
                 "overruled": result.overruled,
             }
         return record
-
-
-def _point_json(point: CurvePoint) -> dict[str, Any]:
-    """Return a point of a curve for JSON, its intervals named by the question they answer."""
-    return {
-        "k": point.k,
-        "value": point.value,
-        "value_high": point.value_high,
-        "new_problems": [point.new_problems.low, point.new_problems.high],
-        "same_problems": [point.same_problems.low, point.same_problems.high],
-    }
 
 
 def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbers:

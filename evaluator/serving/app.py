@@ -1,96 +1,116 @@
-"""The routes of the grading server."""
+"""The grading server: its routes, what it takes in at a time, and who may ask."""
 
+import base64
+import binascii
+import hmac
 import json
 import math
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Annotated, Any, Literal, TypeVar
 
+import uvicorn
 from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from evaluator.grading import Grade, GradeCase, GradeValue
+from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
-from evaluator.grading.types import Answers
-from evaluator.serving.admission import RETRY_AFTER_S, Entry, Queue, QueueFullError, TooLargeError
-from evaluator.serving.bodies import (
-    Batch,
-    BatchReply,
-    GymBody,
-    OpenRlhfBody,
-    OpenRlhfReply,
-    read_body,
-    read_json,
-)
 from evaluator.serving.desk import Desk
-from evaluator.serving.door import Door
-from evaluator.serving.metrics import CONTENT_TYPE_LATEST, Metrics
 from evaluator.serving.trainers import response_of, text_of
 from service.errors import InputError
+from service.hashing import whole_characters
+from service.web.listening import run_until_signal
 
+_PROBLEMS_NAMED = 5
+_BODIES = 8
+"""All bodies together may have this many times the bytes of one."""
+_KEEP_ALIVE_S, _GRACE_S = 30, 10
 _NO_PROMPT = Grade(GradeValue.UNKNOWN, None, "prompt not in query")
 _UNSAID = (
     "this route answers with numbers. Give the reward of an unknown grade, by ?unknown_reward=NUMBER in the "
     "address or --unknown-reward of `tagrpo grade serve`."
 )
+_NO_TOKEN = "give the token: Authorization: Bearer TOKEN, or http://tagrpo:TOKEN@HOST:PORT."
+
+Body = TypeVar("Body", bound=BaseModel)
+GradeAll = Callable[[Sequence[GradeCase]], Awaitable[list[Grade]]]
 
 
-@dataclass(frozen=True)
-class Rewards:
-    """What the routes of trainers do where the address does not say it.
-
-    Attributes:
-        unknown: the reward of a grade that is unknown; None refuses requests that do not say it.
-        answers: which answers count.
-    """
-
-    unknown: float | None = None
-    answers: Answers = "boxed"
-
-    def with_query(self, request: Request) -> "Rewards":
-        """Return them as the address of a request wants them.
-
-        Raises:
-            InputError: it asks for what there is not, or nobody said what unknown is worth.
-        """
-        query = request.query_params
-        unknown = self.unknown if "unknown_reward" not in query else _number(query["unknown_reward"])
-        answers = query.get("answers", self.answers)
-        if unknown is None:
-            raise InputError(_UNSAID)
-        if answers not in ("all", "boxed"):
-            raise InputError(f"answers={answers}: give all or boxed.")
-        return Rewards(unknown, cast(Answers, answers))
-
-    def of(self, grade: Grade) -> float:
-        """Return the reward of a grade."""
-        if grade.value is GradeValue.UNKNOWN and self.unknown is not None:
-            return self.unknown
-        return float(grade.value is GradeValue.CORRECT)
+def _gold(value: Any) -> Any:
+    """Return a gold as text: JSON data may have a number; an empty one is unknown."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"unknown_reward={text}: give a number.")
-    return number
+Gold = Annotated[str, BeforeValidator(_gold)]
+
+
+class CaseBody(BaseModel):
+    """A response to grade."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    response: str
+    gold: Gold = Field(description="gold answer, bare or in a box")
+    kind: AnswerKind = AnswerKind.LATEX
+    tolerance: str | None = Field(None, description="tolerance of numbers: 1e-2, 1%")
+    boxed_only: bool = Field(False, description="whether only boxed answers count")
+
+
+class Batch(BaseModel):
+    """Responses to grade, one or many."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cases: list[CaseBody] = Field(min_length=1)
+
+
+class OpenRlhfBody(BaseModel):
+    """What OpenRLHF's `--reward.remote_url` posts: each query is prompt and response in one text."""
+
+    query: list[str] = Field(min_length=1)
+    prompts: list[str]
+    labels: list[Gold]
+
+
+class GymBody(BaseModel):
+    """What is read of NeMo Gym's `/verify`; all else is sent back as it came."""
+
+    response: dict[str, Any]
+    expected_answer: Gold
+    answer_kind: AnswerKind = AnswerKind.LATEX
+    tolerance: str | None = None
+
+
+class RefusedError(Exception):
+    """A request that is too large (413) or has no room now (429)."""
+
+    def __init__(self, status: Literal[413, 429], message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def grading_app(
     desk: Desk,
-    queue: Queue,
-    rewards: Rewards,
+    *,
+    most_cases: int = 16_384,
+    most_body_bytes: int = 64 * 10**6,
+    unknown_reward: float | None = None,
+    boxed_only: bool = True,
     token: str | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """Return the server: `/grade`, `/openrlhf`, `/verify`, `/health`, `/metrics`, `/docs`.
+    """Return the server: `/grade`, `/openrlhf`, `/verify`, `/health`, `/docs`.
 
-    `ready` is called when it is about to take requests.
+    Args:
+        most_cases: of all requests in flight.
+        most_body_bytes: of one body.
+        unknown_reward, boxed_only: of the trainers' routes, unless the address of a request states them.
+        token: None admits everybody.
+        ready: called when the server is about to take requests.
     """
 
     @asynccontextmanager
@@ -99,121 +119,242 @@ def grading_app(
         yield
 
     app = FastAPI(title="tagrpo grader", version=version("tagrpo"), lifespan=started)
-    metrics = Metrics(queue)
+    in_flight = {"cases": 0, "bytes": 0}
 
-    async def graded(route: str, entry: Entry, cases: Sequence[GradeCase]) -> list[Grade]:
-        entry.add_cases(len(cases))
-        grades = await desk.grade(cases)
-        metrics.graded(route, grades)
-        return grades
+    def add_route(
+        path: str, body: type[BaseModel], answer: Callable[[Request, bytes, GradeAll], Awaitable[Any]]
+    ) -> None:
+        """Add a POST route that reads its body within the limits and answers errors in one line of JSON.
 
-    async def grade(request: Request, body: bytes, entry: Entry) -> Any:
-        batch = read_body(Batch, body)
-        grades = await graded("/grade", entry, [case.to_grade() for case in batch.cases])
-        return {"grades": [_reply(grade) for grade in grades], "grader": desk.grader.version}
+        FastAPI would read a body whole, whatever its size, and refuse all of it for one broken character.
+        """
 
-    async def openrlhf(request: Request, body: bytes, entry: Entry) -> Any:
-        wanted = rewards.with_query(request)
-        sent = read_body(OpenRlhfBody, body)
+        async def answered(request: Request) -> Response:
+            data, cases = bytearray(), 0
+
+            async def grade_all(wanted: Sequence[GradeCase]) -> list[Grade]:
+                nonlocal cases
+                if len(wanted) > most_cases:
+                    raise RefusedError(
+                        413, f"{len(wanted):,} cases exceed the size of the queue ({most_cases:,})."
+                    )
+                if in_flight["cases"] + len(wanted) > most_cases:
+                    raise RefusedError(429, f"{in_flight['cases']:,} cases are waiting. Try again later.")
+                cases = len(wanted)
+                in_flight["cases"] += cases
+                return await desk.grade(wanted)
+
+            try:
+                async for part in request.stream():
+                    if len(data) + len(part) > most_body_bytes:
+                        raise RefusedError(
+                            413, f"the body has more than {most_body_bytes:,} bytes. Send fewer cases."
+                        )
+                    if in_flight["bytes"] + len(part) > _BODIES * most_body_bytes:
+                        raise RefusedError(
+                            429, f"{in_flight['bytes']:,} bytes are in flight. Try again later."
+                        )
+                    in_flight["bytes"] += len(part)
+                    data += part
+                return _json(200, await answer(request, bytes(data), grade_all))
+            except RefusedError as error:
+                header = {"retry-after": "1"} if error.status == 429 else {"connection": "close"}
+                return _json(error.status, {"error": str(error)}, header)
+            except InputError as error:
+                return _json(422, {"error": str(error)})
+            finally:
+                in_flight["cases"] -= cases
+                in_flight["bytes"] -= len(data)
+
+        content = {"application/json": {"schema": body.model_json_schema()}}
+        errors = {413: "too large", 422: "description of the error", 429: "no room now; see Retry-After"}
+        app.post(
+            path,
+            summary=(body.__doc__ or "").strip(),
+            openapi_extra={"requestBody": {"required": True, "content": content}},
+            responses={code: {"description": words} for code, words in errors.items()},
+        )(answered)
+
+    def trainer_settings(request: Request) -> tuple[float, bool]:
+        """Return the reward of an unknown grade, and whether only boxed answers count."""
+        query = request.query_params
+        answers = query.get("answers", "boxed" if boxed_only else "all")
+        if answers not in ("all", "boxed"):
+            raise InputError(f"answers={answers}: give all or boxed.")
+        try:
+            reward = float(
+                query.get("unknown_reward", math.nan if unknown_reward is None else unknown_reward)
+            )
+        except ValueError:
+            reward = math.nan
+        if not math.isfinite(reward):
+            named = query.get("unknown_reward")
+            raise InputError(_UNSAID if named is None else f"unknown_reward={named}: give a number.")
+        return reward, answers == "boxed"
+
+    async def grade(request: Request, body: bytes, grade_all: GradeAll) -> Any:
+        cases = [
+            GradeCase(
+                case.response[-LONGEST_RESPONSE:], case.gold, case.kind, case.tolerance, case.boxed_only
+            )
+            for case in _read(Batch, body).cases
+        ]
+        grades = await grade_all(cases)
+        return {"grades": [_reply(each) for each in grades], "grader": desk.grader.version}
+
+    async def openrlhf(request: Request, body: bytes, grade_all: GradeAll) -> Any:
+        unknown, boxed = trainer_settings(request)
+        sent = _read(OpenRlhfBody, body)
         if not len(sent.query) == len(sent.prompts) == len(sent.labels):
             sizes = f"{len(sent.query)} queries, {len(sent.prompts)} prompts, {len(sent.labels)} labels"
             raise InputError(f"{sizes}: send as many of each.")
         texts = [response_of(query, prompt) for query, prompt in zip(sent.query, sent.prompts, strict=True)]
         cases = [
-            GradeCase(text[-LONGEST_RESPONSE:], label, boxed_only=wanted.answers == "boxed")
+            GradeCase(text[-LONGEST_RESPONSE:], label, boxed_only=boxed)
             for text, label in zip(texts, sent.labels, strict=True)
             if text is not None
         ]
-        of_cases = iter(await graded("/openrlhf", entry, cases))
-        missing = [_NO_PROMPT for text in texts if text is None]
-        metrics.graded("/openrlhf", missing)
-        grades = [_NO_PROMPT if text is None else next(of_cases) for text in texts]
-        numbers = [wanted.of(each) for each in grades]
-        unknown = [float(each.value is GradeValue.UNKNOWN) for each in grades]
-        return {"rewards": numbers, "scores": numbers, "extra_logs": {"unknown": unknown}}
+        graded = iter(await grade_all(cases))
+        grades = [_NO_PROMPT if text is None else next(graded) for text in texts]
+        rewards = [_reward(each, unknown) for each in grades]
+        marks = [float(each.value is GradeValue.UNKNOWN) for each in grades]
+        return {"rewards": rewards, "scores": rewards, "extra_logs": {"unknown": marks}}
 
-    async def verify(request: Request, body: bytes, entry: Entry) -> Any:
-        wanted = rewards.with_query(request)
-        sent = read_body(GymBody, body)
-        case = GradeCase(
-            text_of(sent.response)[-LONGEST_RESPONSE:],
-            sent.expected_answer,
-            sent.answer_kind,
-            sent.tolerance,
-            wanted.answers == "boxed",
-        )
-        (verdict,) = await graded("/verify", entry, [case])
-        return {**read_json(body), **_gym_reply(verdict, wanted.of(verdict))}
+    async def verify(request: Request, body: bytes, grade_all: GradeAll) -> Any:
+        unknown, boxed = trainer_settings(request)
+        sent = _read(GymBody, body)
+        text = text_of(sent.response)[-LONGEST_RESPONSE:]
+        case = GradeCase(text, sent.expected_answer, sent.answer_kind, sent.tolerance, boxed)
+        (given,) = await grade_all([case])
+        # Newer releases of NeMo Gym leave out samples with `mask_sample`.
+        reply = {"reward": _reward(given, unknown), "mask_sample": given.value is GradeValue.UNKNOWN}
+        if given.value is GradeValue.UNKNOWN:
+            reply |= {"failure_kind": "verifier_error", "failure_reason": given.reason}
+        return {**_read_json(body), **reply, "grade": _reply(given)}
 
-    add_route(app, queue, "/grade", grade, Batch, BatchReply)
-    add_route(app, queue, "/openrlhf", openrlhf, OpenRlhfBody, OpenRlhfReply)
-    add_route(app, queue, "/verify", verify, GymBody, None)
+    add_route("/grade", Batch, grade)
+    add_route("/openrlhf", OpenRlhfBody, openrlhf)
+    add_route("/verify", GymBody, verify)
 
     @app.post("/seed_session", summary="Called first by NeMo Gym's agents: nothing to do")
     async def seed_session() -> dict[str, str]:
         return {}
 
-    @app.get("/health", summary="Grader version and number of cases in flight")
+    @app.get("/health", summary="Grader version and number of cases in flight; needs no token")
     async def health() -> dict[str, Any]:
-        return {"status": "ok", "grader": desk.grader.version, "cases_waiting": queue.cases}
+        return {"status": "ok", "grader": desk.grader.version, "cases_waiting": in_flight["cases"]}
 
-    @app.get("/metrics", summary="Counters for Prometheus")
-    async def counts() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    @app.middleware("http")
+    async def ask_for_token(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        if token is None or request.url.path == "/health" or _has_token(request, token):
+            return await call_next(request)
+        return _json(401, {"error": _NO_TOKEN}, {"www-authenticate": "Basic"})
 
-    routes = frozenset(route.path for route in app.routes if hasattr(route, "path"))
-    app.add_middleware(Door, token=token, metrics=metrics, routes=routes)
     return app
 
 
-def add_route(
-    app: FastAPI,
-    queue: Queue,
-    path: str,
-    answer: Callable[[Request, bytes, Entry], Awaitable[Any]],
-    body: type[BaseModel],
-    reply: type[BaseModel] | None,
+def serve(
+    listening: socket.socket,
+    grader: Grader,
+    *,
+    deadline_s: float = 120.0,
+    most_cases: int = 16_384,
+    most_body_bytes: int = 64 * 10**6,
+    unknown_reward: float | None = None,
+    boxed_only: bool = True,
+    token: str | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Add a POST route: the body is taken in within the queue, errors become one line of JSON.
+    """Answer requests until Ctrl-C or SIGTERM; then answer those in flight, close the grader and return.
 
-    FastAPI would read a body whole, whatever its size, and refuse all of it for one broken character.
+    `deadline_s` limits one request; cases that are not compared by then are unknown. The other arguments are
+    those of `grading_app`.
+    """
+    desk = Desk(grader, deadline_s)
+    app = grading_app(
+        desk,
+        most_cases=most_cases,
+        most_body_bytes=most_body_bytes,
+        unknown_reward=unknown_reward,
+        boxed_only=boxed_only,
+        token=token,
+        ready=ready,
+    )
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        ws="none",
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=int(deadline_s) + _GRACE_S,
+    )
+    try:
+        run_until_signal(uvicorn.Server(config), listening)
+    finally:
+        desk.close()  # also after a second Ctrl-C
+
+
+def _has_token(request: Request, token: str) -> bool:
+    """Return whether a request has the token: as Bearer, or as the password of an address (Basic)."""
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    given = credentials.encode()
+    if scheme.lower() == "basic":
+        try:
+            given = base64.b64decode(given, validate=True).partition(b":")[2]
+        except binascii.Error:
+            return False
+    return hmac.compare_digest(given.strip(), token.encode())
+
+
+def _read(model: type[Body], body: bytes) -> Body:
+    """Return a request's body.
+
+    Raises:
+        InputError: it is not JSON of this form; the message names the first places.
+    """
+    try:
+        return model.model_validate(_read_json(body))
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+        words = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems[:_PROBLEMS_NAMED]]
+        more = len(problems) - len(words)
+        raise InputError("; ".join(words) + (f"; and {more} more" if more else "") + ".") from error
+
+
+def _read_json(body: bytes) -> Any:
+    """Return the JSON of a body.
+
+    Bytes that are not UTF-8 and halves of surrogate pairs are replaced: one broken response must not keep the
+    others of its batch from being graded.
+
+    Raises:
+        InputError: it is not JSON, or nested too deeply.
     """
 
-    async def answered(request: Request) -> Response:
-        with queue.entry() as entry:
-            try:
-                return _json(200, await answer(request, await _receive(request, entry), entry))
-            except QueueFullError as error:
-                return _json(429, {"error": str(error)}, {"retry-after": str(RETRY_AFTER_S)})
-            except TooLargeError as error:
-                return _json(413, {"error": str(error)}, {"connection": "close"})
-            except InputError as error:
-                return _json(422, {"error": str(error)})
+    def whole(value: Any) -> Any:
+        if isinstance(value, str):
+            return whole_characters(value)
+        if isinstance(value, list):
+            return [whole(inner) for inner in value]
+        if isinstance(value, dict):
+            return {whole(name): whole(inner) for name, inner in value.items()}
+        return value
 
-    content = {"application/json": {"schema": body.model_json_schema()}}
-    errors = {413: "too large", 422: "description of the error", 429: "no room now; see Retry-After"}
-    responses: dict[int | str, dict[str, Any]] = {
-        **{code: {"description": words} for code, words in errors.items()},
-        200: {"model": reply} if reply else {"description": "the body, with its reward"},
-    }
-    app.post(
-        path,
-        summary=(body.__doc__ or "").strip(),
-        openapi_extra={"requestBody": {"required": True, "content": content}},
-        responses=responses,
-    )(answered)
-
-
-async def _receive(request: Request, entry: Entry) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        entry.add_bytes(len(part))
-        body += part
-    return bytes(body)
+    try:
+        return whole(json.loads(body.decode("utf-8", "replace")))
+    except RecursionError as error:
+        raise InputError("the body is nested too deeply.") from error
+    except ValueError as error:
+        raise InputError(f"the body is not JSON ({error}).") from error
 
 
 def _json(status: int, content: Any, headers: dict[str, str] | None = None) -> Response:
-    # What a trainer sent may hold NaN, and is sent back as it came.
+    # A trainer's body may contain NaN, and is sent back as it came.
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return Response(text.encode("utf-8", "replace"), status, headers, media_type="application/json")
 
@@ -227,8 +368,5 @@ def _reply(grade: Grade) -> dict[str, Any]:
     }
 
 
-def _gym_reply(grade: Grade, reward: float) -> dict[str, Any]:
-    """Return what is added to a NeMo Gym body; a sample with `mask_sample` is left out by newer releases."""
-    unknown = grade.value is GradeValue.UNKNOWN
-    failure = {"failure_kind": "verifier_error", "failure_reason": grade.reason} if unknown else {}
-    return {"reward": reward, "mask_sample": unknown, **failure, "grade": _reply(grade)}
+def _reward(grade: Grade, unknown: float) -> float:
+    return unknown if grade.value is GradeValue.UNKNOWN else float(grade.value is GradeValue.CORRECT)

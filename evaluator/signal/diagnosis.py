@@ -9,11 +9,10 @@ import numpy as np
 from evaluator.signal.cost import ChoiceRow, CostReport, TokenCosts, compare_choices, cost_report, mean_tokens
 from evaluator.signal.cost import usd_per_token as token_price
 from evaluator.signal.difficulty import FDR, DifficultyAudit, NeighborRow, audit_difficulty
-from evaluator.signal.diversity import Diversity, diversity
-from evaluator.signal.embeddings import make_embedder
+from evaluator.signal.diversity import REMARK, Diversity, diversity, fit_tf_idf
 from evaluator.signal.forecast import (
-    Check,
     Forecast,
+    ForecastCheck,
     ForecastRow,
     Visits,
     check_halves,
@@ -22,7 +21,7 @@ from evaluator.signal.forecast import (
 )
 from evaluator.signal.groups import (
     CheckpointGroups,
-    Source,
+    ResponseSource,
     count_groups,
     pool_visits,
     usual_neighbors,
@@ -44,7 +43,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Settings:
+class DiagnosisSettings:
     """What is asked of the responses.
 
     Attributes:
@@ -53,8 +52,7 @@ class Settings:
         n: neighbors of a question; by default as many as most have.
         fdr: largest share of false alarms among flagged neighbors.
         shift_sd: for a pilot without neighbors: standard deviation of their logit shift.
-        embedding: a sentence-transformers model by name or folder; TF-IDF without one.
-        questions: whose texts are embedded, at most, drawn by the seed.
+        questions: whose texts are compared, at most, drawn by the seed.
         seed: of everything that is drawn.
     """
 
@@ -62,7 +60,6 @@ class Settings:
     n: int | None = None
     fdr: float = FDR
     shift_sd: float | None = None
-    embedding: str | None = None
     questions: int = QUESTIONS
     usd_per_gpu_hour: float | None = None
     tokens_per_second: float | None = None
@@ -94,7 +91,6 @@ class Diagnosis:
     Attributes:
         notes: remarks on the source and on what was drawn from it.
         left_out: why a part is missing.
-        embedding: what the embedder says of itself, None where nothing is to be said.
     """
 
     source: str
@@ -110,7 +106,6 @@ class Diagnosis:
     diversities: tuple[Diversity, ...] = ()
     costs: tuple[CostReport, ...] = ()
     left_out: Mapping[Part, str] = field(default_factory=dict)
-    embedding: str | None = None
 
     @property
     def flagged(self) -> list[NeighborRow]:
@@ -123,7 +118,9 @@ class Diagnosis:
         return tuple(dict.fromkeys(_remarks(self)))
 
 
-def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings = Settings()) -> Diagnosis:
+def diagnose(
+    source: ResponseSource, parts: Sequence[Part] = PARTS, settings: DiagnosisSettings = DiagnosisSettings()
+) -> Diagnosis:
     """Return what the responses of a source say.
 
     One part alone is computed for every checkpoint. Of several the forecast, what hangs on it (choices and
@@ -168,8 +165,7 @@ def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings =
         "difficulty",
         lambda: (audit_difficulty(pilot, fdr=settings.fdr, seed=settings.seed) for pilot in pilots),
     )
-    remarks: list[str | None] = [None]
-    diversities = results("diversity", lambda: _diversities(source, g, n, settings, notes, remarks))
+    diversities = results("diversity", lambda: _diversities(source, g, n, settings, notes))
     return Diagnosis(
         source=source.name,
         parts=tuple(parts),
@@ -184,11 +180,10 @@ def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings =
         diversities=diversities,
         costs=costs,
         left_out=left_out,
-        embedding=remarks[-1],
     )
 
 
-def check_forecast(visits: Visits, g: int, seed: int) -> list[Check]:
+def check_forecast(visits: Visits, g: int, seed: int) -> list[ForecastCheck]:
     """Fit the forecast to halves of the visits, of all responses and of fewer, and compare with the others.
 
     Raises:
@@ -203,7 +198,7 @@ def check_forecast(visits: Visits, g: int, seed: int) -> list[Check]:
     ]
 
 
-def _fit(pilot: CheckpointGroups, settings: Settings) -> Forecast:
+def _fit(pilot: CheckpointGroups, settings: DiagnosisSettings) -> Forecast:
     counts = count_groups(pilot.groups)
     if settings.shift_sd is None:
         return forecast(counts, seed=settings.seed)
@@ -222,13 +217,15 @@ def _choices(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Choic
     return Choices(pilot.label, len(groups), tuple(rows))
 
 
-def _cost(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int, settings: Settings) -> CostReport:
+def _cost(
+    pilot: CheckpointGroups, fitted: Forecast, g: int, n: int, settings: DiagnosisSettings
+) -> CostReport:
     price = token_price(settings.usd_per_gpu_hour, settings.tokens_per_second)
     return cost_report(fitted, g, n, TokenCosts(*mean_tokens(pilot), price), checkpoint=pilot.label)
 
 
 def _diversities(
-    source: Source, g: int, n: int, settings: Settings, notes: list[str], remarks: list[str | None]
+    source: ResponseSource, g: int, n: int, settings: DiagnosisSettings, notes: list[str]
 ) -> list[Diversity]:
     rng = np.random.default_rng(settings.seed)
     drawn = {}
@@ -238,22 +235,18 @@ def _diversities(
         drawn[checkpoint.label] = [ids[place] for place in places]
         if len(places) < len(ids):
             notes.append(
-                f"{checkpoint.label}: embedded are the responses to {len(places):,} of {len(ids):,} "
+                f"{checkpoint.label}: diversity uses the responses to {len(places):,} of {len(ids):,} "
                 f"questions, drawn with seed {settings.seed}"
             )
-    embedder = make_embedder(
-        settings.embedding,
-        lambda: (
-            text
-            for label, ids in drawn.items()
-            for group in source.texts(label, ids)
-            for responses in group.prompts.values()
-            for text in responses
-        ),
+    embed = fit_tf_idf(
+        text
+        for label, ids in drawn.items()
+        for group in source.texts(label, ids)
+        for responses in group.prompts.values()
+        for text in responses
     )
-    remarks.append(embedder.remark)
     return [
-        diversity(label, source.texts(label, ids), embedder, g, n, seed=settings.seed)
+        diversity(label, source.texts(label, ids), embed, g, n, seed=settings.seed)
         for label, ids in drawn.items()
     ]
 
@@ -274,11 +267,11 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"{distances.checkpoint}: {distances.left_out:,} questions are left out: too few responses"
         if distances.without_vector:
             yield (
-                f"{distances.checkpoint}: {distances.without_vector:,} responses are left out, since their "
-                "embedding is empty"
+                f"{distances.checkpoint}: {distances.without_vector:,} responses are left out, since they "
+                "contain no words or formulas"
             )
-    if diagnosis.embedding:
-        yield diagnosis.embedding
+    if diagnosis.diversities:
+        yield REMARK
     for costs in diagnosis.costs:
         yield from (f"assumed: {assumption}" for assumption in costs.assumptions)
         if costs.tokens.original is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.passk.comparison import holm
-from evaluator.signal.groups import ORIGINAL, Estimate, Floats, Ints, QuestionGroup, difference_estimate
+from evaluator.signal.groups import ORIGINAL, Floats, Ints, MeanEstimate, QuestionGroup, difference_estimate
 
 EVERY_STRATEGY = "all neighbors"
 UNNAMED = "no strategy named"
@@ -109,7 +109,7 @@ class StrategyShift:
     high: float | None
     p_value: float | None
     adjusted: float | None
-    rate: Estimate
+    rate: MeanEstimate
 
 
 def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[StrategyShift]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.signal.groups import Estimate, Floats, GroupCounts, share_estimate
+from evaluator.signal.groups import Floats, GroupCounts, MeanEstimate, share_estimate
 from evaluator.signal.rate_model import Likelihoods, RateModel, fit_given, fit_rates, make_pilot
 from evaluator.signal.rates import Family, Mixture, Shift, equal_chances, profile_interval, rates
 from evaluator.signal.zero_gradient import (
@@ -111,7 +111,7 @@ class ForecastRow:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PilotEvidence:
     """The pilot, against which intervals are held.
 
     `own` [R, J] are likelihoods of its different rows given the question's rate by its own counts, `joint` by
@@ -165,7 +165,7 @@ class Forecast:
     scale: float
     questions: int
     samples: tuple[int, int]
-    evidence: Evidence | None = None
+    evidence: PilotEvidence | None = None
 
     def share(self, shape: GroupShape) -> float:
         """Return the predicted share of groups of this shape with equal rewards.
@@ -262,7 +262,7 @@ def forecast(
         float(np.sqrt(size / len(names))),
         len(names),
         (int(responses.min()), int(responses.max())),
-        Evidence(
+        PilotEvidence(
             counts,
             tables.rows(None),
             tables.rows(fitted.shift),
@@ -288,7 +288,7 @@ def _share(mixture: Mixture, shift: Shift | None, shape: GroupShape) -> float:
 
 
 @dataclass(frozen=True)
-class Check:
+class ForecastCheck:
     """A forecast beside what happened: the share of groups of `g` with equal rewards.
 
     `pilot` says what the model was fitted to, `m` responses a visit; `error` is predicted - observed.
@@ -299,7 +299,7 @@ class Check:
     g: int
     family: Family
     predicted: ForecastRow
-    observed: Estimate
+    observed: MeanEstimate
 
     @property
     def error(self) -> float:
@@ -349,7 +349,7 @@ def thin(counts: GroupCounts, m: int, rng: np.random.Generator) -> GroupCounts:
 
 def check_halves(
     visits: Visits, g: int, *, m: int | None = None, at_random: bool = False, seed: int = 0
-) -> Check:
+) -> ForecastCheck:
     """Fit one half of the visits, predict the share of equal rewards at G, and compare with the other half.
 
     Each visit is a group of its own in the fit: pooling a prompt's visits would average over the drift of its
@@ -370,14 +370,14 @@ def check_halves(
     return check(RANDOM if at_random else EARLY, fitted, later, g, seed=seed)
 
 
-def check(pilot: str, fitted: GroupCounts, later: GroupCounts, g: int, *, seed: int = 0) -> Check:
+def check(pilot: str, fitted: GroupCounts, later: GroupCounts, g: int, *, seed: int = 0) -> ForecastCheck:
     """Fit the first counts and compare the forecast at G with the share among the second.
 
     Raises:
         InputError: visits of the second with fewer than G responses.
     """
     predicted = forecast(fitted, seed=seed)
-    return Check(
+    return ForecastCheck(
         pilot,
         int(fitted.known.max()),
         g,
@@ -387,7 +387,7 @@ def check(pilot: str, fitted: GroupCounts, later: GroupCounts, g: int, *, seed: 
     )
 
 
-def observed_share(counts: GroupCounts, g: int) -> Estimate:
+def observed_share(counts: GroupCounts, g: int) -> MeanEstimate:
     """Return the share of groups of G with equal rewards, prompts weighed equally, with its interval.
 
     Raises:

@@ -87,7 +87,7 @@ class GroupTexts:
 
 
 @dataclass(frozen=True)
-class Source:
+class ResponseSource:
     """Responses to diagnose.
 
     Attributes:
@@ -212,7 +212,7 @@ def _added(first: PromptSample, second: PromptSample) -> PromptSample:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean over questions with the interval of new ones: what would be seen on other questions like these?
 
     low and high, at 95%, are None where there are too few questions for an interval.
@@ -224,17 +224,17 @@ class Estimate:
     questions: int
 
 
-def share_estimate(values: Floats) -> Estimate:
+def share_estimate(values: Floats) -> MeanEstimate:
     """Return the mean of values in 0..1, one a question, with `new_problems_interval`.
 
     Raises:
         ValueError: no value, or one outside 0..1.
     """
     interval = new_problems_interval(values)
-    return Estimate(float(values.mean()), interval.low, interval.high, len(values))
+    return MeanEstimate(float(values.mean()), interval.low, interval.high, len(values))
 
 
-def difference_estimate(values: Floats) -> Estimate:
+def difference_estimate(values: Floats) -> MeanEstimate:
     """Return the mean of paired differences of shares or rates, in -1..1, one a question, with its interval.
 
     The t interval, cut to -1..1. Where fewer than 5 questions differ at all it is that of the values with one
@@ -250,7 +250,7 @@ def difference_estimate(values: Floats) -> Estimate:
         return estimate
     wider = mean_estimate(np.concatenate([values, [-1.0, 1.0]]), bounds=(-1.0, 1.0))
     low, high = wider.low, wider.high
-    return Estimate(
+    return MeanEstimate(
         estimate.value,
         None if low is None else min(low, estimate.value),
         None if high is None else max(high, estimate.value),
@@ -258,7 +258,7 @@ def difference_estimate(values: Floats) -> Estimate:
     )
 
 
-def mean_estimate(values: Floats, *, bounds: tuple[float, float] | None = None) -> Estimate:
+def mean_estimate(values: Floats, *, bounds: tuple[float, float] | None = None) -> MeanEstimate:
     """Return the mean of any values, one a question, with the t interval; without one for a single question.
 
     Args:
@@ -274,9 +274,9 @@ def mean_estimate(values: Floats, *, bounds: tuple[float, float] | None = None) 
         raise ValueError("a mean needs at least one value")
     mean = float(values.mean())
     if number == 1:
-        return Estimate(mean, None, None, 1)
+        return MeanEstimate(mean, None, None, 1)
     half = float(stdtrit(number - 1, 0.975) * values.std(ddof=1) / np.sqrt(number))
     low, high = mean - half, mean + half
     if bounds is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])
-    return Estimate(mean, low, high, number)
+    return MeanEstimate(mean, low, high, number)

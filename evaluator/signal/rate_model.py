@@ -33,7 +33,7 @@ _STRAY_STEPS = 10
 
 
 @dataclass(frozen=True)
-class Pilot:
+class PilotCounts:
     """Distinct rows of counts, each as numbers of distinct (correct, wrong) pairs.
 
     `original` [R] and `neighbors` [R, K] number the rows of `pairs` [U, 2]; -1 is a prompt that is not there.
@@ -50,12 +50,12 @@ class Pilot:
     def has_neighbors(self) -> bool:
         return bool((self.neighbors >= 0).any())
 
-    def drawn(self, groups: Ints) -> "Pilot":
+    def drawn(self, groups: Ints) -> "PilotCounts":
         """Return the pilot of these groups, by number; a group may be there several times."""
         times = np.bincount(self.row_of[groups], minlength=len(self.times))
         used = np.flatnonzero(times)
         places = np.cumsum(times > 0) - 1
-        return Pilot(
+        return PilotCounts(
             self.pairs,
             self.original[used],
             self.neighbors[used],
@@ -72,7 +72,7 @@ class RateModel:
     shift: Shift | None
 
 
-def make_pilot(counts: GroupCounts) -> Pilot:
+def make_pilot(counts: GroupCounts) -> PilotCounts:
     """Return the counts with known grades as distinct rows, the neighbors of each in no order."""
     width = counts.correct.shape[1]
     flat = np.stack([counts.correct.ravel(), counts.wrong.ravel()], axis=1)
@@ -80,13 +80,13 @@ def make_pilot(counts: GroupCounts) -> Pilot:
     numbers = np.where(counts.known.ravel() > 0, numbers.ravel(), -1).reshape(-1, width)
     numbers[:, 1:] = np.sort(numbers[:, 1:], axis=1)
     rows, row_of, times = np.unique(numbers, axis=0, return_inverse=True, return_counts=True)
-    return Pilot(pairs, rows[:, 0], rows[:, 1:], times.astype(np.float64), row_of.ravel())
+    return PilotCounts(pairs, rows[:, 0], rows[:, 1:], times.astype(np.float64), row_of.ravel())
 
 
 class Likelihoods:
     """Likelihoods of a pilot's rows on the grid; those of neighbors depend on the shift."""
 
-    def __init__(self, pilot: Pilot, own: Floats | None = None) -> None:
+    def __init__(self, pilot: PilotCounts, own: Floats | None = None) -> None:
         """Take `own` over from another pilot with the same pairs, where it was computed before."""
         self.pilot = pilot
         self.own = binomial_table(pilot.pairs[:, 0], pilot.pairs[:, 1]) if own is None else own  # [U, J]

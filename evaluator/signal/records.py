@@ -1,14 +1,14 @@
 """The results of a diagnosis as flat rows: for JSON, CSV and charts alike."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
 from evaluator.signal.cost import ChoiceRow
-from evaluator.signal.diagnosis import Diagnosis, Part
+from evaluator.signal.diagnosis import Diagnosis
 from evaluator.signal.difficulty import NeighborRow
-from evaluator.signal.diversity import ORIGINAL_PAIRS, densities
-from evaluator.signal.forecast import Check
+from evaluator.signal.diversity import EMBEDDING, ORIGINAL_PAIRS, REMARK, densities
+from evaluator.signal.forecast import ForecastCheck
 
 Record = dict[str, Any]
 Tables = dict[str, list[Record]]
@@ -28,7 +28,7 @@ def diagnosis_record(diagnosis: Diagnosis) -> Record:
     if "difficulty" in diagnosis.parts:
         made["flagged"] = [neighbor_record(row) for row in diagnosis.flagged]
     if diagnosis.diversities:
-        made |= {"embedding": diagnosis.diversities[0].embedding, "remark": diagnosis.embedding}
+        made |= {"embedding": EMBEDDING, "remark": REMARK}
     if diagnosis.costs:
         made["assumptions"] = list(diagnosis.costs[0].assumptions)
     return made
@@ -37,9 +37,97 @@ def diagnosis_record(diagnosis: Diagnosis) -> Record:
 def tables(diagnosis: Diagnosis) -> Tables:
     """Return the results by the name of their table, those of every part that was asked for."""
     made: Tables = {}
-    for part in diagnosis.parts:
-        made |= _TABLES[part](diagnosis)
+    parts, audits, diversities = diagnosis.parts, diagnosis.audits, diagnosis.diversities
+    if "zero_gradient" in parts:
+        made["zero_gradient"] = _labelled(diagnosis.shares, lambda result: result.shares)
+        made["zero_gradient_gaps"] = _labelled(diagnosis.shares, lambda result: result.gaps)
+    if "forecast" in parts:
+        made["forecast"] = [
+            {
+                "checkpoint": prediction.checkpoint,
+                "group": row.shape.name,
+                "n": row.shape.n,
+                "g": row.shape.g,
+                "responses": row.shape.responses,
+                "share": row.share,
+                "low": row.low,
+                "high": row.high,
+                "questions": row.questions,
+            }
+            for prediction in diagnosis.predictions
+            for row in prediction.rows
+        ]
+        made["forecast_models"] = [
+            {
+                "checkpoint": prediction.checkpoint,
+                "family": prediction.forecast.model.mixture.family,
+                "questions": prediction.forecast.questions,
+                "fewest_samples": prediction.forecast.samples[0],
+                "most_samples": prediction.forecast.samples[1],
+                "shift_mean": None if shift is None else shift.mean,
+                "shift_sd": None if shift is None else shift.sd,
+                "shift_assumed": shift is not None and shift.assumed,
+                "stray_share": None if shift is None else shift.stray,
+                "at_bound": shift is not None and bool(shift.at_bound),
+            }
+            for prediction in diagnosis.predictions
+            for shift in (prediction.forecast.model.shift,)
+        ]
+    if "choices" in parts:
+        made["choices"] = _labelled(diagnosis.choices, lambda result: map(choice_record, result.rows))
+    if "difficulty" in parts:
+        made["difficulty_tests"] = _labelled(
+            audits,
+            lambda audit: [
+                {"prompts": "neighbors", **asdict(audit.between_neighbors)},
+                {"prompts": "original and neighbors", **asdict(audit.with_original)},
+            ],
+        )
+        made["difficulty_spread"] = [
+            {
+                "checkpoint": audit.checkpoint,
+                "mean": audit.spread.shift.mean,
+                "mean_low": audit.spread.mean_low,
+                "mean_high": audit.spread.mean_high,
+                "sd": audit.spread.shift.sd,
+                "sd_low": audit.spread.sd_low,
+                "sd_high": audit.spread.sd_high,
+                "stray_share": audit.spread.shift.stray,
+                "at_bound": bool(audit.spread.shift.at_bound),
+                "questions": audit.questions,
+            }
+            for audit in audits
+        ]
+        made["difficulty_strategies"] = _labelled(audits, lambda audit: audit.strategies)
+        for row in made["difficulty_strategies"]:
+            row |= {f"rate_{key}": value for key, value in row.pop("rate").items()}
+        made["difficulty_neighbors"] = _labelled(audits, lambda audit: map(neighbor_record, audit.neighbors))
+    if "diversity" in parts:
+        made["diversity"] = _labelled(diversities, lambda result: result.rows)
+        made["diversity_means"] = _labelled(
+            diversities,
+            lambda result: [
+                {"series": name, "minus": minus, **asdict(estimate)}
+                for minus, estimates in ((None, result.means), (ORIGINAL_PAIRS, result.differences))
+                for name, estimate in estimates.items()
+            ],
+        )
+        made["diversity_densities"] = _labelled(diversities, densities)
+    if "cost" in parts:
+        made["cost"] = _labelled(diagnosis.costs, lambda report: report.rows)
+        made["cost_break_even"] = _labelled(
+            diagnosis.costs, lambda report: [report.break_even] if report.break_even else []
+        )
     return made
+
+
+def _labelled(results: Iterable[Any], rows: Callable[[Any], Iterable[Any]]) -> list[Record]:
+    """Return the rows of all results, records or dataclasses, each with its checkpoint first."""
+    return [
+        {"checkpoint": result.checkpoint, **(row if isinstance(row, dict) else asdict(row))}
+        for result in results
+        for row in rows(result)
+    ]
 
 
 def choice_record(row: ChoiceRow) -> Record:
@@ -56,7 +144,7 @@ def neighbor_record(row: NeighborRow) -> Record:
     return {**asdict(row), "rate": row.rate, "original_rate": row.original_correct / row.original_known}
 
 
-def check_record(check: Check) -> Record:
+def check_record(check: ForecastCheck) -> Record:
     """Return a check of the forecast as a row."""
     return {
         "pilot": check.pilot,
@@ -72,125 +160,3 @@ def check_record(check: Check) -> Record:
         "questions": check.observed.questions,
         "error_points": 100 * check.error,
     }
-
-
-def _zero_gradient_tables(diagnosis: Diagnosis) -> Tables:
-    return {
-        "zero_gradient": [asdict(row) for result in diagnosis.shares for row in result.shares],
-        "zero_gradient_gaps": [asdict(row) for result in diagnosis.shares for row in result.gaps],
-    }
-
-
-def _forecast_tables(diagnosis: Diagnosis) -> Tables:
-    return {
-        "forecast": [
-            {
-                "checkpoint": prediction.checkpoint,
-                "group": row.shape.name,
-                "n": row.shape.n,
-                "g": row.shape.g,
-                "responses": row.shape.responses,
-                "share": row.share,
-                "low": row.low,
-                "high": row.high,
-                "questions": row.questions,
-            }
-            for prediction in diagnosis.predictions
-            for row in prediction.rows
-        ],
-        "forecast_models": [
-            {
-                "checkpoint": prediction.checkpoint,
-                "family": prediction.forecast.model.mixture.family,
-                "questions": prediction.forecast.questions,
-                "fewest_samples": prediction.forecast.samples[0],
-                "most_samples": prediction.forecast.samples[1],
-                "shift_mean": None if shift is None else shift.mean,
-                "shift_sd": None if shift is None else shift.sd,
-                "shift_assumed": shift is not None and shift.assumed,
-                "stray_share": None if shift is None else shift.stray,
-                "at_bound": shift is not None and bool(shift.at_bound),
-            }
-            for prediction in diagnosis.predictions
-            for shift in (prediction.forecast.model.shift,)
-        ],
-    }
-
-
-def _choice_tables(diagnosis: Diagnosis) -> Tables:
-    return {
-        "choices": [
-            {"checkpoint": choices.checkpoint, **choice_record(row)}
-            for choices in diagnosis.choices
-            for row in choices.rows
-        ]
-    }
-
-
-def _difficulty_tables(diagnosis: Diagnosis) -> Tables:
-    made: Tables = {f"difficulty_{name}": [] for name in ("tests", "spread", "strategies", "neighbors")}
-    for audit in diagnosis.audits:
-        label, spread = {"checkpoint": audit.checkpoint}, audit.spread
-        made["difficulty_tests"] += [
-            {**label, "prompts": "neighbors", **asdict(audit.between_neighbors)},
-            {**label, "prompts": "original and neighbors", **asdict(audit.with_original)},
-        ]
-        made["difficulty_spread"].append(
-            {
-                **label,
-                "mean": spread.shift.mean,
-                "mean_low": spread.mean_low,
-                "mean_high": spread.mean_high,
-                "sd": spread.shift.sd,
-                "sd_low": spread.sd_low,
-                "sd_high": spread.sd_high,
-                "stray_share": spread.shift.stray,
-                "at_bound": bool(spread.shift.at_bound),
-                "questions": audit.questions,
-            }
-        )
-        for row in audit.strategies:
-            record = asdict(row)
-            rate = {f"rate_{key}": value for key, value in record.pop("rate").items()}
-            made["difficulty_strategies"].append({**label, **record, **rate})
-        made["difficulty_neighbors"] += [{**label, **neighbor_record(row)} for row in audit.neighbors]
-    return made
-
-
-def _diversity_tables(diagnosis: Diagnosis) -> Tables:
-    results = diagnosis.diversities
-    return {
-        "diversity": [asdict(row) for result in results for row in result.rows],
-        "diversity_means": [
-            {"checkpoint": result.checkpoint, "series": name, "minus": minus, **asdict(estimate)}
-            for result in results
-            for minus, estimates in ((None, result.means), (ORIGINAL_PAIRS, result.differences))
-            for name, estimate in estimates.items()
-        ],
-        "diversity_densities": [asdict(row) for result in results for row in densities(result)],
-    }
-
-
-def _cost_tables(diagnosis: Diagnosis) -> Tables:
-    return {
-        "cost": [
-            {"checkpoint": report.checkpoint, **asdict(row)}
-            for report in diagnosis.costs
-            for row in report.rows
-        ],
-        "cost_break_even": [
-            {"checkpoint": report.checkpoint, **asdict(report.break_even)}
-            for report in diagnosis.costs
-            if report.break_even is not None
-        ],
-    }
-
-
-_TABLES: Mapping[Part, Callable[[Diagnosis], Tables]] = {
-    "zero_gradient": _zero_gradient_tables,
-    "forecast": _forecast_tables,
-    "choices": _choice_tables,
-    "difficulty": _difficulty_tables,
-    "diversity": _diversity_tables,
-    "cost": _cost_tables,
-}

@@ -4,7 +4,9 @@ TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and F
 questions whose G responses to the original, or N*G responses to their neighbors, all get the same reward.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +14,6 @@ from evaluator.passk.estimators import pass_hat_k
 from evaluator.signal.groups import (
     Bools,
     CheckpointGroups,
-    Estimate,
     Floats,
     GroupCounts,
     Ints,
@@ -155,15 +156,15 @@ class ZeroGradient:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Figure:
-    """Per group [V] the chance of equal rewards (NaN: not to be had) and its bounds."""
+class _Figure(NamedTuple):
+    """Per group [V] the chance of equal rewards (NaN: not known) and its bounds for unknown grades."""
 
     name: str
     responses: int
-    values: Floats
-    bounds: tuple[Floats, Floats]
     columns: tuple[int, ...]
+    values: Floats
+    low: Floats
+    high: Floats
     variant: int | None = None
 
 
@@ -185,18 +186,41 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     if not checkpoint.groups:
         raise InputError(f"{checkpoint.label}: contains no responses.")
     counts = count_groups(checkpoint.groups)
-    figures = _figures(counts, g, n)
-    usable = ~np.isnan(figures[-1 if n else 0].values)
+    figures = list(_figures(counts, g, n))
+    # The joint figure needs every prompt that any of the others needs.
+    needed = next(each for each in figures if each.name == (JOINT_GROUP if n else ORIGINAL_GROUP))
+    usable = ~np.isnan(needed.values)
     if not usable.any():
         raise InputError(_too_few(checkpoint.label, counts, g, n))
-    matched = _matched(counts, g, n)
     shares, values = [], {}
-    for figure in [*figures, *matched]:
-        row, per_visit = _share_row(checkpoint.label, counts, figure, usable)
-        if row is not None:
-            shares.append(row)
-            if figure.variant is None:
-                values[figure.name] = per_visit
+    for figure in figures:
+        per_visit = np.where(usable, figure.values, np.nan)
+        if np.isnan(per_visit).all():
+            continue
+        estimate = share_estimate(_by_question(counts, per_visit))
+        unknown = int(counts.unknown[:, figure.columns].sum())
+        low, high = (
+            float(_by_question(counts, bound).mean()) if unknown else None
+            for bound in (figure.low, figure.high)
+        )
+        shares.append(
+            ShareRow(
+                checkpoint=checkpoint.label,
+                group=figure.name,
+                variant=figure.variant,
+                responses=figure.responses,
+                share=estimate.value,
+                low=estimate.low,
+                high=estimate.high,
+                questions=estimate.questions,
+                left_out=counts.questions - estimate.questions,
+                unknown=unknown,
+                bound_low=low,
+                bound_high=high,
+            )
+        )
+        if figure.variant is None:
+            values[figure.name] = per_visit
     return ZeroGradient(
         checkpoint.label,
         g,
@@ -207,89 +231,36 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     )
 
 
-def _figures(counts: GroupCounts, g: int, n: int) -> list[_Figure]:
-    exact = ends(counts.correct, counts.wrong, g)
-    equal = exact.right + exact.wrong
-    both = [
-        unknown_ends(counts.correct, counts.wrong, counts.unknown, g, most=most) for most in (False, True)
-    ]
+def _figures(counts: GroupCounts, g: int, n: int) -> Iterator[_Figure]:
+    def three_ends(size: int) -> tuple[Ends, Ends, Ends]:
+        """Return the chances by known grades, and their bounds."""
+        known = counts.correct, counts.wrong
+        low, high = (unknown_ends(*known, counts.unknown, size, most=most) for most in (False, True))
+        return ends(*known, size), low, high
 
-    def bounds(pick: slice | int) -> tuple[Floats, Floats]:
-        low, high = (np.minimum(1.0, part.right[:, pick] + part.wrong[:, pick]) for part in both)
-        return low, high
+    def equal(part: Ends) -> Floats:
+        return np.minimum(1.0, part.right + part.wrong)
 
-    figures = [_Figure(ORIGINAL_GROUP, g, equal[:, 0], bounds(0), (0,))]
+    of_g = three_ends(g)
+    originals, *neighbors = zip(*(equal(part).T for part in of_g), strict=True)
+    yield _Figure(ORIGINAL_GROUP, g, (0,), *originals)
     if n == 0:
-        return figures
-    each = equal[:, 1:]
+        return
     every = tuple(range(1, counts.neighbors + 1))
-    low, high = bounds(slice(1, None))
-    mean = _Figure(NEIGHBOR_GROUP, g, _row_mean(each), (_row_mean(low), _row_mean(high)), every)
-    single = [
-        _Figure(f"neighbor {k}, G", g, each[:, k - 1], (low[:, k - 1], high[:, k - 1]), (k,), variant=k)
-        for k in every
-    ]
-
-    def pooled(name: str, size: int, columns: tuple[int, ...], *, with_original: bool) -> _Figure:
-        def values(part: Ends) -> Floats:
-            return pooled_equal(part, n, with_original=with_original)
-
-        return _Figure(name, size, values(exact), (values(both[0]), values(both[1])), columns)
-
-    # The joint figure is last: it needs every prompt that any of the others needs.
-    return [
-        *figures,
-        mean,
-        *single,
-        pooled(NEIGHBORS_GROUP, n * g, every, with_original=False),
-        pooled(JOINT_GROUP, (n + 1) * g, (0, *every), with_original=True),
-    ]
+    yield _Figure(NEIGHBOR_GROUP, g, every, *(_row_mean(equal(part)[:, 1:]) for part in of_g))
+    for k, values in enumerate(neighbors, 1):
+        yield _Figure(f"neighbor {k}, G", g, (k,), *values, variant=k)
+    for name, size, joint in ((NEIGHBORS_GROUP, n * g, False), (JOINT_GROUP, (n + 1) * g, True)):
+        pooled = (pooled_equal(part, n, with_original=joint) for part in of_g)
+        yield _Figure(name, size, (0, *every) if joint else every, *pooled)
+    matched = three_ends((n + 1) * g)
+    yield _Figure(MATCHED_GROUP, (n + 1) * g, (0,), *(equal(part)[:, 0] for part in matched))
 
 
-def _matched(counts: GroupCounts, g: int, n: int) -> list[_Figure]:
-    if n == 0:
-        return []
-    size = (n + 1) * g
-    exact = ends(counts.correct[:, 0], counts.wrong[:, 0], size)
-    low, high = (
-        unknown_ends(counts.correct[:, 0], counts.wrong[:, 0], counts.unknown[:, 0], size, most=most)
-        for most in (False, True)
-    )
-    bounds = np.minimum(1.0, low.right + low.wrong), np.minimum(1.0, high.right + high.wrong)
-    return [_Figure(MATCHED_GROUP, size, exact.right + exact.wrong, bounds, (0,))]
-
-
-def _share_row(
-    label: str, counts: GroupCounts, figure: _Figure, usable: Bools
-) -> tuple[ShareRow | None, Floats]:
-    """Return the row (None where no question has the figure) and the values of groups that count [V]."""
-    values = np.where(usable, figure.values, np.nan)
+def _by_question(counts: GroupCounts, values: Floats) -> Floats:
+    """Return the mean of each question over its visits that have a value."""
     there = ~np.isnan(values)
-    if not there.any():
-        return None, values
-    estimate = share_estimate(counts.rows(there).by_question(values[there]))
-    unknown = int(counts.unknown[:, figure.columns].sum())
-    bounds = [_bound(counts, bound) for bound in figure.bounds] if unknown else [None, None]
-    row = ShareRow(
-        checkpoint=label,
-        group=figure.name,
-        variant=figure.variant,
-        responses=figure.responses,
-        share=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
-        questions=estimate.questions,
-        left_out=counts.questions - estimate.questions,
-        unknown=unknown,
-        bound_low=bounds[0],
-        bound_high=bounds[1],
-    )
-    return row, values
-
-
-def _bound(counts: GroupCounts, values: Floats) -> float:
-    there = ~np.isnan(values)
-    return float(counts.rows(there).by_question(values[there]).mean())
+    return counts.rows(there).by_question(values[there])
 
 
 def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats]) -> list[GapRow]:
@@ -302,9 +273,8 @@ def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats]) -> list[Ga
         if name not in values or minus not in values:
             continue
         difference = values[name] - values[minus]
-        there = ~np.isnan(difference)
-        if there.any():
-            gap: Estimate = difference_estimate(counts.rows(there).by_question(difference[there]))
+        if not np.isnan(difference).all():
+            gap = difference_estimate(_by_question(counts, difference))
             rows.append(GapRow(label, name, minus, gap.value, gap.low, gap.high, gap.questions))
     return rows
 

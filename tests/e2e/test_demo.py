@@ -19,14 +19,12 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
     assert "Traceback" not in done.stderr
     assert str(ROOT) not in done.stdout + done.stderr
     folder = home / "tagrpo-demo-quick"
-    html, markdown = ((folder / "report" / name).read_text() for name in ("report.html", "report.md"))
-    for text in (html, markdown):
-        assert "one seed per recipe proves nothing" in text
-        assert "ta_grpo-s1" in text
-        assert "ta_rescue-s1" in text
+    text = (folder / "report" / "report.md").read_text()
+    assert "one seed per recipe proves nothing" in text
+    assert "ta_grpo-s1" in text
+    assert "ta_rescue-s1" in text
     pictures = list((folder / "report" / "pictures").glob("*.svg"))
     assert len(pictures) == 6
-    assert html.count("<svg") == 12
     with closing(sqlite3.connect(f"file:{folder / 'tagrpo.db'}?mode=ro", uri=True)) as database:
         kinds = dict(database.execute("SELECT kind, count(*) FROM runs GROUP BY kind"))
         folders = [Path(place) for (place,) in database.execute("SELECT folder FROM train_folders")]

@@ -2,20 +2,20 @@
 
 import pytest
 
-from evaluator.signal.diagnosis import Settings, diagnose
-from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, Source
+from evaluator.signal.diagnosis import DiagnosisSettings, diagnose
+from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, ResponseSource
 from evaluator.signal.records import diagnosis_record
 from service.errors import InputError
 
 
-def source(samples: int, *, checkpoints: int = 1) -> Source:
+def source(samples: int, *, checkpoints: int = 1) -> ResponseSource:
     """Return responses to six originals, with texts to none."""
     groups = tuple(
         QuestionGroup(f"q{q}", (PromptSample(0, q % (samples + 1), samples - q % (samples + 1)),))
         for q in range(6)
     )
     labels = [f"step {step}" for step in range(checkpoints)]
-    return Source(
+    return ResponseSource(
         "pilot",
         tuple(CheckpointGroups(label, groups) for label in labels),
         lambda _, ids: iter([GroupTexts(id, {}) for id in ids]),
@@ -27,7 +27,7 @@ def source(samples: int, *, checkpoints: int = 1) -> Source:
 def test_a_group_is_as_large_as_usual_or_as_the_responses_allow(samples: int, g: int) -> None:
     diagnosis = diagnose(source(samples), ["zero_gradient"])
     assert (diagnosis.g, diagnosis.n) == (g, 0)
-    assert diagnose(source(samples), ["zero_gradient"], Settings(g=2)).g == 2
+    assert diagnose(source(samples), ["zero_gradient"], DiagnosisSettings(g=2)).g == 2
 
 
 def test_one_part_is_refused_and_among_several_it_is_left_out() -> None:
@@ -44,8 +44,11 @@ def test_one_part_is_refused_and_among_several_it_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [(Settings(n=-1), "Give 0 or more"), (Settings(shift_sd=0.7), "--assume-shift-sd needs --n N")],
+    [
+        (DiagnosisSettings(n=-1), "Give 0 or more"),
+        (DiagnosisSettings(shift_sd=0.7), "--assume-shift-sd needs --n N"),
+    ],
 )
-def test_settings_that_cannot_be_are_refused(settings: Settings, message: str) -> None:
+def test_settings_that_cannot_be_are_refused(settings: DiagnosisSettings, message: str) -> None:
     with pytest.raises(InputError, match=message):
         diagnose(source(4), ["forecast"], settings)

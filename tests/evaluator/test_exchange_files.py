@@ -37,27 +37,19 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
         ("<think>\nhm\n</think>\n\n4", None),  # a score of both is none of each
         ("", None),
     ]
-    row = {"problem": "2+2?", "expected_answer": "4", "generation": "4", "reasoning_content": "hm"}
-    row |= {
-        "symbolic_correct": False,
-        "judgement": "Reasoning: no.\nJudgement: Yes",
-        "num_generated_tokens": 3,
-    }
+    row = {"problem": "2+2?", "expected_answer": "4", "generation": "4", "symbolic_correct": False}
+    row |= {"num_generated_tokens": 3, "judgement": "yes"}
     outputs = [write_rows(tmp_path / f"output-rs{seed}.jsonl", row) for seed in (0, 1)]
     file = open_responses(outputs, scorer="judgement")
     first, second = file.read()
-    assert (file.form, first.text, first.completion_tokens) == (
-        "nemo-skills",
-        "<think>\nhm\n</think>\n\n4",
-        3,
-    )
+    assert (file.form, first.text, first.completion_tokens) == ("rows", "4", 3)
     assert second.score is not None
     assert second.score.value == "correct"
     assert open_responses(outputs).scorer == "symbolic_correct"
     assert open_responses(outputs[:1]).sha256 != file.sha256
     with pytest.raises(InputError, match="a file is given twice"):
         open_responses([outputs[0], outputs[0]])
-    with pytest.raises(InputError, match=r"its format is nemo-skills, but that of .* is lighteval"):
+    with pytest.raises(InputError, match=r"its format is rows, but that of .* is lighteval"):
         open_responses([details, *outputs])
     table = tmp_path / "rows.csv"
     table.write_text('prompt,target,completion\n"2+2?",4,"a, b"\n', encoding="utf-8")
@@ -133,24 +125,6 @@ def test_of_several_responses_lists_are_of_each_and_one_score_is_of_none(tmp_pat
         [write_rows(tmp_path / "rows.jsonl", row | {"score": 0.5, "answer": ["4", "4"]})]
     ).read()
     assert [(each.answer, each.score) for each in both] == [("4", None), ("4", None)]
-
-
-def test_reviews_of_evalscope_are_read_and_its_predictions_say_where_these_are(tmp_path: Path) -> None:
-    score = {"value": {"acc": 0.0}, "prediction": "It is 4.", "extracted_prediction": "It"}
-    row = {"index": 3, "input": "**System**: \nBe brief.\n\n**User**: \n2+2?\n", "target": "4"}
-    reviews = write_rows(tmp_path / "sums.jsonl", row | {"sample_score": {"score": score, "sample_id": 3}})
-    file = open_responses([reviews])
-    (response,) = file.read()
-    assert (file.form, file.scorer) == ("evalscope", "acc")
-    assert (response.question, response.answer, response.text) == ("2+2?", "4", "It is 4.")
-    assert response.score is not None
-    assert (response.score.value, response.score.extracted) == ("wrong", "It")
-    broken = write_rows(tmp_path / "broken.jsonl", row | {"sample_score": {"score": score}}, row)
-    with pytest.raises(InputError, match=r'broken\.jsonl:2: "sample_score" contains no "score"'):
-        list(open_responses([broken]).read())
-    predictions = write_rows(tmp_path / "p.jsonl", {"index": 3, "model_output": {}, "messages": []})
-    with pytest.raises(InputError, match="Import the file of the same name in its folder reviews"):
-        open_responses([predictions])
 
 
 def lm_eval_rows(*filters: str, **changes: Any) -> list[dict[str, Any]]:

@@ -217,7 +217,7 @@ def test_hostile_answers_hold_up_nobody_and_get_a_reason(client: httpx.Client) -
 
 
 @pytest.mark.slow
-def test_a_full_queue_says_when_to_come_again_and_metrics_count_it(client: httpx.Client) -> None:
+def test_a_full_queue_says_when_to_come_again(client: httpx.Client) -> None:
     many = batch(*[(SLOW.replace("x^3", f"x^{{{power}}}"), r"\ln 7") for power in range(3, 203)])
     held = threading.Thread(target=client.post, args=("/grade",), kwargs={"json": many})
     held.start()
@@ -227,17 +227,12 @@ def test_a_full_queue_says_when_to_come_again_and_metrics_count_it(client: httpx
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
     assert grades(client.post("/grade", json=batch(*[(r"\boxed{1}", "1")] * 100)))[99] == ("correct", "exact")
     held.join()  # by the deadline, whatever is left is unknown
-    counted = client.get("/metrics").text
-    assert 'tagrpo_grade_requests_total{route="/grade",status="429"} 1.0' in counted
-    timeouts = re.search(r'reason="timeout",route="/grade",value="unknown"\} (\d+)', counted)
-    assert timeouts is not None
-    assert int(timeouts[1]) >= 190
     assert client.get("/health").json()["cases_waiting"] == 0
 
 
 def test_the_routes_describe_themselves(client: httpx.Client) -> None:
     described = client.get("/openapi.json").json()
-    assert {"/grade", "/openrlhf", "/verify", "/health", "/metrics"} <= described["paths"].keys()
+    assert {"/grade", "/openrlhf", "/verify", "/health"} <= described["paths"].keys()
     schema = described["paths"]["/grade"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert "cases" in schema["properties"]
     assert "/openapi.json" in client.get("/docs").text
@@ -253,8 +248,7 @@ def test_a_token_is_asked_for_and_may_stand_in_the_address(tmp_path: Path) -> No
         sent = batch((r"\boxed{1}", "1"))
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic %"}):
             assert httpx.post(f"{url}/grade", json=sent, headers=headers).status_code == 401
-        for path in ("/docs", "/metrics"):
-            assert httpx.get(url + path).status_code == 401
+        assert httpx.get(f"{url}/docs").status_code == 401
         assert httpx.post(f"{url}/grade", json=sent, headers={"Authorization": f"Bearer {TOKEN}"}).is_success
         by_address = url.replace("http://", f"http://tagrpo:{TOKEN}@")
         body = {"query": ["a"], "prompts": ["a"], "labels": ["1"]}

@@ -41,7 +41,7 @@ def test_differences_are_paired_by_problem(db: Database) -> None:
     one, four = found.parts[0].comparison.points
     assert (one.difference, one.wins, one.losses, one.ties) == (pytest.approx(0.25), 1, 1, 1)
     assert (four.value_a, four.value_b) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert [(c.position, c.change) for c in found.parts[0].changes] == [(0, 1.0), (1, 0.0), (2, -0.25)]
+    assert [(c["position"], c["change"]) for c in found.parts[0].changes] == [(0, 1.0), (1, 0.0), (2, -0.25)]
 
 
 def test_a_problems_place_is_that_in_the_run_neighbors_counted_too(db: Database) -> None:
@@ -49,7 +49,7 @@ def test_a_problems_place_is_that_in_the_run_neighbors_counted_too(db: Database)
     for seed, name in enumerate(("a.one", "b.one")):
         counts: Counts = [(4, 4 * seed, 0), (4, 0, 0), (4, 1, 0), (4, 0, 0)]
         add_eval_run(db, name, counts, benchmark="one", problems=problems, seed=seed)
-    assert [c.position for c in compared(db, "b", "a", ks=[1]).parts[0].changes] == [0, 2]
+    assert [c["position"] for c in compared(db, "b", "a", ks=[1]).parts[0].changes] == [0, 2]
 
 
 def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
@@ -83,7 +83,7 @@ def test_different_problems_need_to_be_asked_for(db: Database) -> None:
     with pytest.raises(InputError, match="--common-only"):
         compared(db, "a", "b", ks=[1])
     found = compared(db, "a", "b", ks=[1], common_only=True)
-    assert [change.problem_id for change in found.parts[0].changes] == [problems[1].id]
+    assert [change["problem_id"] for change in found.parts[0].changes] == [problems[1].id]
     assert any("1 problems of A only and 1 of B only" in note for note in comparison_document(found).notes)
 
 

@@ -25,8 +25,9 @@ from evaluator.reports.documents.document import (
     points,
     span,
 )
-from evaluator.reports.documents.rendering import escape_latex, render_latex, render_markdown, render_text
+from evaluator.reports.documents.rendering import escape_latex, render_latex, render_markdown
 from evaluator.reports.records import finite, render_csv, render_json
+from ui.cli.documents import render_text
 
 TABLE = Table(("method", "x"), (("a|b", "1.00\n[0.1, 2.0]"), ("c & d", "-")), "A_1, 95%", breaks=(1,))
 DOCUMENT = Document((TABLE,), ("run `tagrpo eval grade a_b` on 50% of #1",))
@@ -86,7 +87,7 @@ def test_every_block_stands_in_every_format(
 def test_wide_tables_are_folded_to_the_terminal() -> None:
     table = Table(("strategy of it", "share"), (("a rather long name", "10.0%"),))
     text = render_text(Document((table,)), width=18)
-    assert text == ("strategy of  share\nit\n-----------  -----\na rather     10.0%\nlong name\n")
+    assert text == ("strategy of\nit           share\n-----------  -----\na rather     10.0%\nlong name\n")
     assert render_text(Document((table,)), width=25) == render_text(Document((table,)))
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.exchange.importing import Imported, import_responses, import_spec
 from evaluator.exchange.matching import FromFile, Matcher, survey
-from evaluator.exchange.readers.response_file import ResponseFile
+from evaluator.exchange.response_file import ResponseFile
 from service.database import Database
 from service.runs.store import Run
 from service.telling import TellProgress

@@ -34,8 +34,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def write(plan: DemoPlan, steps: list[tuple[Step, float]]) -> None:
         REPORTS.append([step.title for step, _ in steps])
         plan.report.mkdir(exist_ok=True)
-        for name in ui.demo_report.REPORT_FILES:
-            (plan.report / name).write_text("")
+        (plan.report / ui.demo_report.REPORT_FILE).write_text("")
 
     monkeypatch.setattr(ui.demo_report, "write_report", write)
     return CommandLine(monkeypatch, capsys)
@@ -91,7 +90,7 @@ def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_p
 def test_a_lost_report_is_written_again(cli: CommandLine, tmp_path: Path) -> None:
     put_questions(tmp_path / "here")
     cli("demo", "--folder", "here")
-    (tmp_path / "here" / "report" / "report.html").unlink()
+    (tmp_path / "here" / "report" / "report.md").unlink()
     assert cli("demo", "--folder", "here").code == 0
     assert len(REPORTS) == 2
 

@@ -261,7 +261,7 @@ def test_diversity_of_runs(tagrpo: CommandLine, db: Path, tmp_path: Path) -> Non
     assert means["neighbors, N*G", "original, G"]["low"] > 0  # other questions' words
     text = tagrpo("diagnose", "diversity", "base", "--g", 4)
     assert "How diverse are responses?" in text.out
-    assert "without --embedding" in text.out
+    assert "not meaning" in text.out
 
 
 @pytest.mark.slow

@@ -120,8 +120,6 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             follows |= words[:2] == ("eval", "import") and any(word.endswith(".eval") for word in words)
             # A trained model: test_trl.py runs the script of the page, test_cli_train.py trains.
             follows |= page in ("docs/trl.md", "docs/tutorials/train.md") and words[0] == "eval"
-            # To trackers that log elsewhere: test_exchange_trackers.py logs offline.
-            follows |= "--log-to" in words
             # A judge model: test_cli_eval_judge.py has a server.
             follows |= words[:2] == ("eval", "judge") or "--judge" in words
             # Databases of a server: test_cli_db_copy.py and test_database_server.py have one.

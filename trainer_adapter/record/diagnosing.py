@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, Source
+from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, ResponseSource
 from service.errors import InputError, NotFoundError
 from trainer_adapter.record.groups import Counts
 from trainer_adapter.record.reading import Record
@@ -13,7 +13,7 @@ Stretch = tuple[int, int]
 """First and last step."""
 
 
-def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> Source:
+def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> ResponseSource:
     """Return the responses of a training as checkpoints, one per stretch of steps.
 
     Args:
@@ -25,7 +25,7 @@ def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> 
     counts = record.counts()
     checkpoints = tuple(_load_visits(counts, name, stretch) for stretch in stretches)
     by_label = {checkpoint.label: stretch for checkpoint, stretch in zip(checkpoints, stretches, strict=True)}
-    return Source(
+    return ResponseSource(
         name,
         checkpoints,
         lambda label, ids: _visit_texts(record, by_label[label], ids),
@@ -33,7 +33,7 @@ def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> 
     )
 
 
-def windows_source(record: Record, name: str, windows: int) -> Source:
+def windows_source(record: Record, name: str, windows: int) -> ResponseSource:
     """Return all responses of a training as up to so many stretches of about equally many steps.
 
     Raises:

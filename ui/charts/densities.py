@@ -17,7 +17,7 @@ def density_chart(data: Rows) -> alt.ConcatChart:
     """Return densities of distances between responses, one panel per checkpoint, one colour per series.
 
     Args:
-        data: points of the densities, as `evaluator.signal.diversity.DensityRow`: checkpoint; series
+        data: points of the densities, as `evaluator.signal.diversity.densities`: checkpoint; series
             (original against neighbors, ...); distance; density (0 or more).
     """
     palette = colours(list(dict.fromkeys(row["series"] for row in data)))

@@ -104,11 +104,11 @@ def check_installed() -> None:
 
 def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
     from sandbox.demo.steps import demo_steps, step_keys
-    from ui.demo_report import REPORT_FILES, write_report
+    from ui.demo_report import REPORT_FILE, write_report
 
     steps, keys = demo_steps(plan), step_keys(plan)
     open_ones = [key for key in keys if key not in held.done]
-    report = plan.report / REPORT_FILES[0]
+    report = plan.report / REPORT_FILE
     if not open_ones and report.is_file() and held.reported == plan.compared():
         output.say(f"All {len(steps)} steps of the demo in {plan.folder} are finished; nothing was changed.")
         _farewell(plan)
@@ -290,12 +290,11 @@ def shell_lines(arguments: Sequence[str]) -> str:
 
 
 def _farewell(plan: "DemoPlan") -> None:
-    from ui.demo_report import REPORT_FILES
+    from ui.demo_report import REPORT_FILE
 
     db = shlex.quote(str(plan.database))
     output.say()
     output.heading("Results")
-    for name in REPORT_FILES:
-        output.say(f"{plan.report / name}")
+    output.say(f"{plan.report / REPORT_FILE}")
     output.say(f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses")
     output.say(f"$ tagrpo rollouts list {plan.trainings()[-1].name} --limit 5 --db {db}")

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 Form = TypeVar("Form", bound=str)
 RowsFormat = Literal["jsonl", "csv"]
-ReportFormat = Literal["table", "markdown", "latex", "html", "csv", "json"]
+ReportFormat = Literal["table", "markdown", "latex", "csv", "json"]
 ROWS_BY_SUFFIX: dict[str, RowsFormat] = {".jsonl": "jsonl", ".csv": "csv"}
 REPORT_BY_SUFFIX: dict[str, ReportFormat] = {
     ".md": "markdown",
     ".tex": "latex",
-    ".html": "html",
     ".csv": "csv",
     ".json": "json",
     ".txt": "table",
@@ -151,6 +150,7 @@ class ReportFile:
         from evaluator.reports.documents.rendering import RENDERERS
         from evaluator.reports.records import finite, render_csv, render_json
         from service.writing import write_text
+        from ui.cli.documents import render_text
 
         if self.out is None and form == "json":
             output.print_json(finite(record))
@@ -163,7 +163,7 @@ class ReportFile:
         elif form == "csv":
             text = render_csv(rows)
         else:
-            text = RENDERERS[form](document)
+            text = render_text(document) if form == "table" else RENDERERS[form](document)
         if self.out is None:
             output.say(text.rstrip("\n"))
         else:

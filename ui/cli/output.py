@@ -208,7 +208,7 @@ def note_traceback() -> None:
 
 def show(document: "Document") -> None:
     """Print a document, its tables folded to the width of a terminal."""
-    from evaluator.reports.documents.rendering import text_parts
+    from ui.cli.documents import text_parts
 
     for text, title in text_parts(document, width=console.stdout().width if sys.stdout.isatty() else None):
         (heading if title else say)(text)

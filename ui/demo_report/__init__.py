@@ -1,4 +1,4 @@
-"""The report of a demo: Markdown and HTML with pictures, in one self-contained folder."""
+"""The report of a demo: Markdown with pictures, in one self-contained folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from sandbox.demo.plan import DemoPlan
     from sandbox.demo.steps import Step
 
-REPORT_FILES = ("report.html", "report.md")
-_PICTURES, _MARK = "pictures", REPORT_FILES[0]
+REPORT_FILE = "report.md"
+_PICTURES = "pictures"
 
-__all__ = ["REPORT_FILES", "write_report"]
+__all__ = ["REPORT_FILE", "write_report"]
 
 
 def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> None:
@@ -26,24 +26,20 @@ def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> Non
         TagrpoError: a step's results are missing, or the disk is full.
         PrerequisiteError: the packages that draw charts are missing.
     """
-    from evaluator.reports.documents.html import render_html
     from evaluator.reports.documents.rendering import render_markdown
     from service.writing import write_folder
     from ui.charts.saving import draw
-    from ui.charts.theme import darken
     from ui.demo_report.findings import read_findings
     from ui.demo_report.page import demo_document
 
     document = demo_document(plan, read_findings(plan), steps)
     specs = {picture.name: dict(picture.spec) for picture in document.pictures}
-    light = {name: draw(spec, ".svg").decode() for name, spec in specs.items()}
-    dark = {name: draw(darken(spec), ".svg").decode() for name, spec in specs.items()}
+    drawn = {name: draw(spec, ".svg").decode() for name, spec in specs.items()}
 
     def write(place: Path) -> None:
         (place / _PICTURES).mkdir()
-        for name, drawn in light.items():
-            (place / _PICTURES / f"{name}.svg").write_text(drawn, encoding="utf-8")
-        (place / "report.md").write_text(render_markdown(document, pictures=_PICTURES), encoding="utf-8")
-        (place / _MARK).write_text(render_html(document, light, dark), encoding="utf-8")
+        for name, svg in drawn.items():
+            (place / _PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
+        (place / REPORT_FILE).write_text(render_markdown(document, pictures=_PICTURES), encoding="utf-8")
 
-    write_folder(plan.report, write, overwrite=True, mark=_MARK)
+    write_folder(plan.report, write, overwrite=True, mark=REPORT_FILE)

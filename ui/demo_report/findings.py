@@ -7,11 +7,11 @@ from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.cost import CostReport
-from evaluator.signal.diagnosis import Part, Settings, diagnose
+from evaluator.signal.diagnosis import DiagnosisSettings, Part, diagnose
 from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.diversity import Diversity
 from evaluator.signal.forecast import ForecastRow
-from evaluator.signal.groups import Source
+from evaluator.signal.groups import ResponseSource
 from evaluator.signal.sources.eval_runs import eval_source
 from evaluator.signal.zero_gradient import ZeroGradient
 from rephraser.run.start import find_neighbor_run
@@ -105,7 +105,7 @@ def read_findings(plan: DemoPlan) -> Findings:
     by_label = {method.label: method for method in methods}
     compared = tuple(compare_methods(by_label[a], by_label[b], ks=KS) for a, b in comparisons(plan))
     measured = [PILOT, *(training.name for training in plan.trainings() if training.seed == 1)]
-    settings = Settings(g=G, n=NEIGHBORS)
+    settings = DiagnosisSettings(g=G, n=NEIGHBORS)
     with Database.open(plan.database, create=False) as database:
         pilot, every = _measured(database, [PILOT]), _measured(database, measured)
         foreseen, audited = (diagnose(pilot, [part], settings) for part in _OF_PILOT)
@@ -125,5 +125,5 @@ def read_findings(plan: DemoPlan) -> Findings:
     )
 
 
-def _measured(database: Database, names: list[str]) -> Source:
+def _measured(database: Database, names: list[str]) -> ResponseSource:
     return eval_source(database, [f"{name}.{QUESTIONS}-1" for name in names])

@@ -303,7 +303,7 @@ def _signal(findings: Findings) -> list[Block]:
         costs.append((label, {row.method: row for row in cost.rows}))
     methods = list(dict.fromkeys(method for _, by_method in costs for method in by_method))
     curves = [
-        {**vars(row), "checkpoint": label}
+        {**row, "checkpoint": label}
         for label, result in zip(findings.labels, findings.diversities, strict=True)
         for row in densities(result)
     ]

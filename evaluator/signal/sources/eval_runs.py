@@ -17,7 +17,7 @@ from evaluator.signal.groups import (
     GroupTexts,
     PromptSample,
     QuestionGroup,
-    Source,
+    ResponseSource,
 )
 from service.database import Database, in_parts
 from service.errors import InputError, NotFoundError
@@ -28,7 +28,7 @@ _GROUPS_AT_ONCE = 20
 
 def eval_source(
     database: Database, references: Sequence[str], *, grader_version: str | None = None
-) -> Source:
+) -> ResponseSource:
     """Return the responses of eval runs, a checkpoint each, cut down to the questions that all of them hold.
 
     Their texts are read while the database is open.
@@ -40,7 +40,7 @@ def eval_source(
         runs = load_runs(session, references, grader_version=grader_version)
     checkpoints, left_out = common_questions(runs)
     notes = (f"{left_out:,} questions are left out: they are not in all of the runs",) if left_out else ()
-    return Source(
+    return ResponseSource(
         ", ".join(references), tuple(checkpoints), lambda label, ids: run_texts(database, label, ids), notes
     )
 

@@ -19,7 +19,7 @@ from evaluator.signal.groups import (
     GroupTexts,
     PromptSample,
     QuestionGroup,
-    Source,
+    ResponseSource,
 )
 from service.errors import InputError, first_line
 from service.hashing import content_id
@@ -66,7 +66,7 @@ class _Row:
     text: str | None
 
 
-def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> Source:
+def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> ResponseSource:
     """Return the responses of a file or folder of rollouts, as `read_rollouts` reads them."""
     rollouts = read_rollouts(path, windows=windows, threshold=threshold)
     steps = {each.label: part for each, part in zip(rollouts.checkpoints, rollouts.steps, strict=True)}
@@ -74,7 +74,7 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
         "some rows name no question, so each of their prompts counts as a question: neighbors cannot be told "
         "from originals (give question_id and neighbor_id on every rollout)"
     )
-    return Source(
+    return ResponseSource(
         str(path),
         rollouts.checkpoints,
         lambda label, ids: rollout_texts(path, steps[label], ids, threshold=threshold),
@@ -141,7 +141,7 @@ def rollout_texts(
             raise InputError(f'{row.place}: has no "response"; diversity needs the texts of responses.')
         texts[row.group_id].setdefault(row.sample.variant, []).append(row.text)
     for group_id, prompts in texts.items():
-        yield GroupTexts(group_id, {variant: tuple(responses) for variant, responses in prompts.items()})
+        yield GroupTexts(group_id, {variant: tuple(answered) for variant, answered in prompts.items()})
 
 
 def read_visits(path: Path) -> list[list[tuple[int, int]]]:

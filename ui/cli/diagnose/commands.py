@@ -8,7 +8,7 @@ from typer import BadParameter, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Windows
+from ui.cli.diagnose.options import Group, Limit, Price, Responses, Texts, Windows
 from ui.cli.files import RowsFolder
 from ui.cli.neighbors.reviews import say_sheet
 from ui.cli.output import Terminal
@@ -171,19 +171,19 @@ def diversity(
     *,
     responses: Responses,
     group: Group,
-    embedding: Embedding,
+    texts: Texts,
     rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
     """Compare the diversity of responses: to the original, to neighbors, and between the two.
 
-    The measure is the mean cosine distance of embeddings per question. --out and --json include the densities
-    over questions.
+    The measure is the mean cosine distance of TF-IDF vectors per question. --out and --json include the
+    densities over questions.
 
-    Example: tagrpo diagnose diversity base step-100 --embedding BAAI/bge-small-en-v1.5
+    Example: tagrpo diagnose diversity base step-100
     """
-    wanted = {**vars(group), **vars(embedding), "seed": seed}
+    wanted = {**vars(group), **vars(texts), "seed": seed}
     _deliver(_diagnose(responses, db, ["diversity"], wanted, windows), rows, terminal)
 
 
@@ -214,7 +214,7 @@ def report(
     *,
     responses: Responses,
     group: Group,
-    embedding: Embedding,
+    texts: Texts,
     price: Price,
     rows: RowsFolder,
     db: Db,
@@ -227,7 +227,7 @@ def report(
 
     Example: tagrpo diagnose report base step-100 --out figures
     """
-    wanted = {**vars(group), **vars(embedding), **vars(price), "seed": seed}
+    wanted = {**vars(group), **vars(texts), **vars(price), "seed": seed}
     _deliver(_diagnose(responses, db, [], wanted, windows), rows, terminal, limit=limit)
 
 
@@ -238,11 +238,11 @@ def _diagnose(
     settings: Mapping[str, Any],
     windows: int = 1,
 ) -> "Diagnosis":
-    """Return these parts of a diagnosis, without any all; settings as `Settings` takes them."""
-    from evaluator.signal.diagnosis import PARTS, Settings, diagnose
+    """Return these parts of a diagnosis, without any all; settings as `DiagnosisSettings` takes them."""
+    from evaluator.signal.diagnosis import PARTS, DiagnosisSettings, diagnose
 
     with responses.opened(db, windows) as source:
-        return diagnose(source, parts or PARTS, Settings(**settings))
+        return diagnose(source, parts or PARTS, DiagnosisSettings(**settings))
 
 
 def _deliver(

@@ -11,7 +11,7 @@ from typer import Argument, BadParameter, Option
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.signal.groups import Source
+    from evaluator.signal.groups import ResponseSource
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Responses:
     grader: Annotated[str | None, Option(help="Grader version whose grades are used.")] = None
 
     @contextmanager
-    def opened(self, db: Db, windows: int = 1) -> "Iterator[Source]":
+    def opened(self, db: Db, windows: int = 1) -> "Iterator[ResponseSource]":
         """Read the responses; their texts can be read inside.
 
         Args:
@@ -77,7 +77,7 @@ class Responses:
             raise BadParameter(f"{trained[0].name} is a training run. Give it alone and without --grader")
         yield windows_source(records[0], trained[0].name, windows)
 
-    def _of_files(self, path: Path, windows: int) -> "Source":
+    def _of_files(self, path: Path, windows: int) -> "ResponseSource":
         from evaluator.signal.sources.rollouts import file_source
         from trainer_adapter.record.diagnosing import windows_source
         from trainer_adapter.record.files import RUN_FILE
@@ -106,17 +106,11 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Embedding:
-    """How the texts of responses are compared."""
+class Texts:
+    """Which texts of responses are compared."""
 
-    embedding: Annotated[
-        str | None,
-        Option(
-            help="sentence-transformers model, by name or folder. Default: TF-IDF over words and formulas."
-        ),
-    ] = None
     questions: Annotated[
-        int, Option(min=2, help="Number of questions whose texts are embedded, drawn at random by the seed.")
+        int, Option(min=2, help="Number of questions whose texts are compared, drawn at random by the seed.")
     ] = 500
 
 

@@ -16,7 +16,7 @@ from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.exchange.agreement import Agreement
+    from evaluator.exchange.agreement import GraderAgreement
 
 SamplesFormat = Literal["jsonl", "parquet", "hf"]
 _BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
@@ -69,7 +69,7 @@ def agreement(
     terminal.emit(record, _print_unlike, agrees, rows)
 
 
-def print_agreement(agrees: "Agreement") -> None:
+def print_agreement(agrees: "GraderAgreement") -> None:
     """Print the table of both grades."""
     from evaluator.grading import GradeValue
     from evaluator.reports.documents.document import hundredths
@@ -99,7 +99,7 @@ def print_agreement(agrees: "Agreement") -> None:
             )
 
 
-def _print_unlike(agrees: "Agreement", rows: Sequence[dict[str, Any]]) -> None:
+def _print_unlike(agrees: "GraderAgreement", rows: Sequence[dict[str, Any]]) -> None:
     print_agreement(agrees)
     output.say()
     output.table(

@@ -13,7 +13,7 @@ from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.evals.grading import Change, Graded
+    from evaluator.evals.grading import GradeChange, Graded
     from evaluator.evals.results import RunResult
 
 
@@ -69,7 +69,7 @@ def grade(
 
 
 def _record(
-    result: "RunResult", graded: "Graded", old: str | None, changed: "Sequence[Change]"
+    result: "RunResult", graded: "Graded", old: str | None, changed: "Sequence[GradeChange]"
 ) -> dict[str, Any]:
     """Return what grading did, and what another version of the grader had said otherwise."""
     correct = int(result.counts.correct.sum())
@@ -125,7 +125,7 @@ def _print(record: dict[str, Any], result: "RunResult") -> None:
         print_changes(record["changes"])
 
 
-def changes_json(changed: "Sequence[Change]", *, secret: bool) -> list[dict[str, Any]]:
+def changes_json(changed: "Sequence[GradeChange]", *, secret: bool) -> list[dict[str, Any]]:
     """Return the samples whose grades differ; of gated benchmarks without golds and answers."""
     hidden = {"gold", "old_extracted", "new_extracted"} if secret else set()
     return [

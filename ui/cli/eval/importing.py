@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from evaluator.benchmarks import LoadedBenchmark
     from evaluator.evals.problems import PlacedProblem
-    from evaluator.exchange.agreement import Agreement
+    from evaluator.exchange.agreement import GraderAgreement
     from evaluator.exchange.matching import Matcher, Survey
     from evaluator.grading import Grader
 
@@ -40,7 +40,7 @@ class Columns:
     panel: ClassVar[str] = "Input file"
 
     form: Annotated[
-        Literal["rows", "inspect", "lighteval", "lm-eval", "evalscope", "nemo-skills"] | None,
+        Literal["rows", "inspect", "lighteval", "lm-eval"] | None,
         Option("--format", help="Tool that wrote the files. Default: detected automatically."),
     ] = None
     column: Annotated[
@@ -112,10 +112,9 @@ def import_(
 ) -> None:
     """Import responses that another tool drew as an evaluation, and grade them.
 
-    Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval, samples of
-    lm-evaluation-harness, reviews of evalscope and output of NeMo-Skills. A file is imported completely or
-    not at all. Importing a file twice adds nothing; after a kill, run the same command again. The other
-    tool's grades are stored next to ours.
+    Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval and samples of
+    lm-evaluation-harness. A file is imported completely or not at all. Importing a file twice adds nothing;
+    after a kill, run the same command again. The other tool's grades are stored next to ours.
 
     Exit code 3: some responses match no problem of the benchmark (they are listed), or some requests of the
     other tool got no response.
@@ -296,7 +295,7 @@ def _left_out(which: str, counts: "Counter[str]", benchmark: "LoadedBenchmark") 
     return f"left out: {left_out}" + (f": {listed}" if listed else "")
 
 
-def _print_import(record: dict[str, Any], numbers: Any, agreement: "Agreement | None") -> None:
+def _print_import(record: dict[str, Any], numbers: Any, agreement: "GraderAgreement | None") -> None:
     from ui.cli.eval import summary
     from ui.cli.eval.exchange import print_agreement
 

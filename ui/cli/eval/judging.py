@@ -15,7 +15,7 @@ from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
-    from evaluator.judging.running import Judged
+    from evaluator.judging.running import JudgeOutcome
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
 
@@ -94,7 +94,7 @@ def judge(
 
 def _record(
     run: "Run",
-    judged: "Judged",
+    judged: "JudgeOutcome",
     before: "RunResult",
     after: "RunResult | None",
     ledger: "tuple[LedgerLine, ...]",

@@ -53,10 +53,6 @@ def report(
     chart: Annotated[Path | None, Option(help="Draw the curves to a .png, .svg or .html file.")] = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
-    log_to: Annotated[
-        str | None,
-        Option(help="Also log to wandb:PROJECT, mlflow:URI or tensorboard:FOLDER (extra `tracking`)."),
-    ] = None,
     file: ReportFile,
     db: Db,
     terminal: Terminal,
@@ -65,15 +61,12 @@ def report(
 
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
     """
-    from evaluator.exchange.trackers import Tracker, log_report
-    from evaluator.reports.documents.rendering import render_markdown
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records
     from evaluator.reports.report import build_report
     from evaluator.reports.scores import INTERVALS, Metric, check_interval
 
     form = file.choose(terminal)
-    tracker = None if log_to is None else Tracker.parse(log_to)
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
     measured, question = Metric(metric, tau), INTERVALS[interval]
@@ -106,9 +99,6 @@ def report(
     if chart is not None:
         _draw(built, chart)
     file.deliver(document, rows, record, form)
-    if tracker is not None:
-        for row in log_report(tracker, rows, render_markdown(document)):
-            output.note(f"logged to {log_to} as {row.label}, step {row.step:,}")
 
 
 def compare(

@@ -69,22 +69,26 @@ def serve(
 ) -> None:
     """Grade responses over HTTP for OpenRLHF, NeMo Gym and any client that posts JSON.
 
-    Routes: /grade (batches; correct, wrong or unknown), /openrlhf, /verify (NeMo Gym), /health, /metrics and
-    /docs. Requests from other machines need a token; if none is given, one is created and printed. After
-    Ctrl-C or SIGTERM, in-flight requests finish before the server stops.
+    Routes: /grade (batches; correct, wrong or unknown), /openrlhf, /verify (NeMo Gym), /health and /docs.
+    Requests from other machines need a token; if none is given, one is created and printed. After Ctrl-C or
+    SIGTERM, in-flight requests finish before the server stops.
 
     Example: tagrpo grade serve --unknown-reward 0
     """
     import math
 
     from evaluator.grading import Grader
-    from evaluator.serving import running
-    from service.errors import InputError
+    from service.errors import InputError, PrerequisiteError
     from service.web.listening import Address, bind, is_loopback
 
     if unknown_reward is not None and not math.isfinite(unknown_reward):
         raise InputError(f"--unknown-reward {unknown_reward}: give a number.")
-    running.check_installed()
+    try:
+        from evaluator.serving.app import serve as run_server
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
+        ) from error
     token = read_token(listening.token_file, none=listening.no_token)
     made = token is None and not listening.no_token and not is_loopback(listening.host)
     if made:
@@ -98,10 +102,12 @@ def serve(
         output.say(f"tagrpo grader at {address.url}{words} (Ctrl-C stops it)")
         sys.stdout.flush()
 
-    running.serve(
+    run_server(
         socket,
         graded_by,
-        running.Limits(capacity.deadline_s, capacity.queue, capacity.body_mb),
+        deadline_s=capacity.deadline_s,
+        most_cases=capacity.queue,
+        most_body_bytes=capacity.body_mb * 10**6,
         unknown_reward=unknown_reward,
         boxed_only=answers == "boxed",
         token=token,

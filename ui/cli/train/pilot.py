@@ -40,14 +40,14 @@ def read_pilot(run: str, recipe: "Recipe", assume_shift_sd: float | None, seed: 
         InputError: no eval run with grades; or it has no neighbors, and no shift is assumed.
     """
     from evaluator.signal.cost import mean_tokens
-    from evaluator.signal.diagnosis import Settings, diagnose
+    from evaluator.signal.diagnosis import DiagnosisSettings, diagnose
     from evaluator.signal.sources.eval_runs import eval_source
     from trainer_adapter.plans.compute import group_shape
 
     n = recipe.neighbors
     with db.open() as database:
         source = eval_source(database, [run])
-    wanted = Settings(g=recipe.responses, n=n, shift_sd=assume_shift_sd, seed=seed)
+    wanted = DiagnosisSettings(g=recipe.responses, n=n, shift_sd=assume_shift_sd, seed=seed)
     [prediction] = diagnose(source, ["forecast"], wanted).predictions
     of_original, of_neighbor = mean_tokens(source.checkpoints[0])
     shape = group_shape(recipe)

@@ -74,7 +74,7 @@ for name in {names}; do
     rows+=("$name=$row")
 done
 tagrpo eval report "${{rows[@]}}" --db "$DB"
-tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.html"
+tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.md"
 tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.csv"
 """
 

@@ -171,8 +171,7 @@ def diversity(runs: Sequence[Run]) -> None:
     layout.section(
         "Diversity of responses",
         "Mean cosine distance among responses to the original, to neighbors, and between the two: what "
-        "neighbors add to what the policy tries. TF-IDF over words and formulas; with a model of embeddings: "
-        "tagrpo diagnose diversity --embedding NAME.",
+        "neighbors add to what the policy tries. TF-IDF over words and formulas.",
     )
     responses = _choose(runs)
     diagnosis = _on_button(responses, "diversity") if responses else None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import runs_overview
-from evaluator.signal.diagnosis import Diagnosis, Part, Settings, diagnose
-from evaluator.signal.groups import Source
+from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
+from evaluator.signal.groups import ResponseSource
 from evaluator.signal.sources.eval_runs import eval_source
 from trainer_adapter.record.diagnosing import training_source
 from trainer_adapter.record.reading import Record
@@ -80,7 +80,9 @@ def _content(record: Record, first: int, last: int) -> str:
     return f"{record.folder}:{','.join(of_steps)}"
 
 
-def diagnosed(responses: Responses, parts: Sequence[Part], wanted: Settings = Settings()) -> Diagnosis:
+def diagnosed(
+    responses: Responses, parts: Sequence[Part], wanted: DiagnosisSettings = DiagnosisSettings()
+) -> Diagnosis:
     """Return the diagnosis of responses, made again only when they have changed.
 
     Raises:
@@ -96,15 +98,15 @@ def diagnosed(responses: Responses, parts: Sequence[Part], wanted: Settings = Se
 
 def is_ready(responses: Responses, parts: Sequence[Part]) -> bool:
     """Say whether `diagnosed` would answer at once."""
-    return _slow.has(_key(responses, parts, Settings()))
+    return _slow.has(_key(responses, parts, DiagnosisSettings()))
 
 
-def _key(responses: Responses, parts: Sequence[Part], wanted: Settings) -> tuple[object, ...]:
+def _key(responses: Responses, parts: Sequence[Part], wanted: DiagnosisSettings) -> tuple[object, ...]:
     return str(settings.current().database), responses, state_of(responses), tuple(parts), wanted
 
 
 @contextmanager
-def _opened(responses: Responses) -> Iterator[Source]:
+def _opened(responses: Responses) -> Iterator[ResponseSource]:
     if responses.last:
         record = open_run(run_id_of(responses.name))
         yield training_source(record, responses.name, [(responses.first, responses.last)])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from evaluator.signal.diagnosis import Settings
+from evaluator.signal.diagnosis import DiagnosisSettings
 from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
 from service.errors import TagrpoError
 from trainer_adapter.record.reading import Record
@@ -154,7 +154,7 @@ def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
     if of is None:
         st.caption("A forecast needs the sizes of groups: none of these runs has recorded rollouts.")
         return None
-    wanted = Settings(g=of.g, n=of.n if pilot.neighbors else 0)
+    wanted = DiagnosisSettings(g=of.g, n=of.n if pilot.neighbors else 0)
     try:
         with st.spinner(f"Fitting the pilot: {pilot.words}", show_time=True):  # safe
             [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions

@@ -13,7 +13,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import zstandard
 
-from evaluator.exchange.readers.response_file import ResponseFile
+from evaluator.exchange.response_file import ResponseFile
 from evaluator.exchange.responses import OutsideResponse, read_score, stop_word, with_thought
 from evaluator.grading import AnswerKind
 from service.errors import InputError

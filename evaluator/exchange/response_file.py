@@ -1,8 +1,7 @@
-"""A file of responses, opened: what its reader is given, and what it returns."""
+"""A file of responses, opened, and how the readers of rows treat rows that cannot be used."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from evaluator.exchange.responses import OutsideResponse
@@ -10,7 +9,7 @@ from service.errors import InputError
 from service.questions.columns import RowProblem
 from service.questions.files import BadRow, RawRow, Source
 
-Format: TypeAlias = Literal["rows", "inspect", "lighteval", "lm-eval", "evalscope", "nemo-skills"]
+Format: TypeAlias = Literal["rows", "inspect", "lighteval", "lm-eval"]
 
 _BAD_NAMED = 5
 
@@ -33,31 +32,16 @@ class ResponseFile:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class RowFile:
-    """A file of rows that a reader is to open.
-
-    `present` are its columns; `columns` the names of parts (see `COLUMNS`) where they are not the usual
-    ones, and `scorer` the metric that are asked for.
-    """
-
-    path: Path
-    source: Source
-    present: tuple[str, ...]
-    columns: Mapping[str, str]
-    scorer: str | None
-
-    @property
-    def first(self) -> RawRow | None:
-        """The first row that can be read."""
-        return next((row for row in self.source.rows if isinstance(row, RawRow)), None)
-
-    def opened(
-        self, form: Format, read: Callable[[], Iterator[OutsideResponse]], scorer: str | None, **more: Any
-    ) -> ResponseFile:
-        """Return the file as responses; `more` are fields of `ResponseFile`."""
-        name, sha256 = self.source.name, str(self.source.origin["sha256"])
-        return ResponseFile(name, form, sha256, read, scorer=scorer, **more)
+def rows_file(
+    source: Source,
+    form: Format,
+    wanted: Sequence[str],
+    responses: Callable[[RawRow], Iterator[OutsideResponse]],
+    scorer: str | None,
+) -> ResponseFile:
+    """Return a file of rows as responses, see `checked`."""
+    sha256 = str(source.origin["sha256"])
+    return ResponseFile(source.name, form, sha256, lambda: checked(source, wanted, responses), scorer=scorer)
 
 
 def checked(

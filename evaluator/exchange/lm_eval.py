@@ -1,27 +1,23 @@
-"""Samples of lm-evaluation-harness: a row a problem and filter, with all responses to it."""
+"""Samples of lm-evaluation-harness: one row per problem and filter, with all responses to it."""
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evaluator.exchange.readers.response_file import ResponseFile, RowFile, checked
+from evaluator.exchange.response_file import ResponseFile, checked
 from evaluator.exchange.responses import OutsideResponse, read_responses
 from service.errors import InputError
 from service.questions.columns import CANDIDATES, Columns, RowProblem, lacking_columns, usual_column
-from service.questions.files import JsonNumber, RawRow
+from service.questions.files import JsonNumber, RawRow, Source
 
-_COLUMNS = {"doc_id", "doc", "resps", "filtered_resps"}
+COLUMNS = {"doc_id", "doc", "resps", "filtered_resps"}
+_READ = (*COLUMNS, "filter", "target", "arguments")
 _TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+")
 _DRAWN_WITH = ("temperature", "top_p", "top_k", "max_gen_toks", "do_sample")
 
 
-def fits(present: Collection[str]) -> bool:
-    """Return whether these are columns of samples."""
-    return {*present} >= _COLUMNS
-
-
-def open_rows(file: RowFile) -> ResponseFile:
+def open_lm_eval(source: Source, stem: str, scorer: str | None) -> ResponseFile:
     """Open samples; of several filters those of one.
 
     A filter takes the answer out of a response, and metrics are of what it took, so that a task of two
@@ -29,24 +25,19 @@ def open_rows(file: RowFile) -> ResponseFile:
     harness's results do (`exact_match,strict-match`); by default the first of each. A metric of several
     responses together is that of none of them.
     """
-    metrics, filters, present = dict[str, None](), dict[str, None](), dict[str, None]()
-    drawn: Mapping[str, Any] = {}
-    for row in file.source.rows:
-        if isinstance(row, RawRow):
-            present |= dict.fromkeys(row.values)
-            named = row.values.get("metrics")
-            metrics |= dict.fromkeys(map(str, named if isinstance(named, list) else ()))
-            filters[str(row.values.get("filter", ""))] = None
-            drawn = drawn or _arguments(row.values)[1]
-    metric, _, of_filter = (file.scorer or "").partition(",")
-    metric = metric or next(iter(metrics), "")
-    chosen = of_filter or next(iter(filters), "")
+    rows = [row.values for row in source.rows if isinstance(row, RawRow)]
+    present = dict.fromkeys(name for row in rows for name in row)
+    filters = dict.fromkeys(str(row.get("filter", "")) for row in rows)
+    listed = (row["metrics"] for row in rows if isinstance(row.get("metrics"), list))
+    metrics = dict.fromkeys(str(name) for names in listed for name in names)
+    drawn = next(filter(None, (_arguments(row)[1] for row in rows)), {})
+    metric, _, of_filter = (scorer or "").partition(",")
+    metric, chosen = metric or next(iter(metrics), ""), of_filter or next(iter(filters), "")
     if chosen not in filters or (metric and metric not in present):
         raise InputError(
-            f"{file.source.name}: no scorer {file.scorer!r}. Give METRIC,FILTER: metrics are "
+            f"{source.name}: no scorer {scorer!r}. Give METRIC,FILTER: metrics are "
             f"{', '.join(metrics) or 'none'}, filters {', '.join(filters)}."
         )
-    parts = {name: name for name in ("response", "question", "id", "answer", "score", "extracted")}
 
     def read() -> Iterator[OutsideResponse]:
         seen: set[str] = set()  # rows of older versions do not name their filter
@@ -58,7 +49,7 @@ def open_rows(file: RowFile) -> ResponseFile:
             seen.add(str(values.get("doc_id")))
             if "resps" not in values:
                 raise RowProblem('it has no "resps", which samples of lm-evaluation-harness have')
-            texts = _first(values.get("resps"))
+            texts = _first(values["resps"])
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                 raise RowProblem('"resps" has no text. Log-likelihood tasks cannot be imported')
             alone = len(texts) == 1
@@ -70,23 +61,28 @@ def open_rows(file: RowFile) -> ResponseFile:
                 "score": values.get(metric) if alone else None,
                 "extracted": _first(values.get("filtered_resps")) if alone else None,
             }
-            return read_responses(row.place, named, parts)
+            return read_responses(row.place, named)
 
-        yield from checked(file.source, wanted, responses)
+        return checked(source, [name for name in present if name in _READ or name == metric], responses)
 
-    wanted = [name for name in present if name in (*_COLUMNS, "filter", "target", "arguments", metric)]
-    task = _TASK.fullmatch(file.path.stem)
-    return file.opened(
+    task = _TASK.fullmatch(stem)
+    numbers = {name: drawn[name] for name in _DRAWN_WITH if drawn.get(name) is not None}
+    return ResponseFile(
+        source.name,
         "lm-eval",
+        str(source.origin["sha256"]),
         read,
-        f"{metric},{chosen}" if metric and chosen else metric or None,
+        scorer=f"{metric},{chosen}" if metric and chosen else metric or None,
         poses=task[1] if task else None,
-        settings={name: _number(drawn[name]) for name in _DRAWN_WITH if drawn.get(name) is not None},
+        settings={
+            name: json.loads(value) if isinstance(value, JsonNumber) else value
+            for name, value in numbers.items()
+        },
     )
 
 
 def _asked(values: Mapping[str, Any]) -> str | None:
-    """Return a document's question; where that lacks what else the document has of it, the prompt."""
+    """Return a document's question, or the prompt if the question lacks other parts of the document."""
     doc = values["doc"] if isinstance(values.get("doc"), Mapping) else {}
     column = usual_column(CANDIDATES["question"], list(doc))
     text = doc.get(column) if column else None
@@ -97,21 +93,13 @@ def _asked(values: Mapping[str, Any]) -> str | None:
 
 
 def _arguments(values: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-    """Return the prompt of a row of lm-evaluation-harness and how its responses were drawn."""
+    """Return the prompt of a row and how its responses were drawn."""
     asked = values.get("arguments")
     first = next(iter(asked.values()), None) if isinstance(asked, Mapping) else _first(asked)
-    prompt, settings = (
-        (first.get("arg_0"), first.get("arg_1"))
-        if isinstance(first, Mapping)
-        else (*first, None, None)[:2]
-        if isinstance(first, list | tuple)
-        else (None, None)
-    )
+    if isinstance(first, Mapping):
+        first = [first.get("arg_0"), first.get("arg_1")]
+    prompt, settings = (*first, None, None)[:2] if isinstance(first, list | tuple) else (None, None)
     return _first(prompt), settings if isinstance(settings, Mapping) else {}
-
-
-def _number(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, JsonNumber) else value
 
 
 def _first(value: Any) -> Any:

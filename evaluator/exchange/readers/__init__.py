@@ -1,1 +1,0 @@
-"""Readers of responses: a module a tool, each with `fits` and `open_rows`."""
