@@ -33,8 +33,7 @@ def g_pass_at_k(n: Integers, c: Integers, k: Integers, tau: float) -> float | Fl
     def tail(n: Ints, c: Ints, k: Ints) -> Floats:
         from scipy.stats import hypergeom
 
-        chances: Floats = hypergeom.sf(np.maximum(1, np.ceil(k * (tau - _SLACK))) - 1, n, c, k)
-        return chances
+        return np.asarray(hypergeom.sf(np.maximum(1, np.ceil(k * (tau - _SLACK))) - 1, n, c, k))
 
     return on_counts(tail, n, c, k)
 

@@ -117,7 +117,8 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
     for part in comparison.parts:
         ks: dict[str, list[str]] = {}
         for point in part.comparison.points:
-            ks.setdefault(point.warning, []).append(str(point.k))
+            if point.warning is not None:
+                ks.setdefault(point.warning, []).append(str(point.k))
         for warning, at in ks.items():
             warned.setdefault(warning, []).append(f"{part.benchmark} at k = {', '.join(at)}")
     notes += [f"(!) {', '.join(where)}: {warning}." for warning, where in warned.items() if warning]

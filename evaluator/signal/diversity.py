@@ -174,4 +174,4 @@ def _width(values: Floats) -> float:
     low, high = np.percentile(values, [25, 75])
     if high > low:
         spread = min(spread, float(high - low) / 1.34)
-    return 0.9 * spread * float(len(values)) ** -0.2
+    return float(0.9 * spread * len(values) ** -0.2)

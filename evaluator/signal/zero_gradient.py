@@ -4,7 +4,7 @@ TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and F
 questions whose G responses to the original, or N*G responses to their neighbors, all get the same reward.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -241,20 +241,24 @@ def _figures(counts: GroupCounts, g: int, n: int) -> Iterator[_Figure]:
     def equal(part: Ends) -> Floats:
         return np.minimum(1.0, part.right + part.wrong)
 
+    def figure(name: str, size: int, columns: tuple[int, ...], three: Iterable[Floats], **of: int) -> _Figure:
+        values, low, high = three
+        return _Figure(name, size, columns, values, low, high, **of)
+
     of_g = three_ends(g)
     originals, *neighbors = zip(*(equal(part).T for part in of_g), strict=True)
-    yield _Figure(ORIGINAL_GROUP, g, (0,), *originals)
+    yield figure(ORIGINAL_GROUP, g, (0,), originals)
     if n == 0:
         return
     every = tuple(range(1, counts.neighbors + 1))
-    yield _Figure(NEIGHBOR_GROUP, g, every, *(_row_mean(equal(part)[:, 1:]) for part in of_g))
+    yield figure(NEIGHBOR_GROUP, g, every, (_row_mean(equal(part)[:, 1:]) for part in of_g))
     for k, values in enumerate(neighbors, 1):
-        yield _Figure(f"neighbor {k}, G", g, (k,), *values, variant=k)
+        yield figure(f"neighbor {k}, G", g, (k,), values, variant=k)
     for name, size, joint in ((NEIGHBORS_GROUP, n * g, False), (JOINT_GROUP, (n + 1) * g, True)):
         pooled = (pooled_equal(part, n, with_original=joint) for part in of_g)
-        yield _Figure(name, size, (0, *every) if joint else every, *pooled)
+        yield figure(name, size, (0, *every) if joint else every, pooled)
     matched = three_ends((n + 1) * g)
-    yield _Figure(MATCHED_GROUP, (n + 1) * g, (0,), *(equal(part)[:, 0] for part in matched))
+    yield figure(MATCHED_GROUP, (n + 1) * g, (0,), (equal(part)[:, 0] for part in matched))
 
 
 def _by_question(counts: GroupCounts, values: Floats) -> Floats:

@@ -40,7 +40,7 @@ class _Values:
 
 def data_of(rows: Rows) -> Any:
     """Return rows of plain values as the data of an Altair chart."""
-    return alt.Data(values=_Values([dict(row) for row in rows]))  # type: ignore[arg-type]
+    return alt.Data(values=_Values([dict(row) for row in rows]))
 
 
 def apply_theme(chart: C) -> C:

@@ -53,13 +53,13 @@ def _markdown_block(block: Block, pictures: str) -> str:
         case Picture(name, alt, _):
             return f"![{alt}]({pictures}/{name}.svg)"
         case Table(columns, rows, title, words, _):
-            lines = [
+            drawn = [
                 f"| {' | '.join(_escape_markdown(cell).replace(chr(10), '<br>') for cell in row)} |"
                 for row in (columns, *rows)
             ]
             marks = ("---" if place < words else "---:" for place in range(len(columns)))
-            lines.insert(1, f"| {' | '.join(marks)} |")
-            return (f"**{_escape_markdown(title)}**\n\n" if title else "") + "\n".join(lines)
+            drawn.insert(1, f"| {' | '.join(marks)} |")
+            return (f"**{_escape_markdown(title)}**\n\n" if title else "") + "\n".join(drawn)
 
 
 def _escape_markdown(text: str) -> str:
