@@ -229,7 +229,7 @@ def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, 
         return files
     if len(sources) != len(benchmarks) or files:
         raise InputError(
-            f"{len(sources)} files for {len(benchmarks)} benchmarks. Give --from once per benchmark, in "
+            f"{len(sources)} --from for {len(benchmarks)} benchmarks. Give one per benchmark, in "
             f"order, or name them, as in --from {benchmarks[0]}=FILE."
         )
     return dict(zip(benchmarks, sources, strict=True))

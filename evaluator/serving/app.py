@@ -227,10 +227,8 @@ def grading_app(
         case = GradeCase(text, sent.expected_answer, sent.answer_kind, sent.tolerance, boxed)
         (given,) = await grade_all([case])
         # Newer releases of NeMo Gym leave out samples with `mask_sample`.
-        reply: dict[str, Any] = {
-            "reward": _reward(given, unknown),
-            "mask_sample": given.value is GradeValue.UNKNOWN,
-        }
+        masked = given.value is GradeValue.UNKNOWN
+        reply: dict[str, Any] = {"reward": _reward(given, unknown), "mask_sample": masked}
         if masked:
             reply |= {"failure_kind": "verifier_error", "failure_reason": given.reason}
         return {**_read_json(body), **reply, "grade": _reply(given)}

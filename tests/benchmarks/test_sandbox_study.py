@@ -73,7 +73,10 @@ def test_every_checkpoint_that_is_evaluated_is_saved_and_kept(
     cell = Cell("A", "rescue_kl", 2e-4, 1, STAGES["confirm"].points)
     study._train(tmp_path / "log", study.World(tmp_path, "A"), cell, tmp_path / "run")
     settings = dict(word.split("=", 1) for word in ran[0] if "=" in word)
-    every, kept = int(settings["trainer.save_freq"]), int(settings["trainer.max_actor_ckpt_to_keep"])
+    every, kept = (
+        int(settings["verl.trainer.save_freq"]),
+        int(settings["verl.trainer.max_actor_ckpt_to_keep"]),
+    )
     assert all(steps % every == 0 for steps in cell.points)
     assert kept >= cell.points[-1] // every
     assert (settings["loss.kl_coef"], ran[0][2]) == ("0.001", "ta_rescue")

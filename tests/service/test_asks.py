@@ -362,7 +362,7 @@ def test_attempts_count_towards_the_most_requests(db: Database) -> None:
     endpoint = ScriptedEndpoint(lambda r: Fault(SERVER_ERROR, "no") if len(endpoint.sent) % 2 else "yes")
     outcome = work(db, run, endpoint, max_requests=10)
     assert (outcome.stopped, len(endpoint.sent), outcome.sent) == ("requests", 10, 10)
-    assert outcome.message == "--max-requests 10 is reached"
+    assert outcome.message == "max_requests=10 is reached"
 
 
 async def test_requests_without_a_price_are_counted_apart(db: Database) -> None:

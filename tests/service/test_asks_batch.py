@@ -267,7 +267,7 @@ def test_the_number_of_requests_is_capped(db: Database) -> None:
     outcomes = run_batch(db, server, max_requests=4)
     assert server.batches.lines == 4
     assert sum(isinstance(each, Answer) for each in outcomes) == 4
-    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {"--max-requests 4 is reached"}
+    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {"max_requests=4 is reached"}
 
 
 def test_a_job_fits_into_the_file_that_a_provider_takes(

@@ -61,7 +61,7 @@ def test_without_a_run_the_page_says_how_to_get_one(tmp_path, path):
                 session, "mine", [Member(0, make_question("What is 1 + 1?", "2"))], {"content_hash": ""}
             )
     app = opened(empty)
-    command = f"tagrpo rephrase run mine --name NAME --proposer rules --db '{empty}'"
+    command = f"tagrpo rephrase run mine --name NAME proposer=rules --db '{empty}'"
     assert command in [one.value for one in app.code]
 
 

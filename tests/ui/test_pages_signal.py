@@ -196,8 +196,8 @@ def test_seeds_of_one_recipe_are_one_line_with_a_band_that_is_explained(built):
     lines = drawn_lines(app)
     assert sorted(lines) == ["faster", "ta_grpo, 3 seeds"]
     assert lines["ta_grpo, 3 seeds"] == [
-        {"label": "ta_grpo, 3 seeds", "step": 1, "value": 3.0, "low": 1.0, "high": 6.0},
-        {"label": "ta_grpo, 3 seeds", "step": 2, "value": 4.0, "low": 2.0, "high": 6.0},
+        {"label": "ta_grpo, 3 seeds", "step": 1, "value": 3.0, "low": 1.0, "high": 6.0, "n": 3},
+        {"label": "ta_grpo, 3 seeds", "step": 2, "value": 4.0, "low": 2.0, "high": 6.0, "n": 3},
     ]
     (chart,) = charts(app)
     assert "mean of up to 3 seeds; band: lowest to highest" in chart.spec
