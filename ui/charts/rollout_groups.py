@@ -69,7 +69,8 @@ def _stacked(bar: Rows, chosen: int | None) -> list[Row]:
     """Return the segments of a bar, as shares of its questions, in the order of the kinds."""
     every = sum(row["questions"] for row in bar)
     order = list(KIND_COLOURS)
-    pieces, below = [], 0.0
+    pieces: list[Mapping[str, Any]] = []
+    below = 0.0
     for row in sorted(bar, key=lambda row: order.index(row["kind"])):
         if not row["questions"]:
             continue
