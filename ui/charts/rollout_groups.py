@@ -69,7 +69,7 @@ def _stacked(bar: Rows, chosen: int | None) -> list[Row]:
     """Return the segments of a bar, as shares of its questions, in the order of the kinds."""
     every = sum(row["questions"] for row in bar)
     order = list(KIND_COLOURS)
-    pieces: list[Mapping[str, Any]] = []
+    pieces: list[Row] = []
     below = 0.0
     for row in sorted(bar, key=lambda row: order.index(row["kind"])):
         if not row["questions"]:
