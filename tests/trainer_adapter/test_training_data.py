@@ -117,35 +117,3 @@ def test_the_export_in_a_runs_own_folder_can_be_made_anew(place: Path, tagrpo: C
         path.unlink()
     data.rmdir()
     assert tagrpo(*own).code == 0
-
-
-@pytest.mark.slow
-def test_files_for_validation_that_cannot_be_used_are_refused(place: Path, tagrpo: CommandLine) -> None:
-    good = place / "out" / "validation.parquet"
-    spoiled = place / "other.parquet"
-    for spoil, message in (
-        (without("reward_model"), "has no column 'reward_model'"),
-        (emptied, "contains no rows"),
-        (cut, "not a complete parquet file"),
-    ):
-        spoiled.write_bytes(good.read_bytes())
-        spoil(spoiled)
-        done = tagrpo(*WORDS, f"verl.data.val_files=[{good},{spoiled}]")
-        assert done.code == 2
-        assert f"{spoiled}: {message}" in done.err
-        assert "; give another file with data.val_files." in done.err
-    done = tagrpo(*WORDS, f"verl.data.val_files={place / 'nowhere.parquet'}")
-    assert (done.code, "there is no such file" in done.err) == (2, True)
-    assert tagrpo(*WORDS, f"verl.data.val_files={good}").code == 0
-
-
-@pytest.mark.slow
-def test_a_path_that_verl_would_not_find_is_refused(place: Path, tagrpo: CommandLine) -> None:
-    (place / "my_reward.py").write_text("")
-    done = tagrpo(*WORDS, "verl.reward.custom_reward_function.path=my_reward.py")
-    assert done.code == 2
-    assert (
-        "verl.reward.custom_reward_function.path=my_reward.py: verl runs in the run's folder. "
-        f"Write the absolute path, {place / 'my_reward.py'}."
-    ) in done.err
-    assert tagrpo(*WORDS, f"verl.reward.custom_reward_function.path={place / 'my_reward.py'}").code == 0
