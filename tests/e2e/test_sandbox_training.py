@@ -39,7 +39,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         ("questions", "import", "questions/train.jsonl", "--name", "a"),
         ("rephrase", "run", "a", "--name", "true", "proposer=file", "proposer.candidates=all.jsonl"),
         ("sets", "publish", "a", "--run", "true", "--include", "unverified", "--n", str(NEIGHBORS)),
-        ("sets", "export", "a@1", "--format", "verl", "--out", "verl", "tokenizer=policy",
+        ("sets", "export", "a@1", "--format", "verl", "--out", "verl", "--tokenizer", "policy",
          "--instruction", "", "--max-prompt-tokens", "64"),
         ("train", "run", "ta_grpo", "--data", "verl", "--model", "policy", "--cpu", "--hide-log",
          "--name", "ta", "folder=run",
