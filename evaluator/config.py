@@ -84,7 +84,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         if bool(self.benchmarks) == (self.neighbors is not None):
             raise ValueError("name either benchmarks, or a published neighbor set by neighbors=NAME.")
         if self.neighbors is not None and self.sources:
-            raise ValueError("sources are of benchmarks; a neighbor set has its own questions.")
+            raise ValueError("sources apply only to benchmarks, not to a neighbor set. Remove them.")
         if self.grader is not None and self.answers == "boxed":
             raise ValueError("a grader of your own reads responses itself. Remove answers=boxed.")
         return self

@@ -28,8 +28,7 @@ class LlmProposer(ProposerSampling, Model):
     strategies: tuple[str, ...] = Field(
         (),
         description="perspectives, paraphrase, rename, format, programs, or text files; by default "
-        "perspectives, for "
-        "questions about programs programs.",
+        "perspectives, for questions about programs programs.",
     )
     reply: Literal["auto", "json", "tags"] = Field(
         "auto",
@@ -77,8 +76,7 @@ class SolverPrompt(PromptConfig):
     preset: Literal["default", "paper", "paper-eval", "plain"] | None = Field(  # type: ignore[assignment]
         None,
         description="Prompt as in `eval run`: default, paper, paper-eval, plain (the bare question). By "
-        "default the "
-        "question, then an instruction to reason step by step and box the answer.",
+        "default the question, then an instruction to reason step by step and box the answer.",
     )
 
 
@@ -110,8 +108,7 @@ class Verdict(Config):
     looks: tuple[int, ...] = Field(
         (12, 16),
         description="Numbers of answers per candidate after which a verdict is possible. Thresholds "
-        "that are not given "
-        "are scaled in proportion.",
+        "that are not given are scaled in proportion.",
     )
 
 

@@ -89,7 +89,7 @@ class Setting:
 
     @property
     def operational(self) -> bool:
-        """Whether it shapes no result."""
+        """Whether the setting has no effect on results."""
         return _is_marked(self.info, "operational")
 
     @property
@@ -198,8 +198,7 @@ class Reading(Generic[C]):
         if profiles_only and tables:
             self._problems.append(
                 f"{path}: {', '.join(tables)}: this file may hold profiles only, as [{PROFILES}.NAME]. "
-                f"Give other "
-                f"settings with -c FILE."
+                "Give other settings with -c FILE."
             )
             return
         self._add(tables, (), lambda place: f"{path}:{line(place)}: ")
@@ -211,8 +210,9 @@ class Reading(Generic[C]):
             self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
 
     def set(self, key: str, value: Any, place: str) -> None:
-        """Set one field by its dotted name. A text is read as the field's type; `place` is named in "
-        "errors."""
+        """Set one field by its dotted name. A text is read as the field's type; `place` is
+        named in errors.
+        """
         setting = find_setting(self._kind, key)
         if setting is not None and setting.free and key != setting.path:
             inner = key.removeprefix(f"{setting.path}.")
@@ -510,16 +510,13 @@ def read_text(annotation: Any, text: str) -> Any:
 
 
 def metavar(setting: Setting) -> str:
-    """Return a word for the values of a setting, for the help of a flag."""
+    """Return what stands for a setting's value in the help of a flag: N, FILE, or its choices."""
     leaves = _leaves(setting.info.annotation)
     for kind, word in ((int, "N"), (float, "X"), (Path, "FILE")):
         if kind in leaves:
             return word
-    return (
-        "|".join(map(str, choices))
-        if (choices := [c for leaf in leaves for c in _literals(leaf)])
-        else "TEXT"
-    )
+    choices = [str(choice) for leaf in leaves for choice in _literals(leaf)]
+    return "|".join(choices) or "TEXT"
 
 
 def template(kind: type[Config], about: str) -> str:
@@ -542,11 +539,8 @@ def _template(kind: type[Config], prefix: str, choice: str = "") -> Iterator[str
         required = " Required." if info.is_required() else ""
         yield ""
         yield f"# {info.description}{limits}{required}"
-        yield (
-            f"# {name} = {_toml(choice or setting.default)}".rstrip()
-            if name == "kind"
-            else (f"# {name} = {_toml(setting.default)}".rstrip())
-        )
+        default = choice if name == "kind" else setting.default
+        yield f"# {name} = {_toml(default)}".rstrip()
     for name, info in nested:
         tables = _tables(info)
         for table in tables:
@@ -625,8 +619,9 @@ def _wrong(setting: Setting, value: Any) -> str:
 
 
 def _fits(annotation: Any, value: Any) -> bool:
-    """Return whether a value has a type that the field names; pydantic would take "5" for 5 and 1 for "
-    "true."""
+    """Return whether a value has a type that the field names; pydantic would take "5" for 5 and 1
+    for true.
+    """
     leaves = _leaves(annotation)
     if Any in leaves or value is None:
         return True
@@ -749,8 +744,9 @@ def _default_kind(info: FieldInfo) -> str:
 
 
 def _member(tables: list[type[Config]], value: Mapping[str, Any], old: Any) -> type[Config] | None:
-    """Return the config of a union that a table is for: by its kind, else by the one that is there, "
-    "else the first."""
+    """Return the config of a union that a table is for: by its kind, else by the one that is
+    there, else the first.
+    """
     kind = value.get("kind") or (old.get("kind") if isinstance(old, dict) else None)
     return next((table for table in tables if _kind_of(table) == kind), None if kind else tables[0])
 

@@ -241,16 +241,14 @@ def note_golds(loaded: LoadedBenchmark, failures: int, note: Note) -> None:
     if failures:
         note(
             f"{loaded.name}: {failures:,} of {count:,} gold answers do not grade as correct against "
-            f"themselves; their "
-            "problems count as wrong"
+            f"themselves; their problems count as wrong"
         )
     if solutions := whole_solutions(loaded.problems):
         note(
             f"{loaded.name}: {solutions:,} of {count:,} gold answers are solutions of several lines, "
             f"which hardly any "
             "response matches. Name the column of the final answer; from a solution, tagrpo reads the "
-            "last \\boxed{} or "
-            "the text after ####"
+            "last \\boxed{} or the text after ####"
         )
     if loaded.content == "changed":
         note(f"{loaded.name}: the content differs from the known one; scores are not comparable with others")

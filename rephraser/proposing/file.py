@@ -135,8 +135,7 @@ def _choose(
     if candidate is None:
         raise InputError(
             f"{source}: no column looks like the candidates. Name it with proposer.candidate_column; "
-            f"available: "
-            f"{', '.join(row.values)}."
+            f"available: {', '.join(row.values)}."
         )
     return question, candidate
 

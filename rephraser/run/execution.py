@@ -89,8 +89,7 @@ async def rephrase(
         if candidates is not None and candidates.unmatched:
             note(
                 f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows belong to "
-                f"no question of "
-                "this run and are left out"
+                f"no question of this run and are left out"
             )
         hold_cap(db, [run], config.max_usd, note)
         outcome = await rephrase_run(

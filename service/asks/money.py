@@ -29,8 +29,9 @@ class Price:
 
 
 def find_price(model: str, given: tuple[float, float] | None = None) -> Price | None:
-    """Return the price of a model: what the user gives (prompt, response), else litellm's, None if "
-    "unknown."""
+    """Return the price of a model: what the user gives (prompt, response), else litellm's,
+    None if it is not known.
+    """
     if given is not None:
         return Price(*given)
     from service.asks.providers import known_price

@@ -182,8 +182,9 @@ def has_batch_jobs(settings: RemoteSettings) -> bool:
 
 
 def price_of(models: Iterable[ModelSettings]) -> Callable[[str], Price | None]:
-    """Return what finds the price of these models for an estimate: half of it in batch jobs, 0 on this "
-    "machine."""
+    """Return what finds the price of these models for an estimate: half of it in batch jobs, 0 on
+    this machine.
+    """
     prices: dict[str, Price | None] = {}
     for each in models:
         if isinstance(each, RemoteSettings):
@@ -205,8 +206,9 @@ def describe_engine(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def engine_of(endpoint: Endpoint) -> dict[str, Any] | None:
-    """Return what tells apart the weights and the engine of a model on this machine; None for a remote "
-    "model."""
+    """Return what tells apart the weights and the engine of a model on this machine; None for a
+    remote model.
+    """
     return None if isinstance(endpoint, RemoteEndpoint) else describe_engine(endpoint)
 
 

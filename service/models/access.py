@@ -130,8 +130,7 @@ class Model(Access):
         "auto",
         validate_default=True,
         description="remote: an API or a server; local: transformers; vllm: vLLM on this machine's "
-        "GPUs; auto: "
-        "local if the model is a folder, otherwise remote.",
+        "GPUs; auto: local if the model is a folder, otherwise remote.",
     )
     revision: str | None = Field(None, description="local, vllm: revision of the weights.")
     dtype: str | None = Field(None, description="local, vllm: float32, bfloat16, ...")

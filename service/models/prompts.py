@@ -73,7 +73,7 @@ PRESETS: dict[str, Preset] = {
 
 
 class PromptConfig(Config):
-    """How a text is put to a model."""
+    """How a problem is turned into a prompt for a model."""
 
     preset: Literal["default", "paper", "paper-eval", "plain"] = Field(
         "default",

@@ -37,8 +37,10 @@ What a card leaves open is left to the verb.
 
 
 class Sampling(Config):
-    """How responses are drawn. Every value is sent, or refused where it cannot be; none is a server's "
-    "to choose."""
+    """How responses are drawn.
+
+    Every value is sent to the server, or refused if it cannot be sent. The server chooses none.
+    """
 
     temperature: float = Field(0.6, ge=0, le=10, description="Sampling temperature; 0 is greedy.")
     top_p: float = Field(0.95, gt=0, le=1, description="Nucleus sampling.")

@@ -67,7 +67,7 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
 
 def test_files_of_rows_are_for_benchmarks(cli: CommandLine) -> None:
     done = cli("eval", "run", "neighbors=x", "--from", "y.jsonl", "--model", "m")
-    assert (done.code, "sources are of benchmarks" in words(done.err)) == (2, True)
+    assert (done.code, "sources apply only to benchmarks" in words(done.err)) == (2, True)
 
 
 def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandLine) -> None:

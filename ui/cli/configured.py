@@ -97,7 +97,7 @@ def verb(name: str, kind: type[Config], argument: str, flags: Mapping[str, str])
 
 
 def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
-    """Return the type and the default of the option of a setting. Its value is read as a word's is."""
+    """Return the type and the default of a flag. Its value is read as that of KEY=VALUE."""
     setting = find_setting(kind, path)
     if setting is None:  # a list of models, each given by its name
         setting = find_setting(kind, f"{path}.model")
