@@ -90,7 +90,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         return self
 
     def drawing(self, *, at_once: int) -> SamplingSettings:
-        """Return how responses are drawn; `at_once` are drawn by one request if nothing else is said.
+        """Return how responses are drawn; `at_once` is the usual number per request.
 
         At temperature 0 each response is asked for alone: servers refuse more.
         """

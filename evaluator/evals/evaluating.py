@@ -40,7 +40,7 @@ FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "sett
 """Reasons to stop that would stop the next run of the same call too."""
 
 AT_ONCE = 8
-"""Responses per request if nothing else is said; arXiv 2601.22478's public evaluation draws so many."""
+"""Usual responses per request; arXiv 2601.22478's public evaluation draws so many."""
 
 Note = Callable[[str], None]
 Progress = Callable[[str], AbstractContextManager[TellStage]]
@@ -151,7 +151,7 @@ def estimate(
 ) -> dict[str, Estimate]:
     """Return what the runs of a config will take, by their names; nothing is sent or stored.
 
-    Without a database there is no trial to scale.
+    Without a database, no earlier run can be scaled.
     """
     with Grader() as grader, nullcontext() if db is None else db.read() as session:
         prices = price_of([model_settings(config)])

@@ -166,7 +166,7 @@ def judge_spec(config: JudgeConfig) -> JudgeSpec:
 
 
 def base_version(config: JudgeConfig, run: Run) -> str:
-    """Return the version of the grades that the judge's stand beside."""
+    """Return the version of the grades that the judge is asked about."""
     if config.grader is not None:
         return own_version(config.grader)
     if config.answers is not None and config.answers != run_answers(run):
