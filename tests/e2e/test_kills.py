@@ -69,7 +69,7 @@ def rephrase(folder: Path) -> Command:
         tokens = ("proposer.max_tokens=500", "solver.max_tokens=64")
         limits = (f"{role}.max_concurrency={CONCURRENCY}" for role in ("proposer", "solver"))
         prices = (f"proposer.{PRICE}", f"solver.{PRICE}")
-        return propose_arguments(db, url, PREMISES, *limits, *tokens, *prices)
+        return propose_arguments(db, url, *PREMISES, *limits, *tokens, *prices)
 
     return words
 
