@@ -34,6 +34,7 @@ from typing import Any
 
 import world
 from world_runs import (
+    PREMISES,
     SAMPLES,
     answered_asks,
     command,
@@ -50,17 +51,13 @@ from benchmarks.studies.wire import Wire
 CONCURRENCY = 8
 GRACE_S = 20.0
 USD_PER_TOKEN = 1e-5
+PRICE = f"price=[{USD_PER_TOKEN * 1e6},{USD_PER_TOKEN * 1e6}]"  # the same for what goes in and out
 FAULTS = ("rate_limit=0.03", "server_error=0.02", "cut_early=0.02")  # what no provider bills
 DISTURBANCES = (
     *("kill", "terminate", "interrupt"),  # of the process
     *("refuse", "cut", "stall"),  # of the wire
     *("another", "full disk", "raise the cap"),
 )
-
-
-def price(model: str) -> str:
-    """Return the option that says what a model costs: the same for what goes in and out."""
-    return f"--price={model}={USD_PER_TOKEN * 1e6},{USD_PER_TOKEN * 1e6}"
 
 
 @dataclass(frozen=True)
@@ -81,16 +78,15 @@ class Workload:
 
     def arguments(self, db: Path, url: str) -> list[str]:
         """Return the words of the command."""
-        limits = ("--max-concurrency", str(CONCURRENCY), "--timeout", "30")
+        limits = (f"max_concurrency={CONCURRENCY}", "timeout_s=30", PRICE)
         if self.name == "propose":
-            prices = (price("openai/test-model"), price("hosted_vllm/test-model"))
-            return propose_arguments(db, url, "--premises", "openai/test-model", *limits, *prices)
+            both = (f"{role}.{setting}" for role in ("proposer", "solver") for setting in limits)
+            return propose_arguments(db, url, *PREMISES, *both)
         return [
             *("eval", "run", str(db.with_suffix(".jsonl")), "--db", str(db)),
             *("--model", "hosted_vllm/test-model", "--base-url", url),
-            *("--n", "16", "--samples-per-request", "2"),
+            *("--n", "16", "samples_per_request=2"),
             *limits,
-            price("hosted_vllm/test-model"),
         ]
 
     def stored(self, db: Path) -> int:

@@ -259,7 +259,7 @@ def test_rollouts_are_recorded_as_by_verl(world: World, tmp_path: Path) -> None:
     assert "mixed" in {group.kind for group in groups}
     found = record.joint_group(1, groups[0].question_id)
     assert [len(column.rollouts) for column in found.columns] == [2, 2, 2, 2]
-    assert found.columns[1].neighbor_id is not None
+    assert found.columns[1].strategy is not None
     assert found.columns[1].prompt != found.columns[0].prompt
     for one in record.rollouts(limit=200).rollouts:
         assert one.reward == float(one.grade == "correct")

@@ -91,7 +91,7 @@ def test_an_empty_and_a_missing_database_say_what_to_do(view_of, tmp_path):
         assert f"tagrpo questions import FILE --name NAME --db {tmp_path / 'none.db'}" in view.text()
         view.check()
         (tmp_path / "none.db").touch()
-        assert "The database is empty." in view.open("/questions").text()
+        assert "does not exist or is empty" in view.open("/questions").text()
         view.check()
 
 
