@@ -103,7 +103,7 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
     if name is None:
         raise InputError(
             f"no policy of world {world.name} comes with tagrpo, only of {' and '.join(SHIPPED)}; "
-            f"`tagrpo sandbox pretrain FOLDER --world {world.name}` makes one."
+            f"`python -m sandbox pretrain FOLDER --world {world.name}` makes one."
         )
 
     def write(made: Path) -> None:
@@ -137,7 +137,7 @@ system message or an instruction; draw at temperature 1.
 
 Pre-trained from scratch on generated text by
 
-    tagrpo sandbox pretrain FOLDER {_options(record)}
+    python -m sandbox pretrain FOLDER {_options(record)}
 
 ({steps:,} steps of {schedule["batch"]} examples, {record["seconds"]:.0f} seconds). `{RECORD}` holds all
 settings, the versions of the packages and the SHA-256 of the weights. With `--threads 1` the command gives

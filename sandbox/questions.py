@@ -94,10 +94,10 @@ def read_questions(path: Path) -> list[Asked]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{path}: cannot be read ({error}); `tagrpo sandbox questions FOLDER` writes it."
+            f"{path}: cannot be read ({error}); `python -m sandbox questions FOLDER` writes it."
         ) from error
     if not lines:
-        raise InputError(f"{path}: holds no questions; `tagrpo sandbox questions FOLDER` writes it.")
+        raise InputError(f"{path}: holds no questions; `python -m sandbox questions FOLDER` writes it.")
     return [_read_row(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
 
 
@@ -134,6 +134,6 @@ def _read_row(line: str, place: str) -> Asked:
     if (asked.text, asked.answer) != (row.get("question"), row.get("answer")):
         raise InputError(
             f"{place}: question and answer do not fit its numbers; write the file anew with "
-            "`tagrpo sandbox questions`."
+            "`python -m sandbox questions`."
         )
     return asked

@@ -1,7 +1,7 @@
 """How a run of neighbors judged candidates whose truth is known."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,11 @@ class Share:
     low: float | None
     high: float | None
 
+    def __str__(self) -> str:
+        if self.share is None:
+            return "0 of 0"
+        return f"{self.count:,} of {self.total:,} ({self.share:.1%}, 95% {self.low:.1%} to {self.high:.1%})"
+
 
 @dataclass(frozen=True)
 class Group:
@@ -86,13 +91,35 @@ class Score:
     unproposed: int
     unknown: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
+    def as_json(self) -> str:
+        """Return one JSON object."""
+        return json.dumps(asdict(self), indent=2)
+
+    def as_text(self) -> str:
+        """Return the same for people: the shares, then a line for each kind of break and each phrasing."""
+        lines = [
+            f"run {self.run}: broken candidates rejected: {self.broken.rejected};",
+            f"broken candidates not publishable (rejected or undecided): {self.broken.kept_out};",
+            f"good candidates rejected: {self.good.rejected};",
+            f"good candidates not publishable: {self.good.kept_out}.",
+        ]
+        for title, groups in (
+            ("broken by", (*self.kinds, self.broken)),
+            ("good, phrasing", (*self.phrasings, self.good)),
+        ):
+            lines += ["", f"{title:28} rejected; and all outcomes"]
+            for group in groups:
+                outcomes = ", ".join(f"{count:,} {name}" for name, count in group.outcomes.items() if count)
+                lines += [f"{group.name:28} {group.rejected}; {outcomes}"] if outcomes else []
+        if self.unproposed:
+            lines.append(f"{self.unproposed:,} candidates of the truth file were not proposed in this run.")
+        if self.unknown:
+            lines.append(f"{self.unknown:,} candidates of the run are not in the truth file.")
+        return "\n".join(lines)
 
 
 def read_truth(path: Path) -> dict[str, Truth]:
-    """Return the truth by candidate id, as `tagrpo sandbox candidates` wrote it.
+    """Return the truth by candidate id, as `python -m sandbox candidates` wrote it.
 
     Raises:
         InputError: the file cannot be read, or a row is no truth; the message names file and row.
@@ -108,8 +135,8 @@ def read_truth(path: Path) -> dict[str, Truth]:
             truth = Truth(row["candidate_id"], row["break"], row["phrasing"])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
-                f"{path}:{number}: is no row of a truth file ({error}); `tagrpo sandbox candidates --truth` "
-                "writes one."
+                f"{path}:{number}: not a row of a truth file ({error}). Write one with `python -m "
+                "sandbox candidates`."
             ) from error
         truths[truth.candidate_id] = truth
     return truths
@@ -188,8 +215,3 @@ def _share(count: int, total: int) -> Share:
     if total == 0:
         return Share(count, total, None, None, None)
     return Share(count, total, count / total, *exact_interval(count, total))
-
-
-def groups_with_members(groups: Iterable[Group]) -> list[Group]:
-    """Return the groups that hold any candidate."""
-    return [group for group in groups if sum(group.outcomes.values())]

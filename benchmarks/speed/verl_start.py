@@ -39,7 +39,8 @@ def prepare(folder: Path) -> None:
         ("sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db),
         ("sets", "export", "study@1", "--format", "verl", "--out", "verl", "--tokenizer", "policy", *db),
     ):
-        done = subprocess.run([TAGRPO, *words], cwd=folder, capture_output=True, text=True)
+        command = [sys.executable, "-m"] if words[0] == "sandbox" else [TAGRPO]
+        done = subprocess.run([*command, *words], cwd=folder, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(words)}: {done.stderr}")
 

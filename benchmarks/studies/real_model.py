@@ -97,15 +97,15 @@ def stage_questions(job: Path, data: Path, rewrites: Path) -> None:
 def stage_sandbox(job: Path, model: Path) -> None:
     """Write the same from the sandbox's world A, with a quarter of the rewrites broken."""
 
-    def tagrpo(*words: str) -> None:
-        command = [sys.executable, "-m", "tagrpo", "sandbox", *words]
+    def sandbox(*words: str) -> None:
+        command = [sys.executable, "-m", "sandbox", *words]
         subprocess.run(command, check=True, env=child_environment(), stdout=subprocess.DEVNULL)
 
     questions = job / "questions"
-    tagrpo("policy", str(model))
-    tagrpo("questions", str(questions), "--train", "12", "--heldout", "24")
+    sandbox("policy", str(model))
+    sandbox("questions", str(questions), "--train", "12", "--heldout", "24")
     candidates = ("--out", str(job / "candidates.jsonl"), "--per-question", "3", "--broken", "0.25")
-    tagrpo("candidates", str(questions), *candidates, "--truth", str(questions / "truth.jsonl"))
+    sandbox("candidates", str(questions), *candidates, "--truth", str(questions / "truth.jsonl"))
     shutil.move(questions / "train.jsonl", job / "pool.jsonl")
     heldout = read_jsonl(questions / "heldout.jsonl")
     write_jsonl(job / "benchmarks" / "first.jsonl", heldout[::2])

@@ -6,7 +6,7 @@ questions with three true neighbors each, and 64 responses to every prompt of bo
 own estimators: pass@1 to pass@32; the share of training questions without a gradient for GRPO's group of 8,
 for 32 responses to the question alone, for 24 to the neighbors, and for the joint groups 4 x 8 and 4 x 2; how
 far success differs between the phrasings of a question; success by phrasing. `tagrpo runs show base.heldout`,
-`tagrpo diagnose zero-gradient pilot.study-1 --g 8` (and `--g 2`) and `tagrpo diagnose difficulty` print the
+`tagrpo diagnose pilot.study-1 --only zero-gradient --g 8` (and `--g 2`) and `--only difficulty` print the
 same from the world's database; only success by phrasing has no command.
 
 The alternative to a joint group is as many responses to the question alone; the alternative to a world whose

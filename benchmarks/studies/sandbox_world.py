@@ -33,16 +33,16 @@ class World:
         questions, candidates = folder / "questions", folder / "candidates.jsonl"
         if not self.policy.exists():
             if self.letter in SHIPPED:
-                tagrpo(log, "sandbox", "policy", str(self.policy), "--world", self.letter)
+                sandbox(log, "policy", str(self.policy), "--world", self.letter)
             else:
-                tagrpo(log, "sandbox", "pretrain", str(self.policy), "--world", self.letter, "--threads", "1")
+                sandbox(log, "pretrain", str(self.policy), "--world", self.letter, "--threads", "1")
         if not questions.exists():
             size = ("--train", self.train) if self.train else ()
-            tagrpo(log, "sandbox", "questions", str(questions), "--world", self.letter, *size)
+            sandbox(log, "questions", str(questions), "--world", self.letter, *size)
         if not candidates.exists():
             truth = ("--truth", str(folder / "truth.jsonl"))
             options = ("--per-question", "3", "--broken", "0", *truth)
-            tagrpo(log, "sandbox", "candidates", str(questions), "--out", str(candidates), *options)
+            sandbox(log, "candidates", str(questions), "--out", str(candidates), *options)
         if not self.export.exists():
             tagrpo(log, "questions", "import", str(questions / "train.jsonl"), "--name", "study", *db)
             proposing = ("proposer=file", f"proposer.candidates={candidates}", "--n", "3", *db)
@@ -58,6 +58,12 @@ class World:
 def tagrpo(log: Path, *arguments: str) -> None:
     """Run a command of tagrpo, keep it in the log, and raise where it fails."""
     run_kept(log, ("tagrpo", *arguments), [sys.executable, "-m", "tagrpo", *arguments])
+
+
+def sandbox(log: Path, *arguments: str) -> None:
+    """Run `python -m sandbox`, keep it in the log, and raise where it fails."""
+    words = ("-m", "sandbox", *arguments)
+    run_kept(log, ("python", *words), [sys.executable, *words])
 
 
 def run_kept(log: Path, shown: Sequence[str], command: Sequence[str]) -> None:

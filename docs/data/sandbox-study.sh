@@ -2,36 +2,36 @@ STUDY=study
 export OMP_NUM_THREADS=1
 
 # world-A
-tagrpo sandbox policy $STUDY/world-A/policy --world A
-tagrpo sandbox questions $STUDY/world-A/questions --world A
-tagrpo sandbox candidates $STUDY/world-A/questions --out $STUDY/world-A/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-A/truth.jsonl
+python -m sandbox policy $STUDY/world-A/policy --world A
+python -m sandbox questions $STUDY/world-A/questions --world A
+python -m sandbox candidates $STUDY/world-A/questions --out $STUDY/world-A/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-A/truth.jsonl
 tagrpo questions import $STUDY/world-A/questions/train.jsonl --name study --db $STUDY/world-A/tagrpo.db
 tagrpo rephrase run study --name true proposer=file proposer.candidates=$STUDY/world-A/candidates.jsonl --n 3 --db $STUDY/world-A/tagrpo.db
 tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-A/tagrpo.db
 tagrpo sets export study@1 --out $STUDY/world-A/verl --format verl --tokenizer $STUDY/world-A/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-A/tagrpo.db
 
 # world-A640
-tagrpo sandbox policy $STUDY/world-A640/policy --world A
-tagrpo sandbox questions $STUDY/world-A640/questions --world A --train 640
-tagrpo sandbox candidates $STUDY/world-A640/questions --out $STUDY/world-A640/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-A640/truth.jsonl
+python -m sandbox policy $STUDY/world-A640/policy --world A
+python -m sandbox questions $STUDY/world-A640/questions --world A --train 640
+python -m sandbox candidates $STUDY/world-A640/questions --out $STUDY/world-A640/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-A640/truth.jsonl
 tagrpo questions import $STUDY/world-A640/questions/train.jsonl --name study --db $STUDY/world-A640/tagrpo.db
 tagrpo rephrase run study --name true proposer=file proposer.candidates=$STUDY/world-A640/candidates.jsonl --n 3 --db $STUDY/world-A640/tagrpo.db
 tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-A640/tagrpo.db
 tagrpo sets export study@1 --out $STUDY/world-A640/verl --format verl --tokenizer $STUDY/world-A640/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-A640/tagrpo.db
 
 # world-C
-tagrpo sandbox policy $STUDY/world-C/policy --world C
-tagrpo sandbox questions $STUDY/world-C/questions --world C
-tagrpo sandbox candidates $STUDY/world-C/questions --out $STUDY/world-C/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-C/truth.jsonl
+python -m sandbox policy $STUDY/world-C/policy --world C
+python -m sandbox questions $STUDY/world-C/questions --world C
+python -m sandbox candidates $STUDY/world-C/questions --out $STUDY/world-C/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-C/truth.jsonl
 tagrpo questions import $STUDY/world-C/questions/train.jsonl --name study --db $STUDY/world-C/tagrpo.db
 tagrpo rephrase run study --name true proposer=file proposer.candidates=$STUDY/world-C/candidates.jsonl --n 3 --db $STUDY/world-C/tagrpo.db
 tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-C/tagrpo.db
 tagrpo sets export study@1 --out $STUDY/world-C/verl --format verl --tokenizer $STUDY/world-C/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-C/tagrpo.db
 
 # world-E
-tagrpo sandbox pretrain $STUDY/world-E/policy --world E --threads 1
-tagrpo sandbox questions $STUDY/world-E/questions --world E
-tagrpo sandbox candidates $STUDY/world-E/questions --out $STUDY/world-E/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-E/truth.jsonl
+python -m sandbox pretrain $STUDY/world-E/policy --world E --threads 1
+python -m sandbox questions $STUDY/world-E/questions --world E
+python -m sandbox candidates $STUDY/world-E/questions --out $STUDY/world-E/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-E/truth.jsonl
 tagrpo questions import $STUDY/world-E/questions/train.jsonl --name study --db $STUDY/world-E/tagrpo.db
 tagrpo rephrase run study --name true proposer=file proposer.candidates=$STUDY/world-E/candidates.jsonl --n 3 --db $STUDY/world-E/tagrpo.db
 tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-E/tagrpo.db

@@ -15,13 +15,12 @@ from evaluator.reports.documents.document import (
     span,
     table_of,
 )
-from evaluator.reports.published import printed_list
 from evaluator.signal.cost import DYNAMIC, BreakEven, ChoiceRow, CostReport, CostRow
 from evaluator.signal.diagnosis import Diagnosis, Prediction
 from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.difficulty_tests import Homogeneity
 from evaluator.signal.diversity import EMBEDDING, Diversity
-from evaluator.signal.forecast import ForecastCheck, GroupShape
+from evaluator.signal.forecast import GroupShape
 from evaluator.signal.zero_gradient import ShareRow, ZeroGradient
 
 LIMIT = 20
@@ -29,46 +28,19 @@ GRID_N, GRID_G = (0, 1, 3, 7), (4, 8, 16, 32)
 INTERVAL = "95%, new questions"
 
 
-def diagnosis_document(diagnosis: Diagnosis, *, limit: int = LIMIT, published: bool = False) -> Document:
-    """Return the tables of all parts, with notes.
-
-    Args:
-        limit: flagged neighbors in the table.
-        published: show the published shares of zero-gradient questions.
-    """
+def diagnosis_document(diagnosis: Diagnosis) -> Document:
+    """Return the tables of all parts, with notes."""
     blocks = list(_shares(diagnosis.shares))
-    if published:
-        blocks += _published()
     for prediction in diagnosis.predictions:
         blocks += _forecast(prediction)
     for choices in diagnosis.choices:
         blocks += choice_blocks(choices.rows, diagnosis.g, choices.questions)
     for audit in diagnosis.audits:
-        blocks += _difficulty(audit, limit)
+        blocks += _difficulty(audit)
     blocks += _diversity(diagnosis.diversities)
     for costs in diagnosis.costs:
         blocks += _cost(costs)
     return Document(blocks, diagnosis.remarks)
-
-
-def checks_document(checks: Sequence[ForecastCheck]) -> Document:
-    """Return the forecast beside what was seen later."""
-    heading = "Does the forecast hold? Fitted to one half of the visits, compared with the other half"
-    table = table_of(
-        checks,
-        [
-            ("fitted to", lambda check: check.pilot),
-            ("m", lambda check: check.m),
-            ("G", lambda check: check.g),
-            ("success rates", lambda check: check.family),
-            ("forecast", lambda check: percent(check.predicted.share)),
-            (INTERVAL, lambda check: span(check.predicted.low, check.predicted.high)),
-            ("observed later", lambda check: percent(check.observed.value)),
-            (INTERVAL, lambda check: span(check.observed.low, check.observed.high)),
-            ("error", lambda check: _points(check.error)),
-        ],
-    )
-    return Document((Heading(heading), table))
 
 
 def choice_blocks(rows: Sequence[ChoiceRow], g: int, questions: int) -> list[Block]:
@@ -128,13 +100,6 @@ def _shares(results: Sequence[ZeroGradient]) -> Iterator[Block]:
         )
 
 
-def _published() -> Iterator[Block]:
-    document = printed_list("equal rewards")
-    yield Heading("What was published?")
-    yield from document.blocks
-    yield Points(document.notes)
-
-
 def _forecast(prediction: Prediction) -> Iterator[Block]:
     fitted = prediction.forecast
     shift, (few, many) = fitted.model.shift, fitted.samples
@@ -170,7 +135,7 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
     yield Table(("N", *(f"G={g}" for g in GRID_G)), cells)
 
 
-def _difficulty(audit: DifficultyAudit, limit: int) -> Iterator[Block]:
+def _difficulty(audit: DifficultyAudit) -> Iterator[Block]:
     yield Heading(f"Do rephrasings change the difficulty of a question? {audit.checkpoint}")
     yield table_of(
         (
@@ -218,7 +183,7 @@ def _difficulty(audit: DifficultyAudit, limit: int) -> Iterator[Block]:
         yield Text("none")
         return
     yield table_of(
-        flagged[:limit],
+        flagged[:LIMIT],
         [
             ("neighbor", lambda row: row.source_id or f"{row.group_id}, neighbor {row.variant}"),
             ("strategy", lambda row: row.strategy),
@@ -231,8 +196,8 @@ def _difficulty(audit: DifficultyAudit, limit: int) -> Iterator[Block]:
         ],
         words=2,
     )
-    if len(flagged) > limit:
-        yield Text(f"and {len(flagged) - limit:,} more (--limit, --out)")
+    if len(flagged) > LIMIT:
+        yield Text(f"and {len(flagged) - LIMIT:,} more (--out)")
 
 
 def _p_value(test: Homogeneity) -> str | None:

@@ -12,10 +12,7 @@ from evaluator.signal.difficulty import FDR, DifficultyAudit, NeighborRow, audit
 from evaluator.signal.diversity import REMARK, Diversity, diversity, fit_tf_idf
 from evaluator.signal.forecast import (
     Forecast,
-    ForecastCheck,
     ForecastRow,
-    Visits,
-    check_halves,
     forecast,
     paper_shapes,
 )
@@ -181,21 +178,6 @@ def diagnose(
         costs=costs,
         left_out=left_out,
     )
-
-
-def check_forecast(visits: Visits, g: int, seed: int) -> list[ForecastCheck]:
-    """Fit the forecast to halves of the visits, of all responses and of fewer, and compare with the others.
-
-    Raises:
-        InputError: as `check_halves`.
-    """
-    smallest = min(size for row in visits for _, size in row)
-    pilots = [None, *(m for m in (4, 2) if m < smallest)]
-    return [
-        check_halves(visits, g, m=m, at_random=at_random, seed=seed)
-        for at_random in (False, True)
-        for m in pilots
-    ]
 
 
 def _fit(pilot: CheckpointGroups, settings: DiagnosisSettings) -> Forecast:

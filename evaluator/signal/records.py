@@ -8,7 +8,6 @@ from evaluator.signal.cost import ChoiceRow
 from evaluator.signal.diagnosis import Diagnosis
 from evaluator.signal.difficulty import NeighborRow
 from evaluator.signal.diversity import EMBEDDING, ORIGINAL_PAIRS, REMARK, densities
-from evaluator.signal.forecast import ForecastCheck
 
 Record = dict[str, Any]
 Tables = dict[str, list[Record]]
@@ -142,21 +141,3 @@ def choice_record(row: ChoiceRow) -> Record:
 def neighbor_record(row: NeighborRow) -> Record:
     """Return a neighbor of an audit as a row."""
     return {**asdict(row), "rate": row.rate, "original_rate": row.original_correct / row.original_known}
-
-
-def check_record(check: ForecastCheck) -> Record:
-    """Return a check of the forecast as a row."""
-    return {
-        "pilot": check.pilot,
-        "m": check.m,
-        "g": check.g,
-        "family": check.family,
-        "predicted": check.predicted.share,
-        "predicted_low": check.predicted.low,
-        "predicted_high": check.predicted.high,
-        "observed": check.observed.value,
-        "observed_low": check.observed.low,
-        "observed_high": check.observed.high,
-        "questions": check.observed.questions,
-        "error_points": 100 * check.error,
-    }

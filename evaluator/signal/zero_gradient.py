@@ -296,7 +296,7 @@ def _notes(counts: GroupCounts, usable: Bools, values: dict[str, Floats], g: int
         most = int(counts.known[:, 0].max())
         notes.append(
             f'"{MATCHED_GROUP}" needs {(n + 1) * g} responses to an original, but there are at most {most}: '
-            "`tagrpo diagnose forecast` predicts it"
+            "`tagrpo diagnose --only forecast` predicts it"
         )
     return notes
 

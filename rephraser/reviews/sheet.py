@@ -8,9 +8,11 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from evaluator.signal.difficulty import NeighborRow
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.queue import ReviewItem, read_items
+from rephraser.reviews.queue import ReviewItem, read_item, read_items
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate
+from rephraser.tables import CandidateRow
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text
@@ -46,12 +48,41 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     for item in read_items(session, [member.candidate_id for member in audit.members]):
         group = groups.setdefault((item.question, item.answer), len(groups) + 1)
         grouped = {"group": group} if audit.kind == "groups" else {}
-        rows.append({"audit": audit.id, **grouped, **blank_row(item)})
-    write_rows(path, rows)
+        rows.append({"audit": audit.id, **grouped, **_blank_row(item)})
+    _write_rows(path, rows)
     return len(rows)
 
 
-def blank_row(item: ReviewItem) -> dict[str, Any]:
+def write_flagged(session: Session, flagged: Sequence[NeighborRow], path: Path) -> tuple[int, int]:
+    """Write a row for each flagged neighbor that is a candidate of the database, with its success rates.
+
+    Returns:
+        The number of rows, and that of flagged neighbors that are no candidates here.
+
+    Raises:
+        InputError: the file already exists, or none of them is a candidate.
+    """
+    known = [row for row in flagged if row.source_id and session.get(CandidateRow, row.source_id)]
+    if not known:
+        raise InputError(
+            f"none of the {len(flagged)} flagged neighbors is a candidate in this database, so none can be "
+            "reviewed here. Give the database in which they were proposed with --db."
+        )
+    rows = {
+        row.source_id: {
+            **_blank_row(read_item(session, str(row.source_id))),
+            "flag": row.flag,
+            "correct": f"{row.correct} of {row.known}",
+            "original_correct": f"{row.original_correct} of {row.original_known}",
+            "p_value": row.p_value,
+        }
+        for row in known
+    }
+    _write_rows(path, list(rows.values()))
+    return len(rows), len(flagged) - len(known)
+
+
+def _blank_row(item: ReviewItem) -> dict[str, Any]:
     """Return a row with a candidate, its question and an empty decision."""
     return {
         "candidate": item.candidate_id,
@@ -63,7 +94,7 @@ def blank_row(item: ReviewItem) -> dict[str, Any]:
     }
 
 
-def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write a sheet to a new file.
 
     Raises:

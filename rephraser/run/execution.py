@@ -252,15 +252,22 @@ def _read_candidates(config: RephraseConfig, db: Database) -> FileCandidates | N
     )
 
 
-def make_rule(verdict: Verdict) -> OverlapRule:
-    """Return the rule of these thresholds; those that are not given are scaled with the numbers of answers.
+def make_rule(verdict: Verdict, base: OverlapRule = OverlapRule()) -> OverlapRule:
+    """Return the rule that the thresholds give; thresholds that were not given are those of `base`.
+
+    Other numbers of answers scale the thresholds in proportion.
 
     Raises:
-        InputError: thresholds that can never be met.
+        InputError: thresholds that no verdict can reach.
     """
-    rule = OverlapRule()
-    if (verdict.question_samples, verdict.looks) != (rule.original_samples, rule.looks):
-        rule = OverlapRule.scaled(verdict.question_samples, verdict.looks)
+    given = verdict.model_fields_set
+    samples = verdict.question_samples if "question_samples" in given else base.original_samples
+    looks = verdict.looks if "looks" in given else base.looks
+    rule = (
+        base
+        if (samples, looks) == (base.original_samples, base.looks)
+        else OverlapRule.scaled(samples, looks)
+    )
     return replace(
         rule,
         accept_overlap=verdict.accept or rule.accept_overlap,

@@ -122,7 +122,7 @@ def card_text(header: SetHeader, *, license_name: str, images: bool = False) -> 
         reviewed=counts["reviewed"],
         successes=_successes(counts.get("successes")),
         rates=_rates(accept_rates(counts.get("proposals", []))),
-        provenance=_provenance(header),
+        provenance=provenance(header),
         license=_license(license_name),
     )
 
@@ -166,7 +166,8 @@ def _rates(rates: Sequence[AcceptRate]) -> str:
     return f"{table}\n\nAcceptance rate: {RATE_DEFINITION}."
 
 
-def _provenance(header: SetHeader) -> str:
+def provenance(header: SetHeader) -> str:
+    """Return where a version comes from: its hash, its runs with their settings, the selection."""
     facts: list[tuple[str, object]] = [
         ("content hash", f"`{header.content_hash}`"),
         ("set id", f"`{header.id}`"),
@@ -175,6 +176,10 @@ def _provenance(header: SetHeader) -> str:
     ]
     if not header.runs:
         facts.append(("run", "not recorded"))
+    if origin := header.spec.get("import"):
+        edited = ", edited since its export" if origin.get("edited") else ""
+        source = f"{origin['file']}, {origin.get('name')}@{origin.get('version')}{edited}"
+        facts.append(("imported from", source))
     parts = [_table(("", ""), facts), *(part for run in header.runs for part in _run(run))]
     if header.spec.get("publish"):
         parts.append(_json("Selection", header.spec["publish"]))

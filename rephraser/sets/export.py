@@ -163,8 +163,8 @@ def _load_unchanged(db: Database, reference: str) -> NeighborSet:
         whole = load_set(session, reference)
     if set_hash(whole.entries) != whole.header.content_hash:
         raise DatabaseError(
-            f"{whole.header.ref}: its members do not match its hash. `tagrpo sets verify "
-            f"{whole.header.ref}` reports the differences."
+            f"{whole.header.ref}: its members do not match its hash. `tagrpo sets show "
+            f"{whole.header.ref} --verify` reports the differences."
         )
     return whole
 

@@ -5,7 +5,7 @@ How many questions of a run have their neighbors, what happened to the rest, wha
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
@@ -99,10 +99,6 @@ class RunSummary:
     unreadable_questions: int  # of whose own answers too few can be read for any verdict
     unfinished: tuple[Unfinished, ...]
     ledger: tuple[LedgerLine, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form."""
-        return asdict(self)
 
 
 def summarize(session: Session, run: Run) -> RunSummary:

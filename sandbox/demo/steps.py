@@ -1,4 +1,4 @@
-"""The steps of the demo: ordinary `tagrpo` commands in an order that shows the whole way, with words."""
+"""The steps of the demo: ordinary commands in an order that shows the whole way, with words."""
 
 import os
 import shlex
@@ -44,7 +44,7 @@ class Step:
         chapter: one of `CHAPTERS`.
         title: a few words.
         words: what it does and what to look at.
-        arguments: behind `tagrpo`.
+        arguments: after `tagrpo`, or `sandbox` and those after `python -m sandbox`.
         attention: what exit code 3 means here, where the demo goes on after it; empty where it does not.
         training: what it starts or goes on with; None for all others.
         makes: what it makes and does not make twice. Where all of it is there the step is done: it appears
@@ -60,9 +60,18 @@ class Step:
     makes: tuple[Path, ...] = ()
 
     @property
+    def command(self) -> tuple[str, ...]:
+        """The words of the command."""
+        return (
+            ("python", "-m", *self.arguments)
+            if self.arguments[0] == "sandbox"
+            else ("tagrpo", *self.arguments)
+        )
+
+    @property
     def shell(self) -> str:
         """The command for a shell."""
-        return f"tagrpo {shlex.join(self.arguments)}"
+        return shlex.join(self.command)
 
 
 CHAPTERS = (
@@ -83,7 +92,7 @@ def speed_settings() -> str:
 
 
 def demo_steps(plan: DemoPlan) -> list[Step]:
-    """Return the steps in order; each is a `tagrpo` command that can be repeated by itself."""
+    """Return the steps in order; each is a command that can be repeated by itself."""
     return [*_neighbors(plan), *_set(plan), *_pilot(plan), *_training(plan), *_evaluation(plan)]
 
 
@@ -99,7 +108,7 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
         chapter,
         "The policy",
         "A language model of a few hundred thousand weights, pre-trained on word problems about a count, a "
-        "price and a charge. It comes with tagrpo; `tagrpo sandbox pretrain` makes another one.",
+        "price and a charge. It comes with tagrpo; `python -m sandbox pretrain` makes another one.",
         ("sandbox", "policy", str(plan.policy)),
         makes=(plan.policy,),
     )
@@ -179,7 +188,7 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
         CHAPTERS[1],
         "Verify",
         "Derive the hash anew from what is stored.",
-        ("sets", "verify", f"{QUESTIONS}@1", *db),
+        ("sets", "show", f"{QUESTIONS}@1", "--verify", *db),
     )
     yield Step(
         CHAPTERS[1],
@@ -234,14 +243,14 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
         "Forecast",
         "How many questions will give no gradient because all their responses get the same reward: with 2 "
         "responses, with 8 to the question alone (GRPO), with 2 to each of 4 texts (TA-GRPO's joint group).",
-        ("diagnose", "forecast", run, "--g", str(G), "--n", str(NEIGHBORS), *db),
+        ("diagnose", run, "--only", "forecast", "--g", str(G), "--n", str(NEIGHBORS), *db),
     )
     yield Step(
         CHAPTERS[2],
         "Difficulty",
         "Do neighbors shift difficulty? They are meant to. Those whose success rate is implausible beside "
         "their question's are named.",
-        ("diagnose", "difficulty", run, "--limit", "5", *db),
+        ("diagnose", run, "--only", "difficulty", *db),
         attention="the flagged neighbors are for a human to look at",
     )
     yield Step(
@@ -355,12 +364,9 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
         "Shares of questions without a gradient before and after, how diverse responses are, what a group "
         "with mixed rewards costs.",
         (
-            *(
-                "diagnose",
-                "report",
-                *(f"{name}.{QUESTIONS}-1" for name in (PILOT, *(t.name for t in first_seed))),
-            ),
-            *("--g", str(G), "--n", str(NEIGHBORS), "--limit", "5", *db),
+            "diagnose",
+            *(f"{name}.{QUESTIONS}-1" for name in (PILOT, *(t.name for t in first_seed))),
+            *("--g", str(G), "--n", str(NEIGHBORS), *db),
         ),
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.core import TyperGroup
 
+from sandbox.__main__ import parser
 from sandbox.demo.plan import FULL, QUICK, DemoPlan, DemoSize, Training, comparisons
 from sandbox.demo.steps import Step, demo_steps, step_keys
 from service.errors import InputError
@@ -23,13 +24,17 @@ def steps_of(plan: DemoPlan, *words: str) -> list[Step]:
 @pytest.mark.parametrize("plan", [PLAN, LARGE, replace(PLAN, size=QUICK)], ids=["default", "large", "quick"])
 def test_every_step_is_a_command_with_options_it_knows(plan: DemoPlan) -> None:
     for step in demo_steps(plan):
+        assert step.title
+        assert step.words
+        if step.arguments[0] == "sandbox":
+            assert parser().parse_args(step.arguments[1:]).command == step.arguments[1]
+            assert shlex.split(step.shell) == ["python", "-m", *step.arguments]
+            continue
         found, names = commands(), []
         while isinstance(found, TyperGroup):
             names.append(step.arguments[len(names)])
             found = found.commands[names[-1]]
         found.make_context(names[-1], list(step.arguments[len(names) :]), **SETTINGS)
-        assert step.title
-        assert step.words
         assert shlex.split(step.shell) == ["tagrpo", *step.arguments]
 
 
@@ -97,7 +102,7 @@ def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are() ->
     kept = [key for key in small if key in large]
     left = [key for key in small if key not in large]
     assert [key for key in left if " train run " in key] == []
-    assert [key.split()[1:3] for key in left] == [["eval", "report"], ["diagnose", "report"]]
+    assert [key.split()[1:3] for key in left] == [["eval", "report"], ["diagnose", "pilot.sandbox-1"]]
     assert len(kept) == len(small) - 2
 
 

@@ -24,9 +24,9 @@ def plan(tmp_path: Path) -> DemoPlan:
 def test_what_is_done_is_there_the_next_time(plan: DemoPlan) -> None:
     with open_demo_folder(plan) as held:
         assert held.done == {}
-        held.finish("tagrpo sandbox policy ./policy", 1.24)
+        held.finish("python -m sandbox policy ./policy", 1.24)
     with open_demo_folder(plan) as held:
-        assert held.done == {"tagrpo sandbox policy ./policy": 1.2}
+        assert held.done == {"python -m sandbox policy ./policy": 1.2}
     more = replace(plan, recipes=("ta_grpo", "ta_grpo_star"), seeds=3)
     with open_demo_folder(more) as held:  # recipes and seeds may be added
         assert len(held.done) == 1
@@ -74,7 +74,7 @@ def test_a_database_that_is_no_demos_is_left_alone(plan: DemoPlan) -> None:
 
 def test_a_database_that_is_gone_is_named(plan: DemoPlan) -> None:
     with open_demo_folder(plan) as held:
-        held.finish("tagrpo sandbox policy ./policy", 1)
+        held.finish("python -m sandbox policy ./policy", 1)
     with open_demo_folder(plan) as held:  # no step has used it yet
         held.finish(WITH_DB, 1)
     with pytest.raises(InputError, match=r"tagrpo\.db: is gone"), open_demo_folder(plan):

@@ -24,7 +24,7 @@ LONGEST_PROMPT, LONGEST_RESPONSE = 34, 35
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the shipped policy, as `tagrpo sandbox policy` writes it."""
+    """Return a copy of the shipped policy, as `python -m sandbox policy` writes it."""
     target = tmp_path_factory.mktemp("policy") / "policy-a"
     write_shipped_policy(target)
     return target
@@ -57,7 +57,7 @@ def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path
     assert record["world"] == asdict(WORLDS[world])
     assert record["schedule"] == asdict(SCHEDULE)
     card = (folder / "README.md").read_text()
-    assert f"tagrpo sandbox pretrain FOLDER --world {world} --seed {record['seed']} --threads 1" in card
+    assert f"python -m sandbox pretrain FOLDER --world {world} --seed {record['seed']} --threads 1" in card
     with pytest.raises(InputError, match="is not empty"):
         write_shipped_policy(folder, WORLDS[world])
 
@@ -73,7 +73,7 @@ def test_the_shipped_policies_share_their_tokenizer_and_differ_in_their_weights(
 
 
 def test_a_policy_that_is_not_shipped_is_refused_with_the_way_to_make_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only of A and C; `tagrpo sandbox pretrain FOLDER --world B`"):
+    with pytest.raises(InputError, match="only of A and C; `python -m sandbox pretrain FOLDER --world B`"):
         write_shipped_policy(tmp_path / "b", WORLDS["B"])
     assert not (tmp_path / "b").exists()
 

@@ -1,4 +1,4 @@
-"""`tagrpo sandbox`: questions and candidates through a real run, and the score against the truth."""
+"""`python -m sandbox`: questions and candidates through a real run, and the score against the truth."""
 
 import json
 import sqlite3
@@ -141,7 +141,7 @@ def test_refusals(cli: CommandLine) -> None:
     assert (other.code, "has no candidate of this truth file" in other.err) == (2, True)
     Path("bad.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n{}\n')
     bad = cli("sandbox", "score", "checked", "--truth", "bad.jsonl")
-    assert (bad.code, "bad.jsonl:2: is no row of a truth file" in words(bad.err)) == (2, True)
+    assert (bad.code, "bad.jsonl:2: not a row of a truth file" in words(bad.err)) == (2, True)
     same = cli("sandbox", "candidates", "w", "--out", "x.jsonl", "--truth", "x.jsonl")
     assert (same.code, "must be two different files" in words(same.err)) == (2, True)
     old = cli("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "new.jsonl")

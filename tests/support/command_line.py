@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from sandbox.__main__ import main as sandbox
 from ui.cli.app import main
 
 
@@ -55,12 +56,13 @@ def run_here(*arguments: object, typed: str | None = None) -> Done:
 
 
 def _run() -> int:
+    """Run `sys.argv`, whose first argument may be `sandbox`, for `python -m sandbox`."""
     code: Any = 0
     try:
-        main()
+        code = sandbox(sys.argv[2:]) if sys.argv[1:2] == ["sandbox"] else main()
     except SystemExit as leaving:
-        code = leaving.code or 0
-    return int(code)
+        code = leaving.code
+    return int(code or 0)
 
 
 def words(text: str) -> str:

@@ -25,7 +25,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A `tagrpo` command of a page without its first word, and its expected exit code."""
+    """A command of a page without `tagrpo` or `python -m`, and its expected exit code."""
 
     words: tuple[str, ...]
     exit_code: int
@@ -48,7 +48,9 @@ def lines(block: Block) -> list[str]:
 
 def command(line: str, *, runs: bool) -> Command | None:
     words = shlex.split(line, comments=True)
-    if not words or words[0] != "tagrpo":
+    if words[:3] == ["python", "-m", "sandbox"]:
+        words = words[1:]
+    elif words[:1] != ["tagrpo"]:
         return None
     comment = line.partition(" # ")[2]
     return Command(tuple(words[1:]), 3 if "exit code 3" in comment else 0, runs)

@@ -39,14 +39,17 @@ def test_a_killed_demo_goes_on_with_the_step_it_was_in(tmp_path: Path) -> None:
 
     def done() -> list[str]:
         state = json.loads((folder / "demo.json").read_text())
-        return [" ".join(key.split()[1:3]) for key in state["done"]]
+        return [
+            " ".join(key.removeprefix("python -m ").removeprefix("tagrpo ").split()[:2])
+            for key in state["done"]
+        ]
 
-    killed_at(folder, "$ tagrpo sandbox questions")
+    killed_at(folder, "$ python -m sandbox questions")
     first = done()  # the kill may come a step later than the line
     assert first[:1] == ["sandbox policy"]
-    second = killed_at(folder, "$ tagrpo sandbox candidates")
+    second = killed_at(folder, "$ python -m sandbox candidates")
     assert done()[:4] == ["sandbox policy", "sandbox policy", "sandbox questions", "questions import"]
-    assert not [line for line in second if line.startswith("$ tagrpo sandbox policy")]
+    assert not [line for line in second if line.startswith("$ python -m sandbox policy")]
     assert f"{len(first)} of 32 steps in {folder} are finished" in "".join(second)
 
     # As a kill between the two files leaves it.

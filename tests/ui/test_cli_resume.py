@@ -9,7 +9,7 @@ from command_line import CommandLine, words
 from eval_runs import add_eval_run
 from runs import open_empty
 
-from ui.cli.neighbors.summary import _way_on
+from ui.cli.rephrase.running import way_on
 
 
 def test_a_run_goes_on_by_its_name_with_its_settings(
@@ -61,5 +61,5 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
 
 
 def test_a_run_whose_settings_fit_no_request_is_not_to_be_resumed() -> None:
-    assert "another run with other settings and another --name" in _way_on("settings", "r")
-    assert _way_on("quota", "r") == "continue with `tagrpo resume r`"
+    assert "another run with other settings and another --name" in way_on("settings", "r")
+    assert way_on("quota", "r") == "continue with `tagrpo resume r`"

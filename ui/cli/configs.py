@@ -12,7 +12,7 @@ from ui.cli.configured import Verb
 from ui.cli.output import Terminal
 
 VERBS = {
-    "rephrase": ("ui.cli.neighbors.proposing", "run"),
+    "rephrase": ("ui.cli.rephrase.running", "run"),
     "eval": ("ui.cli.eval.running", "run"),
     "judge": ("ui.cli.eval.judging", "judge"),
     "train": ("ui.cli.train.commands", "run"),

@@ -26,25 +26,31 @@ class Verb:
         kind: The config.
         argument: The setting that an argument without `=` gives.
         flags: Settings by their flags.
+        chosen: KEY=VALUE words that the command implies.
     """
 
     name: str
     kind: type[Config]
     argument: str
     flags: Mapping[str, str]
+    chosen: tuple[str, ...] = ()
 
     @property
     def more(self) -> int:
         """The number of settings that have no flag."""
         return len(settings_of(self.kind)) - len(self.flags) - 1
 
+    @property
+    def word(self) -> str:
+        """The name of the argument: questions, recipe, candidates."""
+        return self.argument.removesuffix(".name").rpartition(".")[2]
+
     def parameters(self) -> Iterator[tuple[str, Any, Any]]:
         """Yield name, type and default of the words, the files and the flags."""
         argument = find_setting(self.kind, self.argument)
         assert argument is not None
         dots = "..." if isinstance(argument.default, tuple) else ""
-        name = self.argument.partition(".")[0]
-        words = Argument(metavar=f"{name.upper()}{dots} [KEY=VALUE]...", help=argument.info.description)
+        words = Argument(metavar=f"{self.word.upper()}{dots} [KEY=VALUE]...", help=argument.info.description)
         yield "words", Annotated[list[str] | None, words], None
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))
@@ -69,7 +75,9 @@ class Verb:
         changes = [word for word in words if "=" in word]
         choices = [word for word in changes if word.partition("=")[0] in self.kind.model_fields]
         choices = [word for word in choices if find_setting(self.kind, word.partition("=")[0]) is None]
-        reading.add_words(choices)  # as in proposer=rules, so that a flag of another choice is refused
+        reading.add_words(
+            [*self.chosen, *choices]
+        )  # as in proposer=rules, so that a flag of another choice is refused
         for flag, path in self.flags.items():
             given = values.pop(_name(flag))
             if given is not None and given is not False:
@@ -79,18 +87,23 @@ class Verb:
         if names and setting is not None:
             several = isinstance(setting.default, tuple)
             if len(names) > 1 and not several:
-                name = self.argument.partition(".")[0]
-                raise InputError(f"{', '.join(names)}: give one {name}, and settings as KEY=VALUE.")
+                raise InputError(f"{', '.join(names)}: give one {self.word}, and settings as KEY=VALUE.")
             reading.set(self.argument, names if several else names[0], "")
         reading.add_words([word for word in changes if word not in choices])
         return reading.build()
 
 
-def verb(name: str, kind: type[Config], argument: str, flags: Mapping[str, str]) -> Callable[[F], F]:
+def verb(
+    name: str,
+    kind: type[Config],
+    argument: str,
+    flags: Mapping[str, str],
+    chosen: tuple[str, ...] = (),
+) -> Callable[[F], F]:
     """Let a command take a config as its parameter `config`; see `Verb`."""
 
     def mark(function: F) -> F:
-        function.verb = Verb(name, kind, argument, flags)  # type: ignore[attr-defined]
+        function.verb = Verb(name, kind, argument, flags, chosen)  # type: ignore[attr-defined]
         return function
 
     return mark

@@ -7,6 +7,8 @@ turn the reading direction around. What is printed passes through `visible`, JSO
 import json
 import re
 import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +57,13 @@ def write_line(line: str) -> None:
 
 
 def write_json(value: Any) -> None:
-    """Write a value to stdout, all ASCII where stdout is not UTF-8."""
+    """Write a value to stdout, all ASCII where stdout is not UTF-8; a dataclass becomes an object."""
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    text = json.dumps(value, ensure_ascii=not unicode, indent=2)
+    text = json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)
     sys.stdout.write(_HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return dict(value) if isinstance(value, Mapping) else str(value)

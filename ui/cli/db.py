@@ -1,9 +1,9 @@
-"""`tagrpo db`: check, back up, copy, upgrade and shrink the database."""
+"""`tagrpo db`: check, back up, upgrade and copy the database."""
 
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal, plural
@@ -33,21 +33,23 @@ def check(*, db: Db, terminal: Terminal) -> None:
                 bar.update(number, len(headers), f"set {header.ref}")
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
     record = {
-        "database": str(db.place),
+        "database": db.place,
         "revision": HEAD_REVISION,
         "sets": len(headers),
         "problems": problems,
     }
+    verified = plural(len(headers), "published set")
+    fine = f"{db.place}: no problems found; schema {HEAD_REVISION}, {verified} verified"
+    terminal.emit(record, output.say, *(problems or [fine]))
     if not problems:
-        verified = plural(len(headers), "published set")
-        terminal.emit(
-            record,
-            output.say,
-            f"{db.place}: no problems found; schema {HEAD_REVISION}, {verified} verified",
-        )
         return
-    terminal.emit(record, output.say, *problems)
-    raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {_way_back(db.place)}.")
+    way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
+    if isinstance(db.place, Path):
+        way_back = (
+            "keep a copy of the file and of its -wal file, then restore a backup, or try "
+            f"`sqlite3 {db.place} .recover`"
+        )
+    raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
 
 
 def backup(
@@ -96,55 +98,36 @@ def copy(
     from service.database.place import parse_place
     from service.database.postgresql.copying import copy_database
 
-    with terminal.progress("copy") as bar:
-        rows = copy_database(source, target, report=output.stages(bar))
+    with terminal.stages("copy") as report:
+        rows = copy_database(source, target, report=report)
     record = {"from": str(parse_place(source)), "to": str(parse_place(target)), "rows": rows}
-    tables = sum(count > 0 for count in rows.values())
-    terminal.emit(
-        record,
-        output.say,
-        (
-            f"{record['to']}: {plural(sum(rows.values()), 'row')} in {plural(tables, 'table')}, identical to "
-            f"{record['from']}"
-        ),
-    )
+    copied = f"{plural(sum(rows.values()), 'row')} in {plural(sum(map(bool, rows.values())), 'table')}"
+    terminal.emit(record, output.say, f"{record['to']}: {copied}, identical to {record['from']}")
 
 
-def upgrade(*, db: Db, terminal: Terminal) -> None:
+def upgrade(
+    vacuum: Annotated[
+        bool,
+        Option(help="Also release the disk space of removed rows. Other processes cannot write meanwhile."),
+    ] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
     """Upgrade the database of an older tagrpo to this version's schema. No other command does this.
 
     Older versions cannot open it afterwards. Make a copy first: tagrpo db backup before.db
 
-    Example: tagrpo db upgrade
+    Example: tagrpo db upgrade --vacuum
     """
-    from service.database import Database
+    from service.database import Database, upkeep
     from service.database.engine import HEAD_REVISION
 
     Database.upgrade(db.place).close()
-    record = {"database": str(db.place), "revision": HEAD_REVISION}
-    terminal.emit(record, output.say, f"{db.place}: schema {HEAD_REVISION}")
-
-
-def vacuum(*, db: Db, terminal: Terminal) -> None:
-    """Release the disk space of removed rows. Other processes cannot write while this runs.
-
-    Example: tagrpo db vacuum
-    """
-    from service.database import upkeep
-
-    sizes = upkeep.vacuum(db.place)
-    record = {"database": str(db.place), "bytes_before": sizes.before, "bytes_after": sizes.after}
-    terminal.emit(
-        record,
-        output.say,
-        f"{db.place}: {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now",
-    )
-
-
-def _way_back(place: object) -> str:
-    if isinstance(place, Path):
-        return (
-            f"keep a copy of the file and of its -wal file, then restore a backup, or try `sqlite3 {place} "
-            ".recover`"
-        )
-    return "a set that differs from its published content was changed outside tagrpo; restore a dump"
+    record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
+    said = ""
+    if vacuum:
+        sizes = upkeep.vacuum(db.place)
+        record |= {"bytes_before": sizes.before, "bytes_after": sizes.after}
+        said = f"; {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
+    terminal.emit(record, output.say, f"{db.place}: schema {HEAD_REVISION}{said}")

@@ -207,7 +207,7 @@ class Ahead:
         if step not in self._running:
             return False
         output.say("This step started earlier, in parallel with the training.")
-        output.say(f"$ {shell_lines(step.arguments)}")
+        output.say(f"$ {shell_lines(step.command)}")
         output.say()
         process, words = self._running[step]
         with words.open("rb") as file:
@@ -243,6 +243,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         typer.Exit: it ended with an exit code that stops the demo.
         TagrpoError: it could not be done.
     """
+    from sandbox import __main__ as sandbox
     from sandbox.demo.folder import clear_part, is_begun
     from service.errors import TagrpoError
     from ui.cli.app import commands
@@ -257,10 +258,13 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         return
     if training is not None and is_begun(plan.run_folder(training)):
         output.say("Resuming from the last checkpoint.")
-    output.say(f"$ {shell_lines(arguments)}")
+    output.say(f"$ {shell_lines(step.command)}")
     output.say()
     try:
-        code = commands().main(list(arguments), prog_name="tagrpo", standalone_mode=False)
+        if arguments[0] == "sandbox":
+            code = sandbox.main(arguments[1:])
+        else:
+            code = commands().main(list(arguments), prog_name="tagrpo", standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
         raise KeyboardInterrupt from None
     except TagrpoError:
@@ -277,10 +281,10 @@ def _go_on(where: str) -> str:
     return f"the demo stopped at {where}; run the same command again to resume."
 
 
-def shell_lines(arguments: Sequence[str]) -> str:
-    """Return `tagrpo` with its arguments for a shell, broken into lines that can be copied as they are."""
-    lines, line = [], "tagrpo"
-    for word in map(shlex.quote, arguments):
+def shell_lines(command: Sequence[str]) -> str:
+    """Return a command for a shell, broken into lines that can be copied as they are."""
+    lines, line = [], command[0]
+    for word in map(shlex.quote, command[1:]):
         if len(line) + 1 + len(word) > LINE:
             lines.append(line)
             line = f"   {word}"

@@ -87,32 +87,22 @@ class RowsFile:
         output.note(f"{output.plural(len(rows), 'row')} written to {self.out}")
 
 
-@dataclass(frozen=True)
-class RowsFolder:
-    """Where the rows behind several tables go."""
+def write_tables(folder: Path | None, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Write each table with rows to a CSV file in the folder, if one is given: all of them or none.
 
-    panel: ClassVar[str] = "Output"
+    Raises:
+        InputError: a file exists, or the disk does not take it.
+    """
+    from service.writing import check_file_target, write_text
 
-    out: Annotated[Path | None, Option(help="Also write the tables' rows to this folder.")] = None
-    form: Annotated[RowsFormat, Option("--format", help="Format of the files in --out.")] = "csv"
-    overwrite: Overwrite = False
-
-    def write(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Write each table with rows to a file in the folder, if one is given: all of them or none.
-
-        Raises:
-            InputError: a file exists and `overwrite` is off, or the disk does not take it.
-        """
-        from service.writing import check_file_target, write_text
-
-        if self.out is None:
-            return
-        targets = {self.out / f"{name}.{self.form}": rows for name, rows in tables.items() if rows}
-        for target in targets:
-            check_file_target(target, overwrite=self.overwrite)
-        for target, rows in targets.items():
-            write_text(target, render_rows(rows, self.form), overwrite=self.overwrite)
-        output.note(f"{output.plural(len(targets), 'file')} written to {self.out}")
+    if folder is None:
+        return
+    targets = {folder / f"{name}.csv": rows for name, rows in tables.items() if rows}
+    for target in targets:
+        check_file_target(target, overwrite=None)
+    for target, rows in targets.items():
+        write_text(target, render_rows(rows, "csv"), overwrite=None)
+    output.note(f"{output.plural(len(targets), 'file')} written to {folder}")
 
 
 @dataclass(frozen=True)

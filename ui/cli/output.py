@@ -131,8 +131,8 @@ def confirm(what: str, question: str) -> None:
     typer.confirm(question, err=True, abort=True)
 
 
-def print_json(result: Mapping[str, Any]) -> None:
-    """Print the machine-readable result: one JSON object on stdout."""
+def print_json(result: object) -> None:
+    """Print the machine-readable result, a mapping or a dataclass: one JSON object on stdout."""
     console.write_json(result)
 
 
@@ -173,13 +173,44 @@ class Terminal:
     verbose: VerboseOption = False
 
     def emit(
-        self, record: Mapping[str, Any], text: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs
+        self,
+        record: Mapping[str, Any] | object,
+        text: Callable[_P, object],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
     ) -> None:
         """Print the record, if JSON is wanted; else call `text`, which prints the same for people."""
         if self.as_json:
             print_json(record)
         else:
             text(*args, **kwargs)
+
+    def rows(
+        self,
+        key: str,
+        rows: Sequence[Any],
+        columns: Mapping[str, str | Callable[[Any], object]],
+        *,
+        empty: str | None = None,
+        **more: object,
+    ) -> None:
+        """Print rows as a table, or as the list `key` of a JSON object with the values `more`.
+
+        Args:
+            rows: Mappings or dataclasses.
+            columns: By heading what a cell has: a key or field, or a function of the row.
+            empty: Said instead of a table without rows.
+        """
+        if self.as_json:
+            print_json({**more, key: rows})
+        else:
+            cells = [[_value(row, column) for column in columns.values()] for row in rows]
+            table([*columns], cells, empty=empty)
+
+    def say_next(self, after: object, total: int | None = None) -> None:
+        """Say how a list goes on after this page, unless JSON is wanted."""
+        if not self.as_json:
+            say_next(after, total)
 
     def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Bar]":
         """Show how far long work is, unless JSON is wanted."""
@@ -258,6 +289,12 @@ def table(
     for row in rows:
         drawn.add_row(*(_cell(value) for value in row))
     console.stdout().print(drawn)
+
+
+def _value(row: Any, column: str | Callable[[Any], object]) -> object:
+    if callable(column):
+        return column(row)
+    return row[column] if isinstance(row, Mapping) else getattr(row, column)
 
 
 def _cell(value: object) -> "Text":

@@ -15,7 +15,7 @@ may be given several times.
 import inspect
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -158,6 +158,20 @@ class Db:
 
 
 _DB_FILE: ContextVar[str | None] = ContextVar("db_file", default=None)
+
+
+def split_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the name of a run, and the words KEY=VALUE.
+
+    Raises:
+        InputError: there is no name, or more than one.
+    """
+    names = [word for word in words if "=" not in word]
+    if len(names) != 1:
+        raise InputError(
+            f"{' '.join(names) or f'tagrpo {command}'}: give the name of one run, then KEY=VALUE."
+        )
+    return names[0], [word for word in words if "=" in word]
 
 
 def resume_command(run: str, *options: str) -> str:

@@ -10,7 +10,7 @@ from evaluator.reports.standing import RunNumbers, read_numbers
 from ui.cli import output
 from ui.cli.output import plural
 from ui.cli.requests import error_words, open_words, print_errors, print_ledger
-from ui.cli.runs.showing import Standing
+from ui.cli.runs import Standing
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult

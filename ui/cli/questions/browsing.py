@@ -1,18 +1,12 @@
-"""`tagrpo questions list`, `show` and `suspects`."""
+"""`tagrpo questions list`, `show` and `remove`."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from ui.cli import output
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Terminal, one_line, plural
 from ui.cli.settings import Db
-
-if TYPE_CHECKING:
-    from rephraser.views.suspects import Suspect
-    from service.questions import Member
 
 
 def list_(
@@ -25,28 +19,66 @@ def list_(
     search: Annotated[
         str | None, Option(help="Only questions whose text or answer contains this text.")
     ] = None,
+    suspects: Annotated[
+        bool,
+        Option(help="List questions instead whose solvers agree on an answer other than the gold answer."),
+    ] = False,
+    run: Annotated[
+        str | None, Option(help="With --suspects: name or id of a run. Default: all runs.")
+    ] = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List the question sets, or the questions of one set.
+    """List the question sets, or the questions of one set; or questions with a suspect gold answer.
+
+    If a question is suspect, either its gold answer is wrong, or all solvers make the same mistake. The
+    answers are those that were compared for the verdicts; no model is asked.
 
     Example: tagrpo questions list
 
     Example: tagrpo questions list math --level 5 --subject algebra --limit 10
+
+    Example: tagrpo questions list --suspects --run math-gpt4
     """
+    filtered = held or level or subject or search or after >= 0
+    if suspects:
+        if name is not None or filtered:
+            raise BadParameter("--suspects takes --run and --limit only")
+        _list_suspects(run, limit, db, terminal)
+        return
+    if run is not None:
+        raise BadParameter("--run requires --suspects")
     from service.questions import browsing
 
-    if name is None and (held or level or subject or search or after >= 0):
-        raise typer.BadParameter("these filters need the name of a question set")
-    with db.reading() as session:
-        if name is None:
-            sets = browsing.list_sets(session)
-        else:
+    if name is not None:
+        with db.reading() as session:
             filters = browsing.Filters(level, subject, search, held)
             page = browsing.page(session, name, filters, limit=limit, after=after)
-    if name is None:
-        rows = [
+        reason = {"held back": "held"} if any(member.held for member in page.members) else {}
+        terminal.rows(
+            "questions",
+            [member.to_json() for member in page.members],
+            {
+                "row": lambda row: str(row["row"]),
+                "id": lambda row: row["id"][: output.ID_SHOWN],
+                "level": "level",
+                "subject": "subject",
+                "question": lambda row: one_line(row["question"]),
+                "answer": lambda row: one_line(row["answer"], 30),
+                **reason,
+            },
+            empty=f"no more questions of {name}" if page.total else f"no question of {name} matches",
+            set=name,
+            total=page.total,
+            after=page.after,
+        )
+        terminal.say_next(page.after, page.total)
+        return
+    if filtered:
+        raise BadParameter("these filters need the name of a question set")
+    with db.reading() as session:
+        sets = [
             {
                 "set": stored.name,
                 "kind": stored.spec["kind"],
@@ -56,19 +88,41 @@ def list_(
                 or f"{stored.spec['base']['set']} + {stored.spec['extra']['set']}",
                 "created_at": stored.created_at,
             }
-            for stored, members, held_back in sets
+            for stored, members, held_back in browsing.list_sets(session)
         ]
-        terminal.emit(
-            {"sets": rows},
-            output.table,
-            list(rows[0]) if rows else [],
-            [list(row.values()) for row in rows],
-            empty="no question sets yet; import one with `tagrpo questions import`",
+    names = ("set", "kind", "questions", "held", "source", "created_at")
+    empty = "no question sets yet; import one with `tagrpo questions import`"
+    terminal.rows("sets", sets, {name: name for name in names}, empty=empty)
+
+
+def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> None:
+    from rephraser.run.start import choose_run
+    from rephraser.views.suspects import find_suspects
+
+    with db.reading() as session:
+        run_id = None if run is None else choose_run(session, run).id
+        found = find_suspects(session, run_id=run_id)
+    terminal.rows(
+        "suspects",
+        [suspect.to_json() for suspect in (found if terminal.as_json else found[:limit])],
+        {
+            "question": lambda row: row["question_id"][: output.ID_SHOWN],
+            "gold": "gold",
+            "agreed": "agreed",
+            "on question": lambda row: f"{row['question_agreeing']} of {row['question_drawn']}",
+            "on neighbors": lambda row: f"{row['neighbor_agreeing']} of {row['neighbor_drawn']}",
+            "neighbors": "neighbors",
+            "gold answer": "gold_given",
+            "run": "run",
+        },
+        empty="no question has solvers that agree on an answer other than the gold answer",
+    )
+    if found and not terminal.as_json:
+        more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(found) else ""
+        output.say(
+            f"{plural(len(found), 'question')}{more}: either the gold answer is wrong, or the solvers always "
+            "err. Check them"
         )
-        return
-    members = [member.to_json() for member in page.members]
-    record = {"set": name, "total": page.total, "questions": members, "after": page.after}
-    terminal.emit(record, print_page, name, page.members, page.total, page.after)
 
 
 def show(
@@ -88,11 +142,9 @@ def show(
         question = browsing.find_question(session, id)
         places = browsing.places(session, question.id)
         images = load_headers(session, question.images)
+    sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
     terminal.emit(
-        {
-            **question.to_json(),
-            "sets": [{"set": at.set_name, "row": at.position, "held": at.held} for at in places],
-        },
+        {**question.to_json(), "sets": sets},
         output.say,
         question.id,
         f"level: {question.level or '-'}   subject: {question.subject or '-'}",
@@ -106,93 +158,30 @@ def show(
     )
 
 
-def suspects(
-    run: Annotated[str | None, Option(help="Name or id of a run. Default: all runs.")] = None,
-    agreement: Annotated[
-        float, Option(help="Minimum share of answers that must agree, on the question and on its neighbors.")
-    ] = 0.75,
-    min_answers: Annotated[
-        int, Option(help="Minimum number of answers to the question, and to its neighbors.")
-    ] = 12,
-    limit: Annotated[int, Option(min=1, help="Number of questions to show; --json prints all.")] = 20,
+def remove(
+    name: Annotated[str, Argument(help="Name of a question set.")],
+    yes: Annotated[bool, Option("--yes", help="Remove without a prompt.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List questions whose solvers agree on an answer other than the gold answer.
+    """Remove a question set, for example one imported with a wrong column. Its name becomes free again.
 
-    Either the gold answer is wrong, or all solvers make the same mistake. The answers are those that were
-    compared for the verdicts; no model is asked.
+    Questions that are in no other set stay in the database. A set that is used by a run or a mix cannot be
+    removed. Sets published from it stay.
 
-    Example: tagrpo questions suspects --run math-gpt4
+    Example: tagrpo questions remove math-wrong
     """
-    from rephraser.run.start import choose_run
-    from rephraser.views.suspects import find_suspects
+    from service.questions.store import check_removable, load_members, remove_set
 
-    with db.reading() as session:
-        chosen = choose_run(session, run) if run is not None else None
-        listed = find_suspects(
-            session,
-            run_id=chosen.id if chosen is not None else None,
-            agreement=agreement,
-            min_answers=min_answers,
-        )
-    terminal.emit(
-        {"suspects": [suspect.to_json() for suspect in listed]},
-        print_suspects,
-        listed[:limit],
-        len(listed),
-    )
-
-
-def print_page(name: str, members: "Sequence[Member]", total: int, after: int | None) -> None:
-    """Print questions as a table, and how to go on."""
-    if not members:
-        output.say(f"no question of {name} matches" if not total else f"no more questions of {name}")
-        return
-    with_reason = any(member.held for member in members)
-    columns = ["row", "id", "level", "subject", "question", "answer", *(["held back"] if with_reason else [])]
-    rows = [
-        [
-            str(member.position),
-            member.question.id[: output.ID_SHOWN],
-            member.question.level,
-            member.question.subject,
-            output.one_line(member.question.text),
-            output.one_line(member.question.answer, 30),
-            *([member.held] if with_reason else []),
-        ]
-        for member in members
-    ]
-    output.table(columns, rows)
-    output.say_next(after, total)
-
-
-def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:
-    """Print questions whose gold the solvers contradict."""
-    if not suspects:
-        output.say("no question has solvers that agree on an answer other than the gold answer")
-        return
-    output.table(
-        ["question", "gold", "agreed", "on question", "on neighbors", "neighbors", "gold answer", "run"],
-        [
-            [
-                suspect.question_id[: output.ID_SHOWN],
-                suspect.gold,
-                suspect.agreed,
-                f"{suspect.question_agreeing} of {suspect.question_drawn}",
-                f"{suspect.neighbor_agreeing} of {suspect.neighbor_drawn}",
-                suspect.neighbors,
-                suspect.gold_given,
-                suspect.run,
-            ]
-            for suspect in suspects
-        ],
-    )
-    more = (
-        f"; showing the first {len(suspects)} (--limit, or --json for all)" if len(suspects) < total else ""
-    )
-    output.say(
-        f"{plural(total, 'question')}{more}: either the gold answer is wrong, or the solvers always err. "
-        "Check them"
-    )
+    with db.open() as database:
+        with database.read() as session:
+            stored = check_removable(session, name)
+            members = len(load_members(session, name))
+        if not yes:
+            what = f"question set {name} ({plural(members, 'question')}, created {stored.created_at})"
+            output.confirm(f"removing question set {name!r}", f"Remove {what}? This cannot be undone.")
+        with database.write() as session:
+            remove_set(session, name)
+    record = {"set": name, "questions": members, "spec": stored.spec}
+    terminal.emit(record, output.say, f'removed question set "{name}" ({plural(members, "question")})')

@@ -114,16 +114,10 @@ def import_(
             revision=revision,
         )
         with db.open(create=True) as database, Grader() as grader:
-            report = store_import(
-                database,
-                rows,
-                grader,
-                name=name,
-                progress=output.stages(bar),
-            )
-    terminal.emit(report.to_json(), print_report, report)
+            report = store_import(database, rows, grader, name=name, progress=output.stages(bar))
+    terminal.emit(report.to_json(), _print_report, report)
     if report.needs_attention:
-        raise exits.needs_attention(attention(report))
+        raise exits.needs_attention("; ".join(short for short, _ in _problems(report)))
 
 
 def mix(
@@ -150,21 +144,10 @@ def mix(
     """
     from service.questions import mix_sets
 
-    with (
-        terminal.progress("mix") as bar,
-        db.open() as database,
-    ):
-        report = mix_sets(
-            database,
-            name,
-            base=base,
-            extra=extra,
-            seed=seed,
-            chunk=chunk,
-            chunks=chunks,
-            times=times,
-            progress=output.stages(bar),
-        )
+    with terminal.stages("mix") as progress, db.open() as database:
+        drawn: dict[str, Any] = {"base": base, "extra": extra, "seed": seed}
+        drawn |= {"chunk": chunk, "chunks": chunks, "times": times}
+        report = mix_sets(database, name, **drawn, progress=progress)
     record = {
         "set": report.name,
         "created": report.created,
@@ -184,14 +167,11 @@ def mix(
     )
 
 
-def print_report(report: "ImportReport") -> None:
-    """Print an import as sentences: the counts first, then what was odd."""
+def _print_report(report: "ImportReport") -> None:
+    """Print an import: the counts first, then what was odd."""
     what = "imported as" if report.created else "unchanged: already imported as"
-    output.say(f'{report.source}: {what} "{report.name}"')
     named = report.columns.as_dict()
     named["question"] = " + ".join((named["question"], *report.columns.further))
-    mapped = ", ".join(f"{part} from {name}" for part, name in named.items())
-    output.say(f"columns: {mapped}")
     counts = [
         f"{plural(report.rows, 'row')} read",
         f"{report.usable:,} usable",
@@ -201,91 +181,84 @@ def print_report(report: "ImportReport") -> None:
         counts.append(f"{len(report.duplicates):,} repeated")
     if report.bad_rows:
         counts.append(f"{len(report.bad_rows):,} left out")
-    output.say(", ".join(counts))
+    output.say(
+        f'{report.source}: {what} "{report.name}"',
+        f"columns: {', '.join(f'{part} from {name}' for part, name in named.items())}",
+        ", ".join(counts),
+    )
     if report.created:
         known = report.usable + len(report.held) - report.counts.new
         old = f", {known:,} already stored" if known else ""
         output.say(f"{plural(report.counts.new, 'question')} new in the database{old}")
     if report.images:
         output.say(f"{plural(report.images, 'image')}, {report.new_images:,} new in the database")
-    if report.unpictured:
-        output.say(
-            f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there "
-            "is a column of images, name it with --images-column"
-        )
-    if report.left_out:
-        names = ", ".join(f'"{column}"' for column in report.left_out)
-        columns = filter(None, (report.columns.question, *report.columns.further, *report.left_out))
-        were, they = ("was", "it contains") if len(report.left_out) == 1 else ("were", "they contain")
-        output.say(
-            f"{names} {were} not read; in {plural(max(report.left_out.values()), 'row')} {they} text that "
-            "the question lacks. If the questions need it, import under another --name and list the "
-            "question's columns in order: "
-            + " ".join(f"--question-column {shlex.quote(column)}" for column in columns)
-        )
-    if report.counting:
-        output.say(
-            f"{plural(report.counting, 'gold answer')} may be option numbers, but the options have letters. "
-            "If so, write letters into the file and import under another --name"
-        )
-    if report.solutions:
-        output.say(
-            f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines, which hardly "
-            "any response matches. Import under another --name and name the column of the final answer with "
-            "--answer-column. From a solution column, tagrpo reads the last \\boxed{} or the text after ####"
-        )
+    for short, advice in _problems(report):
+        if advice:
+            output.say(f"{short}. {advice}")
+    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
+    output.say_some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
+    output.say_some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json")
+    likeness = report.likeness
+    for title, lines in (
+        ("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates]),
+        ("same question, different answers", [f"rows {p.earlier} and {p.row}" for p in likeness.conflicts]),
+        (
+            "near-duplicates with the same answer (kept)",
+            [f"rows {p.earlier} and {p.row} ({p.ratio:.1f}%)" for p in likeness.near_duplicates],
+        ),
+        (
+            "worded like an earlier row, but with other numbers or another answer (kept)",
+            [f"rows {p.earlier} and {p.row}" for p in likeness.look_alikes],
+        ),
+        (
+            "solutions with several final boxes; the last one was used",
+            [f"row {row}" for row in report.several_boxes],
+        ),
+    ):
+        if lines:
+            more = f"; and {len(lines) - ROWS_SHOWN:,} more (--json)" if len(lines) > ROWS_SHOWN else ""
+            output.say(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
     if report.counts.other_labels:
         output.say(
             f"{report.counts.other_labels:,} of these have another level or subject here; the labels of the "
             "first import are kept"
         )
-    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
-    output.say_some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
-    output.say_some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json")
-    likeness = report.likeness
-    _print_pairs("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates])
-    _print_pairs(
-        "same question, different answers", [f"rows {p.earlier} and {p.row}" for p in likeness.conflicts]
-    )
-    _print_pairs(
-        "near-duplicates with the same answer (kept)",
-        [f"rows {p.earlier} and {p.row} ({p.ratio:.1f}%)" for p in likeness.near_duplicates],
-    )
-    if likeness.look_alikes:
+    if report.unpictured:
         output.say(
-            f"{plural(len(likeness.look_alikes), 'row')} worded like an earlier row, but with other numbers "
-            "or another answer (kept; --json lists them)"
-        )
-    if report.several_boxes:
-        rows = ", ".join(str(row) for row in report.several_boxes[:ROWS_SHOWN])
-        more = ", ..." if len(report.several_boxes) > ROWS_SHOWN else ""
-        output.say(
-            f"{plural(len(report.several_boxes), 'solution')} with several final boxes; the last one was "
-            f"used: rows {rows}{more}"
+            f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there "
+            "is a column of images, name it with --images-column"
         )
 
 
-def _print_pairs(title: str, lines: list[str]) -> None:
-    if lines:
-        more = f"; and {len(lines) - ROWS_SHOWN:,} more (--json)" if len(lines) > ROWS_SHOWN else ""
-        output.say(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
-
-
-def attention(report: "ImportReport") -> str:
-    """Say in one line what of an import needs attention."""
-    parts = []
+def _problems(report: "ImportReport") -> list[tuple[str, str]]:
+    """Return what of an import needs attention, each with advice unless the report lists the rows."""
+    problems = []
     if report.held:
-        parts.append(f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)")
-    if report.likeness.conflicts:
-        parts.append(
-            f"{plural(len(report.likeness.conflicts), 'row')} whose answer contradicts an earlier row"
+        problems.append(
+            (f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)", "")
         )
+    if conflicts := report.likeness.conflicts:
+        problems.append((f"{plural(len(conflicts), 'row')} whose answer contradicts an earlier row", ""))
     if report.bad_rows:
-        parts.append(f"{plural(len(report.bad_rows), 'row')} left out")
+        problems.append((f"{plural(len(report.bad_rows), 'row')} left out", ""))
     if report.left_out:
-        parts.append(f"questions may lack the content of {', '.join(report.left_out)}")
+        columns = filter(None, (report.columns.question, *report.columns.further, *report.left_out))
+        options = " ".join(f"--question-column {shlex.quote(column)}" for column in columns)
+        rows = plural(max(report.left_out.values()), "row")
+        advice = (
+            f"These columns were not read; in {rows} they contain text that the question lacks. If the "
+            "questions need it, import under another --name and list the question's columns in order: "
+            f"{options}"
+        )
+        problems.append((f"questions may lack the content of {', '.join(report.left_out)}", advice))
     if report.counting:
-        parts.append(f"{plural(report.counting, 'gold answer')} may be option numbers instead of letters")
+        short = f"{plural(report.counting, 'gold answer')} may be option numbers instead of letters"
+        problems.append((short, "If so, write letters into the file and import under another --name"))
     if report.solutions:
-        parts.append(f"{plural(report.solutions, 'gold answer')} with a whole solution")
-    return "; ".join(parts)
+        whole = f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines"
+        advice = (
+            "Import under another --name and name the column of the final answer with --answer-column. From "
+            "a solution column, tagrpo reads the last \\boxed{} or the text after ####"
+        )
+        problems.append((f"{whole}, which hardly any response matches", advice))
+    return problems

@@ -6,45 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
 from ui.cli.files import HubExport, Overwrite
 from ui.cli.output import Terminal
-from ui.cli.sets import reports as set_reports
+from ui.cli.sets.commands import Reference, print_counts, show_published
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from rephraser.sets import ExportReport
-    from trainer_adapter.verl.export_rows import AnswerForm
+    from trainer_adapter.verl.export import VerlExportReport
     from trainer_adapter.verl.prompts import PromptTemplate
 
 
 @dataclass(frozen=True)
-class AnswerSettings:
-    """How the answers of a set are graded in training."""
-
-    panel: ClassVar[str] = "Answers"
-
-    answer_kind: Annotated[
-        Literal["latex", "integer", "choice", "tolerance"],
-        Option(help="Kind of answer that the questions ask for."),
-    ] = "latex"
-    tolerance: Annotated[
-        str | None, Option(help="For kind tolerance: 1e-2, or 1% of the answer. Default: 1%.")
-    ] = None
-
-    def form(self) -> "AnswerForm":
-        """Return the same as exports take it."""
-        from evaluator.grading import AnswerKind
-        from trainer_adapter.verl.export_rows import AnswerForm
-
-        return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
-
-
-@dataclass(frozen=True)
 class VerlExport:
-    """What only training files know."""
+    """Settings of training files."""
 
     panel: ClassVar[str] = "For --format verl"
 
@@ -72,24 +50,28 @@ class VerlExport:
     validation_share: Annotated[
         float, Option(min=0, max=0.99, help="Share of the questions for validation.parquet.")
     ] = 0.0
+    answer_kind: Annotated[
+        Literal["latex", "integer", "choice", "tolerance"],
+        Option(help="Kind of answer that the questions ask for."),
+    ] = "latex"
+    tolerance: Annotated[
+        str | None, Option(help="For kind tolerance: 1e-2, or 1% of the answer. Default: 1%.")
+    ] = None
 
     def template(self) -> "PromptTemplate":
         """Return how prompts are made; what is not given is left to the template."""
-        from trainer_adapter.verl.prompts import PromptTemplate
+        from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
-        given: dict[str, Any] = {
-            "instruction": self.instruction,
-            "system": self.system,
-            "tokenizer": self.tokenizer,
-            "chat_template_kwargs": _parse_kwargs(self.chat_template_kwargs),
-            "max_prompt_tokens": self.max_prompt_tokens,
-        }
-        return PromptTemplate(**{key: value for key, value in given.items() if value is not None})
+        names = ("instruction", "system", "tokenizer", "max_prompt_tokens")
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        given["chat_template_kwargs"] = _parse_kwargs(self.chat_template_kwargs)
+        known = {name: value for name, value in given.items() if value is not None}
+        return without_thinking(PromptTemplate(**known))
 
 
 def export(
     context: typer.Context,
-    reference: Annotated[str, Argument(help="NAME@VERSION, NAME@TAG, NAME (its newest version) or an id.")],
+    reference: Reference,
     *,
     out: Annotated[Path, Option(help="Folder (hf, verl) or file to write.")],
     form: Annotated[
@@ -102,7 +84,6 @@ def export(
     overwrite: Overwrite = False,
     hub: HubExport,
     verl: VerlExport,
-    answers: AnswerSettings,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -119,16 +100,12 @@ def export(
     """
     _refuse_foreign_options(context, form)
     if form == "verl":
-        _export_verl(reference, out, verl, answers, overwrite=overwrite, db=db, terminal=terminal)
+        _export_verl(reference, out, verl, overwrite, db, terminal)
         return
     from rephraser import sets
 
     with terminal.progress("export") as bar, db.open() as database:
-        common: dict[str, Any] = {
-            "license_name": license_name,
-            "overwrite": overwrite,
-            "report": bar.update,
-        }
+        common: dict[str, Any] = {"license_name": license_name, "overwrite": overwrite, "report": bar.update}
         if form == "hf":
             report = sets.export_hf(database, reference, out, push=hub.push, private=not hub.public, **common)
         else:
@@ -137,7 +114,7 @@ def export(
         "set": report.header.ref,
         "content_hash": report.header.content_hash,
         "format": form,
-        "out": str(report.target),
+        "out": out,
         "questions": report.questions,
         "neighbors": report.neighbors,
         "neighbors_by_verdict": report.header.counts["neighbors_by_verdict"],
@@ -149,13 +126,73 @@ def export(
 
 def _print_export(report: "ExportReport", form: str, license_name: str) -> None:
     output.say(f"{report.header.ref} written to {report.target}")
-    set_reports.print_counts(report.header)
+    print_counts(report.header)
     if form == "hf":
         output.say(f'load it with `datasets.load_dataset("{report.target}", split="train")`')
         if license_name == "other":
             output.note("the card states no license; give one with --license")
     if report.pushed_to:
         output.say(f"pushed to {report.pushed_to}")
+
+
+def _export_verl(
+    reference: str, target: Path, verl: VerlExport, overwrite: bool, db: Db, terminal: Terminal
+) -> None:
+    from evaluator.grading import AnswerKind
+    from rephraser import sets
+    from service.questions.images import image_loader
+    from trainer_adapter.verl.export import export_verl
+    from trainer_adapter.verl.export_rows import AnswerForm
+
+    template = verl.template()
+    with db.open(read_only=True) as database:
+        with database.read() as session:
+            published = sets.load_set(session, reference)
+        header = published.header
+        report = export_verl(
+            published.entries,
+            target,
+            template=template,
+            set_ref=header.ref,
+            content_hash=header.content_hash,
+            layout=verl.layout,
+            data_source=verl.data_source,
+            answers=AnswerForm(AnswerKind(verl.answer_kind), verl.tolerance),
+            validation_share=verl.validation_share,
+            load_images=image_loader(database),
+            overwrite=overwrite,
+        )
+    record = {
+        "set": header.ref,
+        "content_hash": header.content_hash,
+        "format": "verl",
+        "out": report.directory,
+        "chat_template_kwargs": template.chat_template_kwargs,
+        "neighbors_by_verdict": report.verdicts,
+        **{name: value for name, value in vars(report).items() if name not in ("directory", "verdicts")},
+    }
+    terminal.emit(record, _print_verl, header.ref, report, template)
+    if report.dropped_neighbors or report.dropped_questions:
+        raise exits.needs_attention(
+            f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
+            f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
+            f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
+        )
+
+
+def _print_verl(ref: str, report: "VerlExportReport", template: "PromptTemplate") -> None:
+    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
+    arguments = [f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()]
+    how = (
+        "estimated; give the policy's --tokenizer for exact counts" if report.lengths_estimated else "counted"
+    )
+    output.say(
+        f"{ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
+        f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",
+        f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
+        f"longest       {report.longest_prompt:,} tokens ({how})",
+        *([f"template      {', '.join(arguments)}"] if arguments else []),
+    )
 
 
 def import_(
@@ -180,83 +217,7 @@ def import_(
     check_name(name)
     with db.open(create=True) as database:
         published = sets.import_set(database, read, name)
-    terminal.emit(set_reports.published_json(published), set_reports.print_published, published, "imported")
-
-
-def _export_verl(
-    reference: str,
-    target: Path,
-    verl: VerlExport,
-    answers: AnswerSettings,
-    *,
-    overwrite: bool,
-    db: Db,
-    terminal: Terminal,
-) -> None:
-    from rephraser import sets
-    from service.questions.images import image_loader
-    from trainer_adapter.verl.export import export_verl
-    from trainer_adapter.verl.prompts import without_thinking
-
-    template = without_thinking(verl.template())
-    with db.open(read_only=True) as database:
-        with database.read() as session:
-            published = sets.load_set(session, reference)
-        header = published.header
-        report = export_verl(
-            published.entries,
-            target,
-            template=template,
-            set_ref=header.ref,
-            content_hash=header.content_hash,
-            layout=verl.layout,
-            data_source=verl.data_source,
-            answers=answers.form(),
-            validation_share=verl.validation_share,
-            load_images=image_loader(database),
-            overwrite=overwrite,
-        )
-    record = {
-        "set": header.ref,
-        "content_hash": header.content_hash,
-        "format": "verl",
-        "out": str(report.directory),
-        "layout": report.layout,
-        "questions": report.questions,
-        "validation_questions": report.validation_questions,
-        "neighbors": report.neighbors,
-        "neighbors_by_verdict": dict(report.verdicts),
-        "rows": report.rows,
-        "dropped_neighbors": len(report.dropped_neighbors),
-        "dropped_questions": len(report.dropped_questions),
-        "neighbors_of_dropped_questions": report.neighbors_of_dropped_questions,
-        "chat_template_kwargs": dict(template.chat_template_kwargs),
-        "longest_prompt": report.longest_prompt,
-        "lengths_estimated": report.lengths_estimated,
-        "files": [str(file) for file in report.files],
-    }
-    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
-    arguments = ", ".join(
-        f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()
-    )
-    how = (
-        "estimated; give the policy's --tokenizer for exact counts" if report.lengths_estimated else "counted"
-    )
-    terminal.emit(
-        record,
-        output.say,
-        f"{header.ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
-        f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",
-        f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
-        f"longest       {report.longest_prompt:,} tokens ({how})",
-        *([f"template      {arguments}"] if arguments else []),
-    )
-    if report.dropped_neighbors or report.dropped_questions:
-        raise exits.needs_attention(
-            f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
-            f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
-            f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
-        )
+    show_published(published, "imported", terminal)
 
 
 def _parse_kwargs(text: str | None) -> dict[str, Any] | None:
@@ -267,16 +228,15 @@ def _parse_kwargs(text: str | None) -> dict[str, Any] | None:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise typer.BadParameter(f"--chat-template-kwargs {text!r} is not a JSON object")
+        raise BadParameter(f"--chat-template-kwargs {text!r} is not a JSON object")
     return value
 
 
 def _refuse_foreign_options(context: typer.Context, form: str) -> None:
-    """An option that the format does not know would be dropped in silence; refuse it."""
-    hub = {field.name for field in fields(HubExport)}
-    verl = {field.name for settings in (VerlExport, AnswerSettings) for field in fields(settings)}
+    """Refuse an option that the format does not know."""
+    hub, verl = ({field.name for field in fields(kind)} for kind in (HubExport, VerlExport))
     foreign = (hub if form != "hf" else set()) | (verl if form != "verl" else {"license_name"})
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if option.name in foreign and source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{option.opts[0]} cannot be combined with --format {form}")
+            raise BadParameter(f"{option.opts[0]} cannot be combined with --format {form}")

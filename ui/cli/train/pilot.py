@@ -34,7 +34,7 @@ class Pilot:
 
 
 def read_pilot(run: str, recipe: "Recipe", assume_shift_sd: float | None, seed: int, db: Db) -> Pilot:
-    """Return the forecast of `tagrpo diagnose forecast` for the groups of a recipe.
+    """Return the forecast of `tagrpo diagnose --only forecast` for the groups of a recipe.
 
     Raises:
         InputError: no eval run with grades; or it has no neighbors, and no shift is assumed.

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.output import Terminal
-from ui.cli.runs.showing import Standing
+from ui.cli.runs import Standing
 from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:

@@ -42,6 +42,6 @@ def commands(header: SetHeader) -> list[tuple[str, str]]:
         ("Training files for verl", f"sets export {ref} --format verl --out {folder}-verl"),
         ("A Hugging Face dataset with its card", f"sets export {ref} --format hf --out {folder}"),
         ("One file", f"sets export {ref} --format parquet --out {folder}.parquet"),
-        ("Verify on the command line", f"sets verify {ref}"),
+        ("Verify on the command line", f"sets show {ref} --verify"),
     )
     return [(what, settings.command(command)) for what, command in words]

@@ -1,22 +1,29 @@
 """`tagrpo resume`: a run goes on by its name, with the config it was last worked on with."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
 from service.errors import InputError, NotFoundError
-from ui.cli.configured import Verb
 from ui.cli.output import Terminal
-from ui.cli.settings import Db, profiles_file
+from ui.cli.settings import Db, profiles_file, split_words
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from service.runs.store import Run
+
+COMMANDS = {
+    "propose": ("ui.cli.rephrase.running", "run"),
+    "eval": ("ui.cli.eval.running", "run"),
+    "judge": ("ui.cli.eval.judging", "judge"),
+    "train": ("ui.cli.train.commands", "run"),
+}
+"""What resumes a run, by its kind."""
 
 
 def resume(
@@ -36,12 +43,10 @@ def resume(
     from service.config import read_stored
     from service.runs.store import read_config
 
-    names = [word for word in words if "=" not in word]
-    if len(names) != 1:
-        raise InputError(f"{' '.join(names) or 'tagrpo resume'}: give the name of one run, then KEY=VALUE.")
+    name, changes = split_words("resume", words)
     place = db.place.absolute()
     with db.reading() as session:
-        chosen = choose(session, names[0])
+        chosen = choose_run(session, name)
         kept = read_config(session, chosen.id)
     if kept is None:
         raise InputError(
@@ -51,20 +56,18 @@ def resume(
     profiles = profiles_file().absolute()  # before the folder changes
     if Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    command, taken = _command(chosen.kind)
-    changes = [word for word in words if "=" in word]
-    config = read_stored(taken.kind, kept.config, changes, profiles=profiles if profiles.is_file() else None)
+    module, function = COMMANDS[chosen.kind]
+    command = getattr(import_module(module), function)
+    known = profiles if profiles.is_file() else None
+    config = read_stored(command.verb.kind, kept.config, changes, profiles=known)
     if chosen.kind != "judge":
-        config = config.model_copy(update={"name": _name(chosen)})
-    command(
-        config,
-        db=replace(db, db_file=str(place) if isinstance(place, Path) else place.whole),
-        terminal=terminal,
-    )
+        config = config.model_copy(update={"name": _config_name(chosen)})
+    where = str(place) if isinstance(place, Path) else place.whole
+    command(config, db=replace(db, db_file=where), terminal=terminal)
 
 
-def _name(run: "Run") -> str:
-    """Return the name that a config gives to a run; an evaluation's goes on with its benchmark.
+def _config_name(run: "Run") -> str:
+    """Return the name that a config gives to a run; that of an evaluation lacks the benchmark.
 
     Raises:
         InputError: an evaluation was renamed, so its command would start another run.
@@ -80,25 +83,14 @@ def _name(run: "Run") -> str:
     return run.name.removesuffix(suffix)
 
 
-def _command(kind: str) -> "tuple[Callable[..., None], Verb]":
-    """Return what goes on with a run of a kind, and the config that it takes."""
-    from ui.cli.eval.judging import judge
-    from ui.cli.eval.running import run as evaluate
-    from ui.cli.neighbors.proposing import run as rephrase
-    from ui.cli.train.commands import run as train
-
-    commands: dict[str, Any] = {"propose": rephrase, "eval": evaluate, "judge": judge, "train": train}
-    return commands[kind], commands[kind].verb
-
-
-def choose(session: "Session", reference: str | None) -> "Run":
-    """Return the run of any kind that is named, or the only one there is.
+def choose_run(session: "Session", reference: str | None) -> "Run":
+    """Return the run of any kind with this name, or the only one there is.
 
     NAME also stands for the eval run NAME.BENCHMARK, where there is one of them.
 
     Raises:
         NotFoundError: no such run.
-        InputError: none is named and there are several, or none at all; or several are called so.
+        InputError: none is named and there are several, or none at all; or several match.
     """
     from evaluator.evals.runs import list_eval_runs, matching_runs
     from service.runs.store import find_run, list_runs

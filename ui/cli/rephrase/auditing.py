@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from ui.cli import exits, output
-from ui.cli.neighbors.reviews import say_sheet
 from ui.cli.output import Terminal
+from ui.cli.rephrase.reviewing import say_sheet
 from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rephraser.reviews.agreement import Agreement
     from rephraser.reviews.audit import Audit
     from rephraser.reviews.rates import BrokenShare, ErrorRates, GroupRate, Rate
+
+IDS_SHOWN = 10
 
 
 def audit(
@@ -52,9 +51,7 @@ def audit(
 
     Example: tagrpo rephrase audit math-gpt4 --sample 50 --seed 7
 
-    Example: tagrpo rephrase audit math-gpt4 --sample 50 --seed 7 --out sheet.jsonl
-
-    Example: tagrpo rephrase audit math-gpt4 --groups --seed 7
+    Example: tagrpo rephrase audit math-gpt4 --groups --seed 7 --out sheet.jsonl
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
@@ -63,14 +60,13 @@ def audit(
     with db.open() as database:
         with database.read() as session:
             chosen = choose_run(session, run)
-        drawn, new = open_audit(
-            database, chosen, kind="groups" if groups else "candidates", size=sample, seed=seed
-        )
+        kind = "groups" if groups else "candidates"
+        drawn, new = open_audit(database, chosen, kind=kind, size=sample, seed=seed)  # type: ignore[arg-type]
         with database.read() as session:
             rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
             exported = None if out is None else write_sheet(session, drawn, out)
     record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
-    terminal.emit(record, print_audit, drawn, rates, of_groups, new=new)
+    terminal.emit(record, _print, drawn, rates, of_groups, new=new)
     if out is not None and exported is not None and not terminal.as_json:
         say_sheet(out, exported)
     if not rates.complete:
@@ -79,50 +75,64 @@ def audit(
         )
 
 
-SHOWN = 10
-
-
-def print_audit(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, new: bool) -> None:
-    """Print the sample, how to review it, and the rates as far as there are decisions."""
+def _print(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, new: bool) -> None:
     made = "drawn" if new else f"drawn on {audit.created_at}"
-    what = "sample" if groups is None else "questions with all their accepted neighbors"
-    size = f"{what} {audit.size}" if groups is None else f"{audit.size} {what}"
+    size = (
+        f"sample {audit.size}"
+        if groups is None
+        else f"{audit.size} questions with all their accepted neighbors"
+    )
     output.say(f"audit {audit.id} of run {audit.run_name}, {size}, seed {audit.seed}: {made}")
-    if groups is not None:
-        _print_groups(rates, groups)
+    if groups is None:
+        _print_candidates(audit, rates)
     else:
-        _print_strata(audit, rates)
-    if not rates.complete:
-        output.say()
-        output.say("review it blind with")
-        output.say(f"  tagrpo rephrase review --audit {audit.id} --interactive")
+        _print_groups(rates, groups)
+    if len(rates.reviewers) > 1:
+        output.say("", "if reviewers disagree, the newest decision counts above. By reviewer:")
+        for each in rates.reviewers:
+            output.say(
+                f"  {each.reviewer}, {each.reviewed:,} reviewed: false accepts {_rate(each.false_accept)}; "
+                f"false rejects {_rate(each.false_reject)}"
+            )
+    for pair in rates.agreements:
+        kappa = (
+            "kappa is undefined, since both always made the same decision"
+            if pair.kappa is None
+            else f"Cohen's kappa {pair.kappa:.2f}"
+        )
+        output.say(f"{pair.first} and {pair.second} agree on {pair.agreed} of {pair.shared}; {kappa}")
+    done = rates.complete
+    for name, ids in (
+        ("disputed", rates.disputed),
+        ("false accepts", rates.false_accepts if done and groups is None else ()),
+        ("false rejects", rates.false_rejects if done and groups is None else ()),
+        ("groups with a broken neighbor", groups.broken_groups if done and groups is not None else ()),
+    ):
+        if ids:
+            more = ", ... (--json lists all)" if len(ids) > IDS_SHOWN else ""
+            output.say(f"{name}: {', '.join(ids[:IDS_SHOWN])}{more}")
+    if not done:
+        output.say("", "review it blind with", f"  tagrpo rephrase review --audit {audit.id} --interactive")
 
 
 def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
-    if groups.drawn == groups.size:
-        output.say(f"the audit contains all {groups.size:,} questions of the run with accepted neighbors")
-    else:
-        output.say(f"{groups.drawn:,} of the run's {groups.size:,} questions with accepted neighbors")
     output.say(
+        f"{groups.drawn:,} of the run's {groups.size:,} questions with accepted neighbors",
         f"{rates.drawn:,} neighbors, {rates.reviewed:,} reviewed; {groups.complete:,} of {groups.drawn:,} "
-        "groups fully reviewed"
+        "groups fully reviewed",
     )
     if groups.complete:
         output.say(f"groups with a broken neighbor: {_rate(groups.broken)}")
     if groups.complete < groups.drawn:
         output.say(f"among all groups {groups.bounds}")
     if rates.reviewed:
-        broken = rates.false_accept
         output.say(
-            f"broken neighbors: {broken.count:,} of {broken.reviewed:,} reviewed. Errors within a question "
-            "may be correlated, so rely on the rate of groups"
+            f"broken neighbors: {rates.false_accept.count:,} of {rates.false_accept.reviewed:,} reviewed. "
+            "Errors within a question may be correlated, so rely on the rate of groups"
         )
-        _print_reviewers(rates)
-    if rates.complete and groups.broken_groups:
-        _print_ids("groups with a broken neighbor", groups.broken_groups)
 
 
-def _print_strata(audit: "Audit", rates: "ErrorRates") -> None:
+def _print_candidates(audit: "Audit", rates: "ErrorRates") -> None:
     if rates.drawn < audit.size:
         output.say(
             f"the run has only {rates.drawn:,} candidates with a final verdict; the audit contains all of "
@@ -141,47 +151,20 @@ def _print_strata(audit: "Audit", rates: "ErrorRates") -> None:
             for s in rates.strata
         ],
     )
-    if rates.reviewed:
-        output.say()
-        if not rates.complete:
-            output.say(f"provisional: {rates.open:,} of {rates.drawn:,} candidates have no decision yet")
-        _print_rates(rates)
-
-
-def _print_rates(rates: "ErrorRates") -> None:
-    output.say(f"false accepts (accepted by the verdict, rejected by reviewers): {_rate(rates.false_accept)}")
-    output.say(f"false rejects (rejected by the verdict, accepted by reviewers): {_rate(rates.false_reject)}")
-    output.say(_broken(rates.broken))
-    _print_reviewers(rates)
-
-
-def _print_reviewers(rates: "ErrorRates") -> None:
-    if len(rates.reviewers) > 1:
-        output.say()
-        output.say("if reviewers disagree, the newest decision counts above. By reviewer:")
-        for reviewer in rates.reviewers:
-            output.say(
-                f"  {reviewer.reviewer}, {reviewer.reviewed:,} reviewed: "
-                f"false accepts {_rate(reviewer.false_accept)}; false rejects {_rate(reviewer.false_reject)}"
-            )
-    for agreement in rates.agreements:
-        output.say(_agreement(agreement))
-    for name, ids in (
-        ("disputed", rates.disputed),
-        ("false accepts", rates.false_accepts if rates.complete else ()),
-        ("false rejects", rates.false_rejects if rates.complete else ()),
-    ):
-        if ids:
-            _print_ids(name, ids)
-
-
-def _print_ids(name: str, ids: "Sequence[str]") -> None:
-    more = ", ... (--json lists all)" if len(ids) > SHOWN else ""
-    output.say(f"{name}: {', '.join(ids[:SHOWN])}{more}")
+    if not rates.reviewed:
+        return
+    output.say()
+    if not rates.complete:
+        output.say(f"provisional: {rates.open:,} of {rates.drawn:,} candidates have no decision yet")
+    output.say(
+        f"false accepts (accepted by the verdict, rejected by reviewers): {_rate(rates.false_accept)}",
+        f"false rejects (rejected by the verdict, accepted by reviewers): {_rate(rates.false_reject)}",
+        f"broken among publishable candidates{_broken(rates.broken)}",
+    )
 
 
 def _rate(rate: "Rate") -> str:
-    if rate.share is None or rate.low is None or rate.high is None:
+    if rate.share is None:
         return "none reviewed"
     interval = f"exact 95% interval {rate.low:.1%} to {rate.high:.1%}"
     return f"{rate.count} of {rate.reviewed}, {rate.share:.1%} ({interval})"
@@ -189,26 +172,9 @@ def _rate(rate: "Rate") -> str:
 
 def _broken(broken: "BrokenShare") -> str:
     if not broken.statuses:
-        return (
-            "broken among publishable candidates: unknown, since the audit has no accepted or unverified "
-            "candidates"
-        )
+        return ": unknown, since the audit has no accepted or unverified candidates"
     over = " and ".join(f"{size:,} {status}" for status, size in broken.statuses.items())
-    if broken.share is None or broken.low is None or broken.high is None:
-        return f"broken among publishable candidates ({over}): unknown until each kind has a review"
+    if broken.share is None:
+        return f" ({over}): unknown until each kind has a review"
     kind = "conservative 95% interval" if len(broken.statuses) > 1 else "exact 95% interval"
-    return (
-        f"broken among publishable candidates ({over}): {broken.share:.1%} ({kind} {broken.low:.1%} to "
-        f"{broken.high:.1%})"
-    )
-
-
-def _agreement(agreement: "Agreement") -> str:
-    kappa = (
-        "kappa is undefined, since both always made the same decision"
-        if agreement.kappa is None
-        else f"Cohen's kappa {agreement.kappa:.2f}"
-    )
-    return (
-        f"{agreement.first} and {agreement.second} agree on {agreement.agreed} of {agreement.shared}; {kappa}"
-    )
+    return f" ({over}): {broken.share:.1%} ({kind} {broken.low:.1%} to {broken.high:.1%})"

@@ -1,0 +1,131 @@
+"""Which questions of a set, or neighbors of a published one, repeat problems of benchmarks."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluator.benchmarks import LoadedBenchmark
+from evaluator.grading import Grader
+from rephraser.sets.store import load_set
+from service.database import Database
+from service.questions import get_set, load_members
+from service.questions.contamination import MEASURES, VARIANT, Settings, Text, find_overlaps, store_check
+from service.telling import TellStage
+
+
+@dataclass(frozen=True)
+class Contamination:
+    """What was found.
+
+    Attributes:
+        checks: A row for each set of texts and benchmark, with the number of pairs by measure.
+        pairs: A row for each text that repeats a problem, without their words; rows count from 0.
+    """
+
+    settings: Settings
+    checks: list[dict[str, Any]]
+    pairs: list[dict[str, Any]]
+
+    @property
+    def repeated(self) -> int:
+        """Benchmark problems that are repeated; variants do not count."""
+        return sum(check["repeated_problems"] for check in self.checks)
+
+
+def check_contamination(
+    database: Database,
+    set_name: str,
+    neighbors: str | None,
+    benchmarks: Sequence[LoadedBenchmark],
+    settings: Settings,
+    grader: Grader,
+    progress: TellStage,
+) -> Contamination:
+    """Compare a question set, and the neighbors of a published set, with benchmarks; store the result.
+
+    Raises:
+        NotFoundError: there is no such set.
+        InputError: settings that cannot be.
+    """
+
+    def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        return [value == "correct" for value in grader.equal_many(pairs)]
+
+    found = Contamination(settings, [], [])
+    sides = _load_sides(database, set_name, neighbors)
+    for against in benchmarks:
+        problems = [Text(each.id, each.text, each.answer, each.images) for each in against.problems]
+        problem_rows = {problem.id: row for row, problem in enumerate(problems)}
+        for name, content_hash, texts, rows in sides:
+            stage = f"{name} and {against.name}"
+            overlaps = find_overlaps(
+                texts,
+                problems,
+                settings,
+                equal=equal,
+                progress=lambda done, total, stage=stage: progress(stage, done, total),  # type: ignore[misc]
+            )
+            by_measure = Counter(overlap.measure for overlap in overlaps)
+            found.checks.append(
+                {
+                    "set": name,
+                    "texts": len(texts),
+                    "benchmark": against.name,
+                    "problems": len(problems),
+                    "problems_hash": against.problems_hash,
+                    "repeated_problems": len(
+                        {overlap.problem_id for overlap in overlaps if overlap.measure != VARIANT}
+                    ),
+                    "pairs": {measure: by_measure[measure] for measure in MEASURES},
+                }
+            )
+            found.pairs.extend(
+                {
+                    "set": name,
+                    "benchmark": against.name,
+                    "source_id": overlap.source_id,
+                    "row": rows[overlap.source_id],
+                    "problem_id": overlap.problem_id,
+                    "problem_row": problem_rows[overlap.problem_id],
+                    "measure": overlap.measure,
+                    "score": overlap.score,
+                }
+                for overlap in overlaps
+            )
+            with database.write() as session:
+                store_check(
+                    session,
+                    set_name=name,
+                    set_hash=content_hash,
+                    benchmark=against.name,
+                    problems_hash=against.problems_hash,
+                    settings=settings,
+                    overlaps=overlaps,
+                )
+    return found
+
+
+def _load_sides(
+    database: Database, set_name: str, neighbors: str | None
+) -> list[tuple[str, str, list[Text], dict[str, int]]]:
+    """Return name, content hash, texts and their rows of the questions, and of the neighbors if named."""
+    with database.read() as session:
+        content_hash = get_set(session, set_name).content_hash
+        members = [member for member in load_members(session, set_name) if member.held is None]
+        published = None if neighbors is None else load_set(session, neighbors)
+    questions = [member.question for member in members]
+    texts = [Text(each.id, each.text, each.answer, each.images) for each in questions]
+    rows = {member.question.id: member.position for member in members}
+    sides = [(set_name, content_hash, texts, rows)]
+    if published is not None:
+        of_neighbors: dict[str, Text] = {}
+        places: dict[str, int] = {}
+        for row, entry in enumerate(published.entries):
+            for neighbor in entry.neighbors:
+                key = neighbor.candidate_id
+                of_neighbors[key] = Text(key, neighbor.text, entry.question.answer, entry.question.images)
+                places[key] = row
+        header = published.header
+        sides.append((header.ref, header.content_hash, [*of_neighbors.values()], places))
+    return sides

@@ -1,0 +1,174 @@
+"""`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, BadParameter, Option
+
+from ui.cli import exits, output
+from ui.cli.files import write_tables
+from ui.cli.output import Terminal
+from ui.cli.rephrase.reviewing import say_sheet
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from evaluator.signal.diagnosis import Part
+    from evaluator.signal.groups import ResponseSource
+
+BY_STEP = {"zero_gradient", "diversity"}
+"""Parts that show stretches of training steps next to each other."""
+WINDOWS = 5
+
+
+def diagnose(
+    runs: Annotated[
+        list[str] | None,
+        Argument(
+            help="Eval runs over a neighbor set: one run, or one per checkpoint. Or one training run.",
+            show_default=False,
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        Option(
+            help="Parts to show, separated by commas: zero-gradient, forecast, choices, difficulty, "
+            "diversity, cost. Default: all that the responses allow."
+        ),
+    ] = None,
+    rollouts: Annotated[
+        Path | None,
+        Option(help="Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them."),
+    ] = None,
+    correct_above: Annotated[
+        float | None,
+        Option(
+            help="With --rollouts: rewards above this count as correct; not needed for rewards 0/1 and -1/1."
+        ),
+    ] = None,
+    g: Annotated[
+        int | None,
+        Option(
+            min=1, help="G, responses per prompt in a group. Default: 8, or fewer if most prompts have fewer."
+        ),
+    ] = None,
+    n: Annotated[
+        int | None, Option(help="N, neighbors per question. Default: the number that most questions have.")
+    ] = None,
+    assume_shift_sd: Annotated[
+        float | None,
+        Option(
+            min=0,
+            help="Forecast: assumed standard deviation of the neighbors' logit shift, for a pilot without "
+            "neighbors; 0.5 to 1 is usual.",
+        ),
+    ] = None,
+    usd_per_gpu_hour: Annotated[float | None, Option(help="Cost: price of one GPU hour in USD.")] = None,
+    tokens_per_second: Annotated[
+        float | None, Option(help="Cost: tokens that one GPU generates per second.")
+    ] = None,
+    review_sheet: Annotated[
+        Path | None,
+        Option(help="Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet."),
+    ] = None,
+    out: Annotated[
+        Path | None, Option(help="Also write the tables' rows as CSV files to this folder.")
+    ] = None,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Show what neighbors change in training: questions without a gradient, forecast, difficulty, cost.
+
+    zero-gradient: the share of questions whose responses all get the same reward. forecast: that share for
+    any N and G, predicted from a small pilot. choices: the yield of each number of neighbors. difficulty:
+    success rates of neighbors against their originals; neighbors with an implausible rate are flagged.
+    diversity: how far responses to neighbors differ from those to the original. cost: what a group with
+    mixed rewards costs.
+
+    With several parts and several checkpoints, forecast, choices, difficulty and cost use the first one.
+
+    Exit code 3: some neighbors are flagged.
+
+    Example: tagrpo diagnose base step-100
+
+    Example: tagrpo diagnose pilot --only forecast,cost --g 8 --n 3
+    """
+    from evaluator.reports.diagnosis_layout import diagnosis_document
+    from evaluator.signal import diagnosis as signal
+    from evaluator.signal.records import diagnosis_record, tables
+    from rephraser.reviews.sheet import write_flagged
+
+    parts = _parse_parts(only)
+    settings = signal.DiagnosisSettings(
+        g=g,
+        n=n,
+        shift_sd=assume_shift_sd,
+        usd_per_gpu_hour=usd_per_gpu_hour,
+        tokens_per_second=tokens_per_second,
+    )
+    windows = WINDOWS if BY_STEP & {*parts} else 1
+    with _responses(runs or [], rollouts, correct_above, windows, db) as source:
+        found = signal.diagnose(source, parts, settings)
+    sheet_rows = None
+    if review_sheet is not None and found.flagged:
+        with db.reading() as session:
+            sheet_rows, foreign = write_flagged(session, found.flagged, review_sheet)
+        if foreign:
+            output.note(f"{foreign:,} flagged neighbors are not candidates in this database and are left out")
+    write_tables(out, tables(found))
+    record = {**diagnosis_record(found), "review_sheet_rows": sheet_rows}
+    terminal.emit(record, output.show, diagnosis_document(found))
+    if review_sheet is not None and sheet_rows is not None and not terminal.as_json:
+        say_sheet(review_sheet, sheet_rows)
+    if found.flagged:
+        raise exits.needs_attention(f"neighbors with an implausible success rate: {len(found.flagged):,}")
+
+
+def _parse_parts(only: str | None) -> "Sequence[Part]":
+    from evaluator.signal.diagnosis import PARTS
+
+    if only is None:
+        return PARTS
+    names = [name.strip().replace("-", "_") for name in only.split(",")]
+    if unknown := [name for name in names if name not in PARTS]:
+        known = ", ".join(PARTS).replace("_", "-")
+        raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
+    return [part for part in PARTS if part in names]
+
+
+@contextmanager
+def _responses(
+    runs: Sequence[str], rollouts: Path | None, correct_above: float | None, windows: int, db: Db
+) -> "Iterator[ResponseSource]":
+    """Open the responses; their texts can be read inside. `windows`: stretches of a training's steps."""
+    from evaluator.signal.sources.eval_runs import eval_source
+    from evaluator.signal.sources.rollouts import file_source
+    from service.runs.store import list_runs
+    from trainer_adapter.record.diagnosing import windows_source
+    from trainer_adapter.record.files import RUN_FILE
+    from trainer_adapter.record.reading import Record
+    from trainer_adapter.record.runs import open_record
+    from trainer_adapter.record.tables import TRAIN
+
+    if bool(runs) == (rollouts is not None):
+        raise BadParameter("name eval runs or a training, or give --rollouts PATH")
+    if rollouts is not None:
+        if (rollouts / RUN_FILE).is_file():
+            yield windows_source(Record(rollouts), str(rollouts), windows)
+        else:
+            yield file_source(rollouts, windows=windows, threshold=correct_above)
+        return
+    if correct_above is not None:
+        raise BadParameter("--correct-above requires --rollouts")
+    with db.open() as database:
+        with database.read() as session:
+            trained = [run for run in list_runs(session) if run.kind == TRAIN and run.name in runs]
+            records = [open_record(session, run) for run in trained]
+        if not records:
+            yield eval_source(database, runs)
+            return
+    if len(runs) > 1:
+        raise BadParameter(f"{trained[0].name} is a training run. Give it alone")
+    yield windows_source(records[0], trained[0].name, windows)

@@ -1,1 +1,0 @@
-"""Commands of neighbors: proposing, judging, reviewing."""

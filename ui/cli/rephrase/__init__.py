@@ -1,0 +1,1 @@
+"""Commands of rephrasing: proposing, judging, reviewing."""

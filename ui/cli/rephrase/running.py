@@ -1,0 +1,196 @@
+"""`tagrpo rephrase run` and `import`: start a run of candidates and verdicts, or resume one."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rephraser.config import RephraseConfig
+from ui.cli import exits, output
+from ui.cli.configured import verb
+from ui.cli.output import Terminal, plural
+from ui.cli.requests import DryRun, open_words, print_estimates, print_ledger
+from ui.cli.settings import Db, resume_command
+
+if TYPE_CHECKING:
+    from rephraser.views.runs import RunSummary
+    from service.asks.work import Outcome
+    from service.runs.store import Run
+
+COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit", "--max-usd": "max_usd"}
+
+
+@verb(
+    "rephrase",
+    RephraseConfig,
+    "questions",
+    {**COMMON, "--model": "proposer.model", "--base-url": "proposer.base_url"},
+)
+def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
+    """Propose neighbors for questions, check them, and compare answers if a solver is named.
+
+    Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
+    `tagrpo resume NAME`; nothing is paid for twice.
+
+    Example: tagrpo rephrase run math --name math-gpt4 --model gpt-4-turbo --solver hosted_vllm/Qwen/Qwen3-4B
+    solver.base_url=http://localhost:8000/v1 --max-usd 50
+    """
+    from rephraser.run.execution import estimate, rephrase
+    from rephraser.views.runs import summarize
+    from service.asks.ask import INTERRUPTED
+    from service.models.stopping import deliver_signal
+
+    with db.open() as database:
+        if dry_run:
+            expected = estimate(config, database)
+            spread = "one round to all rounds for all questions"
+            record = expected.to_json()
+            terminal.emit(record, print_estimates, {"": expected}, "question", spread, config.max_usd)
+            return
+        with terminal.progress(config.name) as bar:
+            done, outcome = asyncio.run(rephrase(config, database, output.stages(bar), output.note))
+        with database.read() as session:
+            summary = summarize(session, done)
+    if outcome.stopped == INTERRUPTED:  # requests in flight are stored
+        deliver_signal()
+    record = {**vars(summary), "stopped": outcome.stopped, "message": outcome.message}
+    terminal.emit(record, print_summary, summary, ended=not outcome.stopped)
+    problems = _run_problems(outcome, summary)
+    if problems:
+        raise exits.unfinished({outcome.stopped} if outcome.stopped else set(), "; ".join(problems) + ".")
+
+
+@verb(
+    "rephrase",
+    RephraseConfig,
+    "proposer.candidates",
+    {"--questions": "questions", **COMMON},
+    chosen=("proposer=file",),
+)
+def import_(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
+    """Start a run with candidates from a file or a Hub data set, check them, and compare answers.
+
+    The same as `tagrpo rephrase run QUESTIONS proposer=file proposer.candidates=FILE`.
+
+    Example: tagrpo rephrase import candidates.jsonl --questions math --name theirs
+    """
+    run(config, dry_run=dry_run, db=db, terminal=terminal)
+
+
+def run_attention(summary: "RunSummary") -> str:
+    """Say in one line what of a run needs attention; empty if nothing does."""
+    problems = open_words(summary.run, summary.open_questions, summary.failed_questions, ())
+    return "; ".join(problems + _failed_for_good(summary))
+
+
+def print_run(run: "Run", summary: "RunSummary") -> None:
+    """Print the settings and the state of a run, for `runs show`."""
+    from rephraser.views.runs import proposed_by
+
+    spec = run.spec
+    strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
+    solvers = ", ".join(solver["model"] for solver in spec["solvers"])
+    answers = f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver"
+    output.say(
+        f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})",
+        f"{spec['n']} neighbors per question, at most {spec['rounds']} rounds, {answers}",
+    )
+    print_summary(summary, unfinished=20, ended=run.finished_at is not None)
+
+
+def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = False) -> None:
+    """Print the state of a run, with the first `unfinished` of its questions.
+
+    `ended`: the run did what it was to do, so that resuming it asks nothing more.
+    """
+    kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
+    output.say(
+        f"run {summary.run}: {summary.complete:,} of {summary.questions:,} questions have all "
+        f"{summary.wanted} {kind}"
+    )
+    for title, counts in (
+        ("neighbors", summary.questions_by_neighbors),
+        ("candidates", summary.candidates),
+        ("structural finding", summary.findings),
+        ("unusable answer of the proposer", summary.unreadable),
+        ("failed request", summary.errors),
+    ):
+        if counts:
+            output.say()
+            unit = "questions" if title == "neighbors" else "count"
+            output.table([title, unit], [[name, count] for name, count in counts.items()])
+    print_ledger(summary.ledger)
+    for note in _remarks(summary):
+        output.say("", note)
+    if summary.unfinished:
+        missing = len(summary.unfinished)
+        cut = f"; showing the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
+        few = f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors"
+        output.say("", f"{few}{cut if missing > unfinished else ''}:")
+        output.table(
+            ["question", "neighbors", "candidates so far"],
+            [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:unfinished]],
+        )
+        if ended and not (summary.open_questions or summary.failed_questions):
+            output.say(
+                "",
+                "This run is complete; a higher cap adds nothing. Another model or strategy in a run of "
+                "another name can find more.",
+            )
+
+
+def _remarks(summary: "RunSummary") -> list[str]:
+    notes = []
+    if summary.suspects:
+        notes.append(
+            f"{plural(summary.suspects, 'question')} with a suspect gold answer that the solvers contradict: "
+            f"`tagrpo questions list --suspects --run {summary.run}`"
+        )
+    if summary.unreadable_questions:
+        notes.append(
+            f"{plural(summary.unreadable_questions, 'question')} without enough readable answers: their "
+            "candidates stay undecided, and no more answers are requested. If solvers were cut off, raise "
+            "solver.max_tokens."
+        )
+    if not summary.compared_answers:
+        notes.append(
+            "No answers were compared because no --solver was given, so these neighbors are unverified. "
+            "Publish them with --include unverified, or name a solver."
+        )
+    return notes
+
+
+def _failed_for_good(summary: "RunSummary") -> list[str]:
+    if not summary.final_questions:
+        return []
+    whose = "its question" if summary.final_questions == 1 else "their questions"
+    failed = plural(summary.final_questions, "request")
+    retry = resume_command(summary.run, "retry_final=true")
+    return [f"{failed} failed for good, and {whose} continued without them; {retry} retries"]
+
+
+def way_on(stopped: str, run: str) -> str:
+    """Say how to go on with a run that stopped for this reason."""
+    from service.asks.ask import BUDGET, ENOUGH
+    from service.asks.request import SETTINGS
+
+    if stopped == SETTINGS:
+        return "the settings of a run are fixed; start another run with other settings and another --name"
+    options = {BUDGET: ("max_usd=MORE",), ENOUGH: ("stop_below=LESS",)}.get(stopped, ())
+    return f"continue with {resume_command(run, *options)}"
+
+
+def _run_problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
+    problems = []
+    if outcome.stopped:
+        reason = outcome.message or outcome.stopped
+        problems.append(f"stopped: {reason}; {way_on(outcome.stopped, summary.run)}")
+    elif summary.open_questions:
+        problems.append(
+            f"{plural(summary.open_questions, 'request')} waiting in a batch job; "
+            f"{resume_command(summary.run, 'proposer.batch=true')} collects the results"
+        )
+    if summary.failed_questions:
+        problems.append(
+            f"{plural(summary.failed_questions, 'request')} got no answer; "
+            f"{resume_command(summary.run)} retries"
+        )
+    return problems + _failed_for_good(summary)

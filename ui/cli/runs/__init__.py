@@ -1,1 +1,0 @@
-"""Commands of runs of all kinds."""
