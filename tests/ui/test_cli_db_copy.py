@@ -69,9 +69,9 @@ def test_it_comes_back_as_it_went(cli: CommandLine, demo: Path, url: str) -> Non
     "command",
     [
         ("questions", "list"),
-        ("questions", "suspects"),
+        ("questions", "list", "--suspects"),
         ("rephrase", "list"),
-        ("rephrase", "reviews"),
+        ("rephrase", "list", "--reviews"),
         ("runs", "list"),
         ("sets", "list"),
         ("eval", "report", "base.heldout", "ta_grpo-s1.heldout"),
@@ -118,7 +118,7 @@ def test_the_server_goes_on_numbering_counting_and_refusing(url: str) -> None:
 def test_what_only_a_file_has_is_said(cli: CommandLine, url: str) -> None:
     done = cli("db", "backup", "copy.db", "--db", url)
     assert (done.code, "copies SQLite files only. Use `pg_dump " in done.err) == (2, True)
-    done = cli("db", "vacuum", "--db", url)
+    done = cli("db", "upgrade", "--vacuum", "--db", url)
     assert (done.code, "MB now" in done.out) == (0, True), done.err
     assert cli("db", "upgrade", "--db", url).code == 0
     assert os.listdir() == []

@@ -58,7 +58,7 @@ def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path)
         ("questions", "list"),
         ("questions", "list", "q"),
         ("questions", "show", listed["question_id"]),
-        ("questions", "suspects", "--min-answers", 1),
+        ("questions", "list", "--suspects"),
         ("rephrase", "list"),
         ("rephrase", "show", listed["candidate"], "--raw"),
         ("rephrase", "audit", "run"),
@@ -66,7 +66,7 @@ def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path)
         ("runs", "show", "run"),
         ("sets", "list"),
         ("sets", "show", "set", "--limit", 5),
-        ("sets", "diff", "set", "set"),
+        ("sets", "show", "set", "--diff", "set"),
         ("runs", "list", "--kind", "eval"),
         ("runs", "show", "eval"),
         ("eval", "samples", "eval", 0, "--full"),
@@ -76,7 +76,7 @@ def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path)
         ("rollouts", "steps"),
         ("rollouts", "list"),
         ("rollouts", "show", rollout, "--full"),
-        ("diagnose", "zero-gradient", "eval"),
+        ("diagnose", "eval", "--only", "zero-gradient"),
     ):
         for form in ((), ("--json",)):
             if form and "--format" in words:

@@ -52,7 +52,7 @@ def test_from_questions_to_rewards(
     assert "does not have `def shout(text):`" in reasons[shout[2]]
 
     assert cli("sets", "publish", "code", "--run", "run", "--n", 1).code == 0
-    assert cli("sets", "verify", "code").code == 0
+    assert cli("sets", "show", "code", "--verify").code == 0
     evaluated = cli("eval", "run", "programs.jsonl", "--n", 8, "--model", MODEL, "--base-url", programmer)
     assert evaluated.code == 0, evaluated.err
     grades = rows("tagrpo.db", "SELECT value, reason, extracted FROM grades")

@@ -1,4 +1,4 @@
-"""`tagrpo rephrase judge`, thresholds and `--premises` as a user meets them."""
+"""`tagrpo rephrase rejudge`, thresholds and `--premises` as a user meets them."""
 
 import json
 from pathlib import Path
@@ -25,26 +25,26 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     verdicts = rows(db, "SELECT count(*) FROM verdicts")
     asked = stats(server)["requests"]
 
-    dry = json.loads(cli("rephrase", "judge", "r", "--accept", "14", "--dry-run", "--json").out)
+    dry = json.loads(cli("rephrase", "rejudge", "r", "accept=14", "--dry-run", "--json").out)
     assert dry["rule"]["accept_overlap"] == 14
     assert (dry["dry_run"], dry["stored"]) == (True, 0)
     assert {change["before"] for change in dry["changes"]} == {"accepted"}
     assert rows(db, "SELECT count(*) FROM verdicts") == verdicts
 
-    done = cli("rephrase", "judge", "r", "--accept", "14")
+    done = cli("rephrase", "rejudge", "r", "accept=14")
     assert done.code == 0
     assert f"{len(dry['changes'])} accepted -> undecided" in done.out
     assert rows(db, "SELECT count(*) FROM verdicts")[0][0] == verdicts[0][0] + dry["judged"]
-    assert "no verdict changes" in cli("rephrase", "judge", "r", "--accept", "14").out
+    assert "no verdict changes" in cli("rephrase", "rejudge", "r", "accept=14").out
     changed = dry["changes"][0]["candidate_id"]
     shown = cli("rephrase", "show", changed).out
     assert "status: undecided" in shown
     assert "rule: overlap" in shown
 
-    back = json.loads(cli("rephrase", "judge", "r", "--json").out)  # the run's own rule
+    back = json.loads(cli("rephrase", "rejudge", "r", "--json").out)  # the run's own rule
     assert back["after"] == dry["before"]
     assert rows(db, "SELECT * FROM neighbor_set_members ORDER BY 1, 2, 3") == published
-    assert cli("sets", "verify", "s@1").code == 0
+    assert cli("sets", "show", "s@1", "--verify").code == 0
     assert stats(server)["requests"] == asked
 
 
@@ -65,10 +65,10 @@ def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[
 
 def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine) -> None:
     assert cli(*propose("proposer=rules")).code == 0
-    done = cli("rephrase", "judge", "r")
+    done = cli("rephrase", "rejudge", "r")
     assert done.code == 2
     assert "no solver" in done.err
-    assert cli("rephrase", "judge", "nope").code == 2
+    assert cli("rephrase", "rejudge", "nope").code == 2
 
 
 @pytest.mark.slow

@@ -251,8 +251,8 @@ def test_an_audit_needs_final_verdicts(cli: CommandLine, db: Path) -> None:
     assert (code, "nothing to audit" in err) == (2, True)
 
 
-def test_a_candidate_is_mended_and_its_origin_shown(cli: CommandLine, run: Run) -> None:
-    code, out, err = cli("mend", WRONG[:14], "--text", "Add 2 to 3.")
+def test_a_candidate_is_edited_and_its_origin_shown(cli: CommandLine, run: Run) -> None:
+    code, out, err = cli("edit", WRONG[:14], "--text", "Add 2 to 3.")
     assert code == 0, err
     identity = out.split(":")[0]
     assert out.splitlines()[0] == f"{identity}: edited from {WRONG} by ada"
@@ -260,10 +260,10 @@ def test_a_candidate_is_mended_and_its_origin_shown(cli: CommandLine, run: Run) 
     standing = json.loads(cli("show", identity, "--json")[1])["runs"][0]
     assert (standing["proposer"], standing["mended_from"], standing["strategy"]) == ("human", WRONG, "format")
     assert status(cli, WRONG)[0] == "rejected"
-    assert cli("mend", WRONG, "--text", "Add 2 to 3.")[0] == 2
-    Path("mended.txt").write_text("What do 2 and 3 make together?")
-    assert cli("mend", ODD, "--text-file", "mended.txt")[0] == 0
-    code, _, err = cli("mend", ODD)
+    assert cli("edit", WRONG, "--text", "Add 2 to 3.")[0] == 2
+    Path("edited.txt").write_text("What do 2 and 3 make together?")
+    assert cli("edit", ODD, "--text-file", "edited.txt")[0] == 0
+    code, _, err = cli("edit", ODD)
     assert (code, "--text-file" in err) == (2, True)
 
 
@@ -288,7 +288,7 @@ def test_a_comment_on_accepting_is_exported_with_the_reviews(
         WRONG: "on the page",
     }
     for name in ("reviews.jsonl", "reviews.csv"):
-        assert cli("reviews", "--out", name)[0] == 0
+        assert cli("list", "--reviews", "--out", name)[0] == 0
     rows = [json.loads(line) for line in Path("reviews.jsonl").read_text().splitlines()]
     assert {row["candidate"]: row["reason"] for row in rows} == comments
     assert {row["decision"] for row in rows} == {"accepted"}
@@ -303,7 +303,7 @@ def test_reviews_are_written_to_files_with_the_texts(cli: CommandLine, run: Run)
     cli("review", ODD, "--reject", "--reason", "garbled")
     cli("review", HALVED, "--accept")
     cli("review", HALVED, "--withdraw")
-    assert cli("reviews", "--run", "run", "--out", "reviews.jsonl")[0] == 0
+    assert cli("list", "--reviews", "--run", "run", "--out", "reviews.jsonl")[0] == 0
     rows = [json.loads(line) for line in Path("reviews.jsonl").read_text().splitlines()]
     assert [(row["candidate"], row["decision"], row["reason"], row["counts"]) for row in rows] == [
         (ODD, "accepted", "=fine", False),
@@ -312,8 +312,8 @@ def test_reviews_are_written_to_files_with_the_texts(cli: CommandLine, run: Run)
     ]
     assert rows[2]["withdrawn_at"]
     assert rows[0]["question_text"] == SUM.text
-    assert cli("reviews", "--out", "reviews.csv")[0] == 0
+    assert cli("list", "--reviews", "--out", "reviews.csv")[0] == 0
     assert ",'=fine," in Path("reviews.csv").read_text()
-    assert "garbled" in cli("reviews")[1]
-    code, _, err = cli("reviews", "--out", "reviews.txt")
+    assert "garbled" in cli("list", "--reviews")[1]
+    code, _, err = cli("list", "--reviews", "--out", "reviews.txt")
     assert (code, "--format" in err) == (2, True)

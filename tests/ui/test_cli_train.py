@@ -264,7 +264,7 @@ def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:
 def test_a_pilot_gives_the_forecast_of_the_recipes_groups(tagrpo: CommandLine, place: Path) -> None:
     words = ["--model", "Qwen3-1.7B", "--questions", 512, "--pilot", "pilot", "--json"]
     plan = json.loads(tagrpo("train", "plan", "ta_grpo", "neighbors=2", *words).out)
-    forecast = json.loads(tagrpo("diagnose", "forecast", "pilot", "--g", 8, "--n", 2, "--json").out)
+    forecast = json.loads(tagrpo("diagnose", "pilot", "--only", "forecast", "--g", 8, "--n", 2, "--json").out)
     shares = {row["group"]: row["share"] for row in forecast["forecast"]}
     joint, alone = plan["methods"][0]["no_gradient"], plan["methods"][1]["no_gradient"]
     assert joint == pytest.approx(next(v for k, v in shares.items() if "joint" in k))
