@@ -106,7 +106,7 @@ def resolve(
     chosen: dict[str, Any] = columns.as_dict()
     for part, name in (*chosen.items(), *(("question", name) for name in columns.further)):
         if name.split(".")[0] not in present and name not in present:
-            raise InputError(f'{source}: no column "{name}" (--{part}-column). Available: {there}.')
+            raise InputError(f'{source}: no column "{name}" (--column {part}=). Available: {there}.')
     programs = kind is AnswerKind.CODE
     for part, names in (PROGRAM_CANDIDATES if programs else CANDIDATES).items():
         # A solution column that the user named is to be used, so no answer column is looked for.
@@ -119,14 +119,14 @@ def resolve(
             chosen[part] = column
     if "question" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the question. Name it with --question-column: {there}."
+            f"{source}: no column looks like the question. Name it with --column question=NAME: {there}."
         )
     if programs and "images" in chosen:
-        raise InputError(f"{source}: programming questions cannot have images. Remove --images-column.")
+        raise InputError(f"{source}: programming questions cannot have images. Remove --column images=NAME.")
     if programs and columns.further:
-        raise InputError(f"{source}: programming questions need a single --question-column.")
+        raise InputError(f"{source}: programming questions need a single --column question=NAME.")
     if programs and "answer" not in chosen:
-        raise InputError(f"{source}: no column looks like tests. Name it with --answer-column: {there}.")
+        raise InputError(f"{source}: no column looks like tests. Name it with --column answer=NAME: {there}.")
     if "answer" not in chosen and "solution" not in chosen:
         tests = [name for name in ("test", "tests", "test_list") if name in present]
         if tests:
@@ -135,8 +135,8 @@ def resolve(
                 "tests. If the questions ask for programs, pass --kind code."
             )
         raise InputError(
-            f"{source}: no column looks like the answer. Name it with --answer-column, or with "
-            f"--solution-column if the answer is in the solution's \\boxed{{}}: {there}."
+            f"{source}: no column looks like the answer. Name it with --column answer=NAME, or with "
+            f"--column solution=NAME if the answer is in the solution's \\boxed{{}}: {there}."
         )
     return replace(columns, **chosen)
 
@@ -309,7 +309,7 @@ def further_text(value: Any, column: str, limits: RowLimits) -> str:
             return "\n".join(lines)
         return "\n".join(f"({letter(place)}) {line}" for place, line in enumerate(lines))
     if isinstance(value, Mapping):
-        raise RowProblem(f'"{column}" is an object. Select a value: --question-column {column}.NAME')
+        raise RowProblem(f'"{column}" is an object. Select a value: --column question={column}.NAME')
     return _checked(_scalar(value, column), column, limits).strip()
 
 
@@ -331,7 +331,7 @@ def _answer(value: Any, column: str, limits: RowLimits) -> str:
         parts = [_answer(part, column, limits) for part in value]
         return ", ".join(part for part in parts if part)
     if isinstance(value, Mapping):
-        raise RowProblem(f'"{column}" is an object. Select a value: --answer-column {column}.NAME')
+        raise RowProblem(f'"{column}" is an object. Select a value: --column answer={column}.NAME')
     return bare_answer(_checked(_scalar(value, column), column, limits))
 
 

@@ -153,6 +153,28 @@ def test_refusals(cli: CommandLine) -> None:
         read_truth(Path("nowhere.jsonl"))
 
 
+def test_candidates_and_their_truth_are_written_both_or_none(cli: CommandLine) -> None:
+    assert cli("sandbox", "questions", "world", "--train", "4", "--heldout", "4").code == 0
+    Path("file").touch()
+    asked = ("sandbox", "candidates", "world", "--out")
+    assert cli(*asked, "file/c.jsonl", "--truth", "truth.jsonl").code == 2
+    assert not Path("truth.jsonl").exists()
+    Path("world/train.jsonl").write_text("")
+    done = cli(*asked, "d.jsonl", "--truth", "e.jsonl")
+    assert (done.code, Path("e.jsonl").exists(), "holds no questions" in done.err) == (2, False, True)
+
+
+def test_pre_training_that_is_interrupted_says_that_it_starts_again(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sandbox.policy.pretrain_policy", stopped)
+    done = cli("sandbox", "pretrain", "p")
+    assert (done.code, "starts from the beginning" in done.err) == (130, True)
+
+
 def test_the_benchmark_of_held_out_questions_is_sound(cli: CommandLine) -> None:
     assert cli("sandbox", "questions", "w", "--train", 8, "--heldout", 24).code == 0
     done = cli("benchmarks", "check", "w/heldout.jsonl", "--json")

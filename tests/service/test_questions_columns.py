@@ -54,7 +54,9 @@ def test_images_are_left_out_whatever_the_case_of_their_column(name: str) -> Non
 
 
 def test_wrong_and_missing_columns_name_those_there_are() -> None:
-    with pytest.raises(InputError, match=r'no column "body" \(--question-column\)\. Available: answer, text'):
+    with pytest.raises(
+        InputError, match=r'no column "body" \(--column question=\)\. Available: answer, text'
+    ):
         resolve(Columns(question="body"), ["text", "answer"], "s")
     with pytest.raises(InputError, match="no column looks like the answer"):
         resolve(Columns(), ["question"], "s")
@@ -82,10 +84,10 @@ def test_further_columns_stand_below_the_question(value: Any, expected: str) -> 
 
 
 def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
-    with pytest.raises(InputError, match=r'no column "options" \(--question-column\)'):
+    with pytest.raises(InputError, match=r'no column "options" \(--column question=\)'):
         resolve(Columns("question", further=("options",)), ["question", "answer"], "s")
     values = {"question": "q", "answer": "1", "choices": {"text": ["1"]}}
-    with pytest.raises(RowProblem, match=r"--question-column choices\.NAME"):
+    with pytest.raises(RowProblem, match=r"--column question=choices\.NAME"):
         read_question(values, resolve(Columns(further=("choices",)), values, "s"), RowLimits())
 
 
@@ -174,7 +176,7 @@ def test_answers_in_many_forms(value: Any, expected: str) -> None:
         ({"question": JsonNumber("5"), "answer": "1"}, '"question" is the number 5, not text'),
         ({"question": True, "answer": "1"}, '"question" is true or false, not text'),
         ({"question": [{"role": "user"}], "answer": "1"}, '"question" is a list, not text'),
-        ({"question": "q", "answer": {"value": 1}}, "--answer-column answer.NAME"),
+        ({"question": "q", "answer": {"value": 1}}, "--column answer=answer.NAME"),
         ({"question": "q", "answer": b"1"}, "contains bytes"),
     ],
 )

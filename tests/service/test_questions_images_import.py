@@ -115,7 +115,7 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         (["pictures/red.png", "missing.png"], "image 2 names"),
         (["pictures/red.png"] * 65, "contains 65 images, more than the limit of 64"),
         ([["pictures/red.png"]], "is a nested list"),
-        (7, "not an image. Name another column with --images-column"),
+        (7, "not an image. Name another column with --column images=NAME"),
         ({"url": "https://example.org"}, "is an object, not an image"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_column_is_named_or_looked_for(folder: Path, tmp_path: Path) -> None:
         with db.read() as session:
             assert load_question_set(session, "named")[0].images == (RED_ID,)
     with (
-        pytest.raises(InputError, match=r'no column "shape" \(--images-column\)'),
+        pytest.raises(InputError, match=r'no column "shape" \(--column images=\)'),
         Database.open(tmp_path / "u.db") as db,
     ):
         import_questions(db, source, columns=Columns(images="shape"))

@@ -115,5 +115,5 @@ def test_a_missing_kind_or_column_is_named(db: Database, tmp_path: Path) -> None
     path = write_rows(tmp_path / "mine.jsonl", HUMANEVAL)
     with pytest.raises(InputError, match="pass --kind code"):
         import_questions(db, path)
-    with pytest.raises(InputError, match=r"no column looks like tests\. Name it with --answer-column"):
+    with pytest.raises(InputError, match=r"no column looks like tests\. Name it with --column answer=NAME"):
         import_questions(db, write_rows(tmp_path / "bare.jsonl", {"prompt": "f"}), kind=AnswerKind.CODE)

@@ -79,27 +79,18 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     assert listed(cli, "--finding", "number_added", "--status", "accepted") == []
     assert cli("list", "--strategy", "format", "--status", "accepted")[1] == "no candidate of run matches\n"
 
+    with Database.open(db) as database:
+        add_run(database, "two", ASKED[:1])
     for arguments, said in (
-        (("--finding", "number_ded"), "Similar: number_added"),
-        (("--strategy", "rename"), "It has: format, perspectives"),
+        ((), "name one: run, two"),
+        (("--finding", "number_ded", "--run", "run"), "Similar: number_added"),
+        (("--strategy", "rename", "--run", "run"), "It has: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),
-        (("--after", "c_zz"), "similar ids"),
+        (("--after", "c_zz", "--run", "run"), "similar ids"),
+        (("--reviews", "--status", "accepted"), "--reviews takes --run and --out only"),
     ):
         code, _, err = cli("list", *arguments)
         assert (code, said in err) == (2, True), err
-
-
-def test_the_run_must_be_named_where_there_are_several_or_none(cli: CommandLine, db: Path) -> None:
-    assert "there is no run yet" in cli("list")[2]
-    with Database.open(db) as database:
-        add_run(database, "one", ASKED[1:])
-        add_run(database, "two", ASKED[:1])
-    code, _, err = cli("list")
-    assert code == 2
-    assert "name one: one, two" in err
-    assert listed(cli, "--run", "one") == [HALVED, PENDING]
-    code, _, err = cli("list", "--run", "one", "--after", ADD)
-    assert (code, f"{ADD} is not a candidate of run 'one'" in err) == (2, True)
 
 
 def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: CommandLine, run: Run, db: Path) -> None:

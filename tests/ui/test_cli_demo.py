@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from command_line import CommandLine, words
 
 import sandbox.demo.steps
@@ -87,14 +86,6 @@ def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_p
     assert REPORTS == [["Import", "Propose"]]
 
 
-def test_a_lost_report_is_written_again(cli: CommandLine, tmp_path: Path) -> None:
-    put_questions(tmp_path / "here")
-    cli("demo", "--folder", "here")
-    (tmp_path / "here" / "report" / "report.md").unlink()
-    assert cli("demo", "--folder", "here").code == 0
-    assert len(REPORTS) == 2
-
-
 def test_a_report_on_other_recipes_is_written_again(cli: CommandLine, tmp_path: Path) -> None:
     put_questions(tmp_path / "here")
     for number, options in enumerate(((), ("--seeds", "2"), ("--recipes", "grpo"), ()), start=1):
@@ -133,15 +124,6 @@ def test_an_exit_code_that_is_expected_does_not_stop_it(
     assert "(Exit code 3 is expected here: one row is bad.)" in done.out
 
 
-def test_quick_has_a_folder_of_its_own(cli: CommandLine, tmp_path: Path) -> None:
-    for name, options in (("tagrpo-demo", ()), ("tagrpo-demo-quick", ("--quick",))):
-        put_questions(tmp_path / name)
-        assert cli("demo", *options).code == 0
-    refused = cli("demo", "--folder", "tagrpo-demo", "--quick")
-    assert refused.code == 2
-    assert "the demo here was begun with other settings" in words(refused.err)
-
-
 def test_recipes_are_checked_before_anything_is_written(cli: CommandLine, tmp_path: Path) -> None:
     refused = cli("demo", "--recipes", "ta_grpo, nope")
     assert (refused.code, refused.out) == (2, "")
@@ -168,7 +150,7 @@ def test_what_is_not_installed_is_named_with_the_command(
     ],
 )
 def test_a_printed_command_is_what_a_shell_reads(arguments: tuple[str, ...]) -> None:
-    printed = shell_lines(arguments)
+    printed = shell_lines(("tagrpo", *arguments))
     script = f"tagrpo() {{ printf '%s\\0' \"$@\"; }}; {printed}"
     read = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     assert read.stdout.split("\0")[:-1] == list(arguments)
@@ -199,17 +181,6 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, steps, steps))
     command._carry_out(plan, step, "step 1 of 1")
     assert ran == [("train", "run", "x"), ("train", "run", "x")]
-
-
-def test_ctrl_c_in_a_step_ends_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted:
-        def main(self, *_: object, **__: object) -> int:
-            raise typer.Abort  # what typer makes of it inside a command
-
-    monkeypatch.setattr("ui.cli.app.commands", lambda: Interrupted())
-    step = Step("First", "Import", "Questions.", ("questions", "import", "x"))
-    with pytest.raises(KeyboardInterrupt):
-        command._carry_out(DemoPlan(tmp_path), step, "step 1 of 1")
 
 
 def training_steps(plan: DemoPlan) -> list[Step]:

@@ -42,14 +42,10 @@ def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: 
     assert "no answer" in out
     assert "columns: question from question, answer from answer" in out
     assert "warning: 1 held back" in err
-
-
-def test_importing_again_says_that_there_is_nothing_new(cli: CommandLine, mine: Path) -> None:
-    cli("import", str(mine))
-    code, out, _ = cli("import", str(mine))
-    assert code == 3  # the question without an answer still needs attention
-    assert "unchanged" in out
-    assert "4 rows read, 3 usable, 1 held back" in out
+    mine.write_bytes(mine.read_bytes() + b"{oops\n")
+    code, out, err = cli("import", str(mine), "--name", "more", "--skip-bad-rows")
+    assert (code, "1 row left out" in err) == (3, True)
+    assert "left out: mine.jsonl:5: not valid JSON" in out
 
 
 def test_a_column_that_questions_may_need_is_named_until_it_is_read(cli: CommandLine, tmp_path: Path) -> None:
@@ -66,7 +62,7 @@ def test_a_column_that_questions_may_need_is_named_until_it_is_read(cli: Command
     code, out, err = cli("import", "parts.jsonl", "--json")
     assert (code, json.loads(out)["left_out_columns"]) == (3, {"Body": 1, "Options": 1})
     assert "questions may lack the content of Body, Options" in err
-    columns = [f"--question-column={name}" for name in ("Question", "Body", "Options")]
+    columns = [f"--column=question={name}" for name in ("Question", "Body", "Options")]
     code, out, _ = cli("import", "parts.jsonl", "--name", "whole", *columns)
     assert code == 0
     assert "columns: question from Question + Body + Options, answer from Answer" in out
@@ -77,14 +73,8 @@ def test_a_solution_column_without_any_box_is_refused(cli: CommandLine, tmp_path
     (tmp_path / "boxless.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, _, err = cli("import", "boxless.jsonl")
     assert code == 2
-    assert "--answer-column; available: correct, question, rationale" in err
-    assert cli("import", "boxless.jsonl", "--answer-column", "correct")[0] == 0
-
-
-def test_an_import_without_anything_odd_exits_with_0(cli: CommandLine, more: Path) -> None:
-    code, out, _ = cli("import", str(more), "--name", "more")
-    assert code == 0
-    assert "10 rows read, 10 usable, 0 held back" in out
+    assert "--column answer=NAME; available: correct, question, rationale" in err
+    assert cli("import", "boxless.jsonl", "--column", "answer=correct")[0] == 0
 
 
 def test_import_as_json(cli: CommandLine, mine: Path) -> None:
@@ -95,6 +85,7 @@ def test_import_as_json(cli: CommandLine, mine: Path) -> None:
     assert [(held["row"], held["held"]) for held in result["held"]] == [(2, "no answer")]
     assert result["spec"]["columns"]["question"] == "question"
     assert len(result["spec"]["sha256"]) == 64
+    assert "unchanged" in cli("import", str(mine))[1]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +93,7 @@ def test_import_as_json(cli: CommandLine, mine: Path) -> None:
     [
         (["nothing.jsonl"], "nothing.jsonl: no such file"),
         (["."], "is a folder"),
-        (["mine.jsonl", "--question-column", "body"], 'no column "body"'),
+        (["mine.jsonl", "--column", "question=body"], 'no column "body"'),
         (["mine.jsonl", "--split", "test"], "apply to Hub datasets only"),
         (["mine.jsonl", "--name", "a b"], "is not a valid name of a question set"),
         (["broken.jsonl"], "broken.jsonl:2: not valid JSON"),
@@ -130,16 +121,6 @@ def test_a_changed_file_is_refused_under_the_old_name(cli: CommandLine, mine: Pa
     assert cli("import", str(mine), "--name", "mine-2")[0] == 0
 
 
-def test_golds_that_may_be_numbers_of_options_are_reported(cli: CommandLine, mine: Path) -> None:
-    row = {"question": "Which is a colour?", "choices": ["red", "dog"], "answer": 0}
-    mine.write_text(json.dumps(row) + "\n")
-    columns = ("--question-column", "question", "--question-column", "choices")
-    code, out, err = cli("import", str(mine), *columns)
-    assert code == 3
-    assert "1 gold answer may be option numbers" in out
-    assert "1 gold answer may be option numbers instead of letters" in err
-
-
 def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandLine, mine: Path) -> None:
     rows = [
         {"question": "Which is prime?", "A": "4", "B": 5, "C": None, "answer": "B"},
@@ -148,8 +129,8 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
     mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, out, err = cli("import", str(mine))
     assert code == 3
-    assert '"A", "B", "C" were not read; in 2 rows they contain text that the question lacks' in out
-    named = "--question-column question --question-column A --question-column B --question-column C"
+    assert "questions may lack the content of A, B, C. These columns were not read; in 2 rows they" in out
+    named = "--column question=question --column question=A --column question=B --column question=C"
     assert named in out
     assert "questions may lack the content of A, B, C" in err
     code, out, err = cli("import", str(mine), "--name", "whole", *named.split())
@@ -162,14 +143,6 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
     ]
 
 
-def test_columns_to_name_stand_with_those_that_are_named_and_in_quotes(cli: CommandLine, mine: Path) -> None:
-    row = {"question": "Which is prime?", "Option A": "4", "Option B": "5", "Option C": "6", "answer": "B"}
-    mine.write_text(json.dumps(row) + "\n")
-    out = cli("import", str(mine), "--question-column", "question", "--question-column", "Option A")[1]
-    assert "--question-column question --question-column 'Option A' --question-column 'Option B'" in out
-    assert '"Option B", "Option C" were not read; in 1 row they contain text' in out
-
-
 def test_golds_that_are_whole_solutions_are_reported(cli: CommandLine, mine: Path) -> None:
     solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
     rows = [{"question": "How many pens?", "answer": solution}, {"question": "And bags?", "answer": "4"}]
@@ -179,14 +152,6 @@ def test_golds_that_are_whole_solutions_are_reported(cli: CommandLine, mine: Pat
     assert "1 gold answer with a whole solution of several lines, which hardly any response matches" in out
     assert "1 gold answer with a whole solution" in err
     assert json.loads(cli("import", str(mine), "--json")[1])["golds_that_are_solutions"] == 1
-
-
-def test_rows_that_were_left_out_are_listed(cli: CommandLine, mine: Path) -> None:
-    mine.write_bytes(mine.read_bytes() + b"{oops\n")
-    code, out, err = cli("import", str(mine), "--skip-bad-rows")
-    assert code == 3
-    assert "left out: mine.jsonl:5: not valid JSON" in out
-    assert "1 row left out" in err
 
 
 def test_of_many_rows_held_back_the_first_are_listed_and_how_to_list_all(
@@ -222,6 +187,7 @@ def test_lists(cli: CommandLine, mine: Path) -> None:
     assert [question["answer"] for question in sums["questions"]] == ["7"]
     assert cli("list", "nothing")[0] == 2
     assert cli("list", "--held")[0] == 2
+    assert "--suspects takes --run and --limit only" in cli("list", "mine", "--suspects")[2]
 
 
 def test_show_prints_the_text_as_it_is(cli: CommandLine, mine: Path) -> None:

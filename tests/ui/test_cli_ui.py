@@ -17,7 +17,7 @@ from service.errors import InputError, PrerequisiteError
 from service.web.listening import Address, bind
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
-from ui.pages.server.serving import Lock, check_options, redirect_file
+from ui.pages.server.serving import check_options, redirect_file
 
 
 @pytest.fixture
@@ -50,16 +50,6 @@ def test_it_prints_its_address_answers_and_ends_on_sigterm_and_ctrl_c(database):
         out, error = process.communicate(timeout=20)
         assert process.returncode == 0, error
         assert (out, error.strip()) == ("", "ended")
-
-
-@pytest.mark.slow
-def test_a_mistyped_database_is_named_on_the_terminal(tmp_path):
-    process = subprocess.Popen(tagrpo_ui(tmp_path / "nope.db"), stderr=subprocess.PIPE, text=True)
-    line = process.stderr.readline()
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
-    assert "the UI has nothing to show yet" in line
-    assert "nope.db: there is no database here" in line
 
 
 def test_a_taken_port_is_refused_with_the_way_out(database):
@@ -122,12 +112,6 @@ def test_where_the_password_comes_from(tmp_path, monkeypatch):
     file.write_text("\n")
     with pytest.raises(InputError, match="first line is empty"):
         read_password(ask=False, file=file, none=False)
-
-
-def test_a_short_password_is_refused():
-    assert Lock("12345678").opened("http://localhost:1") == "http://localhost:1"
-    with pytest.raises(InputError, match="7 characters"):
-        Lock("1234567")
 
 
 @pytest.mark.slow
@@ -207,12 +191,6 @@ def test_a_browser_is_called_with_no_token_that_others_could_read():
     assert not page.parent.exists()
 
 
-def test_port_0_takes_a_free_one():
-    with bind(Address(port=0)) as listening:
-        assert listening.getsockname()[0] == "127.0.0.1"
-        assert listening.getsockname()[1] > 0
-
-
 def test_small_answers_do_not_wait_for_each_other():
     """asyncio sends at once on sockets that say they are TCP's; the browser asks for 90 small files."""
     with bind(Address(port=0)) as listening:
@@ -244,8 +222,3 @@ def test_every_option_is_known_to_streamlit_and_nothing_is_left_open():
     assert options["server.enableXsrfProtection"] is True
     assert options["server.address"] == "127.0.0.1"
     assert options["server.fileWatcherType"] == "none"
-
-
-def test_asking_for_help_imports_no_streamlit():
-    code = "import sys; import ui.cli.app; sys.exit('streamlit' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

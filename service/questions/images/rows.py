@@ -29,8 +29,8 @@ class RowImages:
     def __init__(
         self,
         folder: Path | None = None,
-        other: str = "--images-column NAME",
-        without: str | None = '--images-column ""',
+        other: str = "--column images=NAME",
+        without: str | None = "--column images=",
     ) -> None:
         """Set up; paths in rows are relative to `folder`, and refused where there is none.
 

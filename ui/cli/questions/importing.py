@@ -3,23 +3,21 @@
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from service.questions import ImportReport
+    from collections.abc import Sequence
+
+    from service.questions import Columns, ImportReport
 
 ROWS_SHOWN = 10
 
 
-def _column(what: str, names: str) -> Any:
-    return Option(
-        help=f"Column with the {what}. Default: {names}. Dots select nested values.",
-        show_default=False,
-    )
+PARTS = ("question", "answer", "solution", "level", "subject", "images")
 
 
 def import_(
@@ -28,31 +26,20 @@ def import_(
         Argument(help="A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name)."),
     ],
     name: Annotated[str | None, Option(help="Name of the set. Default: the file's name.")] = None,
-    question_column: Annotated[
+    column: Annotated[
         list[str] | None,
         Option(
-            help="Column with the question. Repeat the option to join several columns in this order; a list "
-            "becomes options with letters. Dots select nested values. Default: question, problem, "
-            "prompt, ...",
-            show_default=False,
-        ),
-    ] = None,
-    answer_column: Annotated[str | None, _column("gold answer", "answer, final_answer, ...")] = None,
-    solution_column: Annotated[
-        str | None,
-        _column(
-            "solution, whose last \\boxed{} is the gold answer if there is no answer column", "solution, ..."
+            metavar="PART=NAME",
+            help="Column with the question, answer, solution, level, subject or images; dots select nested "
+            "values. By default usual names are found. Repeat the option for several parts, and for a "
+            "question in several columns, in order; a list becomes options with letters. images= imports no "
+            "images. Without an answer column, the gold answer is the solution's last \\boxed{}.",
         ),
     ] = None,
     kind: Annotated[
         Literal["latex", "code"],
         Option(help="Kind of the answers; code: a program that passes the tests in the answer column."),
     ] = "latex",
-    level_column: Annotated[str | None, _column("level", "level, difficulty")] = None,
-    subject_column: Annotated[str | None, _column("subject", "subject, type, problem_type, ...")] = None,
-    images_column: Annotated[
-        str | None, _column('images of a question ("" to import none)', "images, image, ...")
-    ] = None,
     config: Annotated[
         list[str] | None, Option(help="Hub: configuration of the dataset. Repeat the option to join several.")
     ] = None,
@@ -87,24 +74,16 @@ def import_(
     Example: tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000
     """
     from evaluator.grading import AnswerKind, Grader
-    from service.questions import Columns, RowLimits, read_source, store_import
+    from service.questions import RowLimits, read_source, store_import
     from service.questions.store import check_set_name
 
     if name is not None:
         check_set_name(name)  # before a new database is made
-    asked = question_column or []
+    columns = _read_columns(column or [])
     with terminal.progress("import") as bar:
         rows = read_source(
             source,
-            columns=Columns(
-                asked[0] if asked else None,
-                answer_column,
-                solution_column,
-                level_column,
-                subject_column,
-                images=images_column,
-                further=tuple(asked[1:]),
-            ),
+            columns=columns,
             limits=RowLimits(max_characters, strip_control),
             kind=AnswerKind(kind),
             limit=limit,
@@ -118,6 +97,21 @@ def import_(
     terminal.emit(report.to_json(), _print_report, report)
     if report.needs_attention:
         raise exits.needs_attention("; ".join(short for short, _ in _problems(report)))
+
+
+def _read_columns(words: "Sequence[str]") -> "Columns":
+    from service.questions import Columns
+
+    given: dict[str, list[str]] = {}
+    for word in words:
+        part, equals, name = word.partition("=")
+        if part not in PARTS or not equals:
+            raise BadParameter(f"--column {word}: give PART=NAME, where PART is one of {', '.join(PARTS)}")
+        given.setdefault(part, []).append(name)
+    if several := [part for part, names in given.items() if len(names) > 1 and part != "question"]:
+        raise BadParameter(f"--column {several[0]}=: only a question can have several columns")
+    first, *further = given.pop("question", [None])  # type: ignore[list-item]
+    return Columns(first, **{part: names[0] for part, names in given.items()}, further=tuple(further))  # type: ignore[arg-type]
 
 
 def mix(
@@ -226,7 +220,7 @@ def _print_report(report: "ImportReport") -> None:
     if report.unpictured:
         output.say(
             f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there "
-            "is a column of images, name it with --images-column"
+            "is a column of images, name it with --column images=NAME"
         )
 
 
@@ -243,7 +237,7 @@ def _problems(report: "ImportReport") -> list[tuple[str, str]]:
         problems.append((f"{plural(len(report.bad_rows), 'row')} left out", ""))
     if report.left_out:
         columns = filter(None, (report.columns.question, *report.columns.further, *report.left_out))
-        options = " ".join(f"--question-column {shlex.quote(column)}" for column in columns)
+        options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
         rows = plural(max(report.left_out.values()), "row")
         advice = (
             f"These columns were not read; in {rows} they contain text that the question lacks. If the "
@@ -257,8 +251,8 @@ def _problems(report: "ImportReport") -> list[tuple[str, str]]:
     if report.solutions:
         whole = f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines"
         advice = (
-            "Import under another --name and name the column of the final answer with --answer-column. From "
-            "a solution column, tagrpo reads the last \\boxed{} or the text after ####"
+            "Import under another --name and name the column of the final answer with --column "
+            "answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the text after ####"
         )
         problems.append((f"{whole}, which hardly any response matches", advice))
     return problems
