@@ -66,6 +66,8 @@ Neighbors decided by a human: {reviewed:,}.
 
 {provenance}
 
+All other settings (instructions, sampling, package versions) are in `tagrpo.json`.
+
 ## License
 
 {license}
@@ -183,7 +185,6 @@ def provenance(header: SetHeader) -> str:
     parts = [_table(("", ""), facts), *(part for run in header.runs for part in _run(run))]
     if header.spec.get("publish"):
         parts.append(_json("Selection", header.spec["publish"]))
-    parts.append("All other settings (instructions, sampling, package versions) are in `tagrpo.json`.")
     return "\n\n".join(parts)
 
 

@@ -88,7 +88,7 @@ def test_little_disk_an_old_python_and_missing_packages_are_problems(
     found = checks(done.out)
     assert done.code == 3
     assert "base packages, disk" in done.err
-    assert found["base packages"]["detail"] == "missing: no-such-package"
+    assert found["base packages"]["detail"] == "not installed: no-such-package"
     assert (found["magic"]["state"], found["magic"]["way_out"]) == ("missing", "pip install magic")
 
 

@@ -5,13 +5,13 @@ import platform
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
-from ui.cli import exits, output
+from ui.cli import exits
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -63,17 +63,13 @@ def doctor(
 
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1
     """
-    checks = [_python(), *_packages(), *_extras(), _database(db.place), _disk(db.place), _keys(), _hub()]
+    checks = [_python(), *_packages(), _database(db.place), _disk(db.place), *_keys()]
     if model is not None:
         checks += _endpoints(model, base_url or [])
     if training:
         checks += _contract()
-    terminal.emit(
-        {"checks": [asdict(check) for check in checks]},
-        output.table,
-        ["", "what", "found", "how to fix it"],
-        [[MARKS[check.state], check.what, check.detail, check.way_out] for check in checks],
-    )
+    columns = {"": lambda check: MARKS[check.state], "what": "what", "found": "detail"}
+    terminal.rows("checks", checks, columns | {"how to fix it": "way_out"})
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]
     if wrong:
         raise exits.needs_attention(f"{', '.join(wrong)}: see above.")
@@ -96,26 +92,16 @@ def _version(package: str) -> str | None:
 
 def _packages() -> list[Check]:
     checks = [Check("tagrpo", "ok", _version("tagrpo") or "source tree")]
-    lacking = [package for package in BASE if _version(package) is None]
-    versions = ", ".join(f"{package} {_version(package)}" for package in BASE if package not in lacking)
-    if lacking:
-        detail = f"missing: {', '.join(lacking)}"
-        checks.append(Check("base packages", "problem", detail, "pip install tagrpo", needed=True))
-    else:
-        checks.append(Check("base packages", "ok", versions))
-    return checks
-
-
-def _extras() -> list[Check]:
-    checks = []
-    for what, (packages, way_out) in EXTRAS.items():
+    for what, (packages, way_out) in {"base packages": (BASE, "pip install tagrpo"), **EXTRAS}.items():
+        needed = packages is BASE
         versions = {package: _version(package) for package in packages}
-        if all(versions.values()):
+        lacking = [package for package, version in versions.items() if version is None]
+        if lacking:
+            detail = f"not installed: {', '.join(lacking)}"
+            checks.append(Check(what, "problem" if needed else "missing", detail, way_out, needed))
+        else:
             detail = ", ".join(f"{package} {version}" for package, version in versions.items())
             checks.append(Check(what, "ok", detail))
-        else:
-            lacking = ", ".join(package for package, version in versions.items() if version is None)
-            checks.append(Check(what, "missing", f"not installed: {lacking}", way_out))
     return checks
 
 
@@ -171,37 +157,29 @@ def _database(place: "Place") -> Check:
 def _disk(place: "Place") -> Check:
     folder = place.resolve().parent if isinstance(place, Path) else Path.cwd()
     if not folder.exists():
-        return Check(
-            "disk",
-            "problem",
-            f"{folder} does not exist",
-            "create it, or choose another with --db",
-            needed=True,
-        )
+        way_out = "create it, or choose another with --db"
+        return Check("disk", "problem", f"{folder} does not exist", way_out, needed=True)
     free = shutil.disk_usage(folder).free / 1e9
     if free < LOW_DISK_GB:
         return Check("disk", "problem", f"{free:.1f} GB free in {folder}", "free some space", needed=True)
     return Check("disk", "ok", f"{free:.0f} GB free in {folder}")
 
 
-def _keys() -> Check:
+def _keys() -> list[Check]:
     names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
-    if names:
-        return Check("API keys", "ok", f"set: {', '.join(names)}")
-    return Check(
-        "API keys",
-        "missing",
-        "no *_API_KEY in the environment",
-        "export OPENAI_API_KEY=...; your own vLLM server needs none",
-    )
-
-
-def _hub() -> Check:
-    if os.environ.get("HF_TOKEN"):
-        return Check("Hugging Face token", "ok", "HF_TOKEN is set")
-    return Check(
-        "Hugging Face token", "missing", "HF_TOKEN is not set", "needed only for gated datasets and --push"
-    )
+    way_out = "" if names else "export OPENAI_API_KEY=...; your own vLLM server needs none"
+    keys = f"set: {', '.join(names)}" if names else "no *_API_KEY in the environment"
+    token = bool(os.environ.get("HF_TOKEN"))
+    hub = f"HF_TOKEN is {'' if token else 'not '}set"
+    return [
+        Check("API keys", "ok" if names else "missing", keys, way_out),
+        Check(
+            "Hugging Face token",
+            "ok" if token else "missing",
+            hub,
+            "" if token else "needed only for gated datasets and --push",
+        ),
+    ]
 
 
 def _endpoints(model: str, bases: list[str]) -> list[Check]:
@@ -234,10 +212,8 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
         structured = asyncio.run(look())
     except PrerequisiteError as error:
         return Check(what, "problem", str(error), needed=True)
-    priced = endpoint.price is not None
-    details = [
-        "reachable",
-        "structured output" if structured else "no structured output",
-        "price known" if priced else "price unknown: set the model's price to use --max-usd",
-    ]
-    return Check(what, "ok", ", ".join(details))
+    output = f"{'' if structured else 'no '}structured output"
+    price = (
+        "price unknown: set the model's price to use --max-usd" if endpoint.price is None else "price known"
+    )
+    return Check(what, "ok", f"reachable, {output}, {price}")

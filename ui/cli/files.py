@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from typer import BadParameter, Option
 
@@ -53,8 +53,6 @@ def render_rows(rows: Sequence[Mapping[str, Any]], form: RowsFormat) -> str:
 @dataclass(frozen=True)
 class RowsFile:
     """Where rows go, and in which form."""
-
-    panel: ClassVar[str] = "Output"
 
     out: Annotated[Path | None, Option(help="Write all rows to this file.")] = None
     format: Annotated[
@@ -164,8 +162,6 @@ class ReportFile:
 @dataclass(frozen=True)
 class HubExport:
     """Where on the Hub a data set goes."""
-
-    panel: ClassVar[str] = "For --format hf"
 
     push: Annotated[
         str | None,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ParamSpec, Protocol, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, Protocol, TextIO
 
 import typer
 
@@ -165,8 +165,6 @@ VerboseOption = Annotated[
 @dataclass(frozen=True)
 class Terminal:
     """Whether a command answers in text or in JSON, and how much it says beside it."""
-
-    panel: ClassVar[str] = "Output"
 
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False
     quiet: QuietOption = False

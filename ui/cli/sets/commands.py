@@ -325,17 +325,14 @@ def print_members(counts: Mapping[str, Any]) -> None:
     )
     needs = counts.get("adaptive") or {}
     for number, what in (
-        (counts.get("questions_left_out"), "questions without neighbors were left out"),
+        (counts.get("questions_left_out"), "questions left out: they have no neighbors"),
         (needs.get("in need"), "questions probably yield no gradient alone"),
-        (needs.get("unknown"), "questions have an unknown success rate"),
+        (needs.get("unknown"), "questions with an unknown success rate"),
         (needs.get("alone"), "questions have no neighbors, since they yield a gradient alone"),
-        (counts.get("too_like"), "more neighbors were too similar to others and left out"),
-        (counts.get("duplicates"), "more neighbors were also found in a second run and left out"),
-        (
-            counts.get("contradicted"),
-            "more neighbors were rejected by the answers of another run and left out",
-        ),
-        (verdicts["unverified"], "neighbors are unverified: their answers were not compared"),
+        (counts.get("too_like"), "left out: too similar to others"),
+        (counts.get("duplicates"), "left out: also found in a second run"),
+        (counts.get("contradicted"), "left out: rejected by the answers of another run"),
+        (verdicts["unverified"], "unverified: answers of question and neighbor were not compared"),
     ):
         if number:
             output.say(f"              {number:,} {what}")

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, BadParameter, Option
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class VerlExport:
     """Settings of training files."""
-
-    panel: ClassVar[str] = "For --format verl"
 
     layout: Annotated[
         Literal["grouped", "flat"], Option(help="grouped: one row per question; flat: one row per prompt.")
