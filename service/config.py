@@ -221,6 +221,8 @@ class Reading(Generic[C]):
         parts: Place = tuple(int(part) if part.isdigit() else part for part in key.split("."))
         if setting is not None and isinstance(value, str):
             value = read_text(setting.info.annotation, value)
+        elif isinstance(value, str) and find_setting(self._kind, key.rpartition(".")[0]) is not None:
+            value = read_text(Any, value)  # inside a free mapping, as in chat_template_kwargs.enable_thinking
         elif isinstance(value, str) and value.startswith("["):
             value = [part.strip() for part in value[1:].removesuffix("]").split(",") if part.strip()]
         nested: Any = value

@@ -159,7 +159,7 @@ class TrainConfig(Config):
         if self.data is not None and (given := [name for name in of_set if self._differs(name)]):
             raise ValueError(
                 f"{', '.join(given)}: only for --set. An export already contains its prompts and answers: "
-                "give --system, --instruction, --answer-kind to `tagrpo sets export`."
+                "give system, instruction and answer_kind to `tagrpo sets export`."
             )
         return self
 

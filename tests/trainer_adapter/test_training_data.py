@@ -34,9 +34,7 @@ def place(tmp_path: Path, tagrpo: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     with Database.open(tmp_path / "tagrpo.db") as database:
         add_run(database, "source", asked)
         publish(database, "math", run="source")
-    exported = tagrpo(
-        "sets", "export", "math", "--format", "verl", "--out", "out", "--validation-share", "0.3"
-    )
+    exported = tagrpo("sets", "export", "math", "--format", "verl", "--out", "out", "validation_share=0.3")
     assert exported.code == 0, exported.err
     return tmp_path
 

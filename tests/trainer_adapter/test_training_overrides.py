@@ -66,7 +66,7 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         ("data.train_files=x", "--data"),
         ("actor_rollout_ref.model.path=x", "--model"),
         ("trainer.resume_mode=auto", "tagrpo resume"),
-        ("+data.apply_chat_template_kwargs.enable_thinking=true", "--chat-template-kwargs"),
+        ("+data.apply_chat_template_kwargs.enable_thinking=true", "export with chat_template_kwargs"),
         # blocks that hold such keys
         ("actor_rollout_ref.model={path:other}", r"this block contains actor_rollout_ref\.model\.path"),
         (

@@ -166,7 +166,6 @@ def test_the_version_needs_no_command(cli: CommandLine) -> None:
 
 MOST_FLAGS = 15
 MORE_FLAGS = {
-    ("sets", "export"): 20,
     ("eval", "import"): 19,
     ("eval", "report"): 19,
     ("eval", "compare"): 18,

@@ -206,19 +206,19 @@ def test_export_and_import(cli: Cli, tmp_path: Path, to: str, name: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("to", "option", "value", "message"),
+    ("to", "options", "message"),
     [
-        ("jsonl", "--push", "me/math", "cannot be combined with --format jsonl"),
-        ("hf", "--max-prompt-tokens", "512", "cannot be combined with --format hf"),
-        ("verl", "--license", "mit", "cannot be combined with --format verl"),
-        ("verl", "--chat-template-kwargs", "x", "not a JSON object"),
+        ("jsonl", ("--push", "me/math"), "cannot be combined with --format jsonl"),
+        ("hf", ("--max-prompt-tokens", "512"), "cannot be combined with --format hf"),
+        ("verl", ("--license", "mit"), "cannot be combined with --format verl"),
+        ("verl", ("chat_template_kwargs=x",), "chat_template_kwargs"),
     ],
 )
 def test_options_that_an_export_does_not_take(
-    cli: Cli, tmp_path: Path, to: str, option: str, value: str, message: str
+    cli: Cli, tmp_path: Path, to: str, options: tuple[str, ...], message: str
 ) -> None:
     cli("publish", "math", "--run", "run")
-    assert message in cli.error("export", "math", "--format", to, "--out", str(tmp_path / "o"), option, value)
+    assert message in cli.error("export", "math", "--format", to, "--out", str(tmp_path / "o"), *options)
     assert not (tmp_path / "o").exists()
 
 
@@ -231,8 +231,8 @@ def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
     # The name under which stock verl compares boxed answers.
     assert manifest["data_source"] == "DigitalLearningGmbH/MATH-lighteval"
-    options = ("--layout", "flat", "--overwrite", "--instruction", "", "--system", "Be brief.")
-    more = ("--chat-template-kwargs", '{"enable_thinking": false}', "--data-source", "toy")
+    options = ("--layout", "flat", "--overwrite", "--instruction", "", "system=Be brief.")
+    more = ("chat_template_kwargs.enable_thinking=false", "data_source=toy")
     assert "(flat, 7 rows)" in cli(*to_verl, *options, *more).out
     manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
     assert (manifest["set"], manifest["data_source"]) == ("math@1", "toy")

@@ -16,6 +16,7 @@ VERBS = {
     "eval": ("ui.cli.eval.running", "run"),
     "judge": ("ui.cli.eval.judging", "judge"),
     "train": ("ui.cli.train.commands", "run"),
+    "export": ("ui.cli.sets.exports", "export"),
 }
 """The commands that take a config, by its name."""
 

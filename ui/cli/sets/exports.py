@@ -1,17 +1,17 @@
 """`tagrpo sets export` and `import`: a version as files, and files as a version."""
 
 import json
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from typer import Argument, BadParameter, Option
 
+from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import exits, output
+from ui.cli.configured import verb
 from ui.cli.files import HubExport, Overwrite
 from ui.cli.output import Terminal
-from ui.cli.sets.commands import Reference, print_counts, show_published
+from ui.cli.sets.commands import print_counts, show_published
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -20,56 +20,17 @@ if TYPE_CHECKING:
     from trainer_adapter.verl.prompts import PromptTemplate
 
 
-@dataclass(frozen=True)
-class VerlExport:
-    """Settings of training files."""
-
-    layout: Annotated[
-        Literal["grouped", "flat"], Option(help="grouped: one row per question; flat: one row per prompt.")
-    ] = "grouped"
-    max_prompt_tokens: Annotated[
-        int, Option(min=1, help="Leave out neighbors with longer prompts, and count them.")
-    ] = 512
-    tokenizer: Annotated[
-        str | None,
-        Option(help="Hub name or folder of the policy's tokenizer. Default: lengths are estimated."),
-    ] = None
-    instruction: Annotated[
-        str | None, Option(help="Text below each question; '' for none. Default: tagrpo's own.")
-    ] = None
-    system: Annotated[str | None, Option(help="System message. Default: none.")] = None
-    chat_template_kwargs: Annotated[
-        str | None, Option(help='Arguments of the chat template as JSON, such as {"enable_thinking": false}.')
-    ] = None
-    data_source: Annotated[
-        str,
-        Option(help="Name by which verl chooses its reward function. Default: the one for boxed answers."),
-    ] = "DigitalLearningGmbH/MATH-lighteval"
-    validation_share: Annotated[
-        float, Option(min=0, max=0.99, help="Share of the questions for validation.parquet.")
-    ] = 0.0
-    answer_kind: Annotated[
-        Literal["latex", "integer", "choice", "tolerance"],
-        Option(help="Kind of answer that the questions ask for."),
-    ] = "latex"
-    tolerance: Annotated[
-        str | None, Option(help="For kind tolerance: 1e-2, or 1% of the answer. Default: 1%.")
-    ] = None
-
-    def template(self) -> "PromptTemplate":
-        """Return how prompts are made; what is not given is left to the template."""
-        from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
-
-        names = ("instruction", "system", "tokenizer", "max_prompt_tokens")
-        given: dict[str, Any] = {name: getattr(self, name) for name in names}
-        given["chat_template_kwargs"] = _parse_kwargs(self.chat_template_kwargs)
-        known = {name: value for name, value in given.items() if value is not None}
-        return without_thinking(PromptTemplate(**known))
+FLAGS = {
+    "--layout": "layout",
+    "--tokenizer": "tokenizer",
+    "--max-prompt-tokens": "max_prompt_tokens",
+    "--instruction": "instruction",
+}
 
 
+@verb("export", VerlExportConfig, "set", FLAGS)
 def export(
-    context: typer.Context,
-    reference: Reference,
+    config: VerlExportConfig,
     *,
     out: Annotated[Path, Option(help="Folder (hf, verl) or file to write.")],
     form: Annotated[
@@ -77,18 +38,19 @@ def export(
         Option("--format", help="hf: dataset with card; verl: training files; otherwise one file."),
     ],
     license_name: Annotated[
-        str, Option("--license", help="License identifier for card and manifest (cc-by-4.0, mit, ...).")
-    ] = "other",
+        str | None,
+        Option("--license", help="License identifier for card and manifest (cc-by-4.0, mit, ...)."),
+    ] = None,
     overwrite: Overwrite = False,
     hub: HubExport,
-    verl: VerlExport,
     db: Db,
     terminal: Terminal,
 ) -> None:
     """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
 
     The output appears only when it is complete. Exports to hf, jsonl and parquet contain the full content:
-    `tagrpo sets import` gives the same hash.
+    `tagrpo sets import` gives the same hash. --push and --public belong to hf; --layout, --tokenizer,
+    --max-prompt-tokens, --instruction and all KEY=VALUE to verl.
 
     Exit code 3 (verl): prompts over the limit were left out.
 
@@ -96,18 +58,27 @@ def export(
 
     Example: tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B
     """
-    _refuse_foreign_options(context, form)
+    for foreign, options in (
+        (form != "hf" and hub != HubExport(), "--push and --public"),
+        (form == "verl" and license_name is not None, "--license"),
+        (form != "verl" and config.model_fields_set > {"set"}, "settings of training files"),
+    ):
+        if foreign:
+            raise BadParameter(f"{options} cannot be combined with --format {form}")
     if form == "verl":
-        _export_verl(reference, out, verl, overwrite, db, terminal)
+        _export_verl(config, out, overwrite, db, terminal)
         return
+    license_name = license_name or "other"
     from rephraser import sets
 
     with terminal.progress("export") as bar, db.open() as database:
         common: dict[str, Any] = {"license_name": license_name, "overwrite": overwrite, "report": bar.update}
         if form == "hf":
-            report = sets.export_hf(database, reference, out, push=hub.push, private=not hub.public, **common)
+            report = sets.export_hf(
+                database, config.set, out, push=hub.push, private=not hub.public, **common
+            )
         else:
-            report = sets.export_file(database, reference, out, form, **common)
+            report = sets.export_file(database, config.set, out, form, **common)
     record = {
         "set": report.header.ref,
         "content_hash": report.header.content_hash,
@@ -133,19 +104,17 @@ def _print_export(report: "ExportReport", form: str, license_name: str) -> None:
         output.say(f"pushed to {report.pushed_to}")
 
 
-def _export_verl(
-    reference: str, target: Path, verl: VerlExport, overwrite: bool, db: Db, terminal: Terminal
-) -> None:
+def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db, terminal: Terminal) -> None:
     from evaluator.grading import AnswerKind
     from rephraser import sets
     from service.questions.images import image_loader
     from trainer_adapter.verl.export import export_verl
     from trainer_adapter.verl.export_rows import AnswerForm
 
-    template = verl.template()
+    template = config.template()
     with db.open(read_only=True) as database:
         with database.read() as session:
-            published = sets.load_set(session, reference)
+            published = sets.load_set(session, config.set)
         header = published.header
         report = export_verl(
             published.entries,
@@ -153,10 +122,10 @@ def _export_verl(
             template=template,
             set_ref=header.ref,
             content_hash=header.content_hash,
-            layout=verl.layout,
-            data_source=verl.data_source,
-            answers=AnswerForm(AnswerKind(verl.answer_kind), verl.tolerance),
-            validation_share=verl.validation_share,
+            layout=config.layout,
+            data_source=config.data_source,
+            answers=AnswerForm(AnswerKind(config.answer_kind), config.tolerance),
+            validation_share=config.validation_share,
             load_images=image_loader(database),
             overwrite=overwrite,
         )
@@ -216,25 +185,3 @@ def import_(
     with db.open(create=True) as database:
         published = sets.import_set(database, read, name)
     show_published(published, "imported", terminal)
-
-
-def _parse_kwargs(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise BadParameter(f"--chat-template-kwargs {text!r} is not a JSON object")
-    return value
-
-
-def _refuse_foreign_options(context: typer.Context, form: str) -> None:
-    """Refuse an option that the format does not know."""
-    hub, verl = ({field.name for field in fields(kind)} for kind in (HubExport, VerlExport))
-    foreign = (hub if form != "hf" else set()) | (verl if form != "verl" else {"license_name"})
-    for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        if option.name in foreign and source is not None and source.name == "COMMANDLINE":
-            raise BadParameter(f"{option.opts[0]} cannot be combined with --format {form}")

@@ -1,0 +1,55 @@
+"""The config of `tagrpo sets export`: what training files for verl contain."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from service.config import Config
+
+if TYPE_CHECKING:
+    from trainer_adapter.verl.prompts import PromptTemplate
+
+
+class VerlExportConfig(Config):
+    """Write a version of a neighbor set; all settings but the set are those of training files for verl."""
+
+    set: str = Field(description="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")
+    layout: Literal["grouped", "flat"] = Field(
+        "grouped", description="grouped: one row per question; flat: one row per prompt."
+    )
+    max_prompt_tokens: int = Field(
+        512, ge=1, description="Leave out neighbors with longer prompts, and count them."
+    )
+    tokenizer: str | None = Field(
+        None,
+        description="Hub name or folder of the policy's tokenizer; by default lengths are estimated.",
+    )
+    instruction: str | None = Field(
+        None, description="Text below each question, empty for none; by default tagrpo's own."
+    )
+    system: str | None = Field(None, description="System message; by default none.")
+    chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict, description="Arguments of the chat template."
+    )
+    data_source: str = Field(
+        "DigitalLearningGmbH/MATH-lighteval",
+        description="Name by which verl chooses its reward function; by default the one for boxed answers.",
+    )
+    validation_share: float = Field(
+        0.0, ge=0, le=0.99, description="Share of the questions for validation.parquet."
+    )
+    answer_kind: Literal["latex", "integer", "choice", "tolerance"] = Field(
+        "latex", description="Kind of answer that the questions ask for."
+    )
+    tolerance: str | None = Field(
+        None, description="For the answer kind tolerance: 1e-2, or 1% of the answer; by default 1%."
+    )
+
+    def template(self) -> "PromptTemplate":
+        """Return how prompts are made; what is not given is left to the template."""
+        from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
+
+        names = ("instruction", "system", "tokenizer", "max_prompt_tokens", "chat_template_kwargs")
+        given = {name: getattr(self, name) for name in names}
+        known = {name: value for name, value in given.items() if value is not None}
+        return without_thinking(PromptTemplate(**known))
