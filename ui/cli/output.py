@@ -250,14 +250,6 @@ def note(message: str) -> None:
     console.stderr().print(message, markup=False, soft_wrap=True)
 
 
-def note_new(messages: Sequence[str], noted: set[str]) -> None:
-    """Print those messages that are not among `noted`, and add them."""
-    for message in messages:
-        if message not in noted:
-            note(message)
-            noted.add(message)
-
-
 def complain(label: str, style: str, message: str) -> None:
     """Print a message on stderr behind a label in a style."""
     from rich.text import Text
