@@ -57,37 +57,12 @@ def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> N
     assert checked() == [("mine", 2, 0)]
 
 
-def test_variants_alone_need_no_attention(cli: CommandLine) -> None:
-    write("bench.jsonl", (HENS.replace("12", "15"), "180"))
-    code, out, _ = cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl")
-    assert code == 0
-    assert out.splitlines()[1].split()[-4:] == ["0", "0", "0", "1"]
-    assert checked() == [("mine", 0, 1)]
-
-
-def test_nothing_found_is_kept_too(cli: CommandLine) -> None:
-    write("bench.jsonl", ("What is 1+1?", "2"))
-    assert checked() == []
-    assert cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl")[0] == 0
-    assert checked() == [("mine", 0, 0)]
-
-
 def test_thresholds_are_options(cli: CommandLine) -> None:
     write("bench.jsonl", (f"{HENS} Show every step of your work and check it.", "144"))
     command = ["questions", "contamination", "mine", "--benchmark", "bench.jsonl"]
     assert cli(*command, "--threshold", "0.9")[0] == 0
     assert cli(*command, "--threshold", "0.5")[0] == 3
     assert cli(*command, "--ngram", "40")[0] == 0
-
-
-def test_answers_are_compared_by_the_grader(cli: CommandLine) -> None:
-    write("bench.jsonl", (HENS.replace("are laid", "get laid"), r"\frac{288}{2}"))
-    code, out, _ = cli("questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--json")
-    result = json.loads(out)
-    assert code == 3
-    assert [pair["measure"] for pair in result["pairs"]] == ["fuzzy"]
-    assert result["checks"][0]["repeated_problems"] == 1
-    assert result["settings"]["n"] == 8
 
 
 def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:

@@ -141,17 +141,6 @@ def test_a_run_without_neighbors(tagrpo: CommandLine, db: Path) -> None:
     assert "neighbors (assumed)" in tagrpo(*forecast, "--assume-shift-sd", 0.7).out
 
 
-def test_unknown_grades_are_bounded(tagrpo: CommandLine, db: Path) -> None:
-    with Database.open(db) as database:
-        problems = [make_problem(f"Is {q} even?", str(q)) for q in range(4)]
-        add_eval_run(database, "unsure", [(9, 8, 1), (9, 9, 0), (9, 0, 9), (9, 4, 0)], problems=problems)
-    (row,) = found(tagrpo, "unsure", "--only", "zero-gradient")["zero_gradient"]
-    assert (row["questions"], row["left_out"], row["unknown"]) == (3, 1, 10)
-    assert row["share"] == pytest.approx(2 / 3)
-    assert row["bound_low"] == pytest.approx((1 / 9 + 1 + 0 + 0) / 4)
-    assert row["bound_high"] == pytest.approx((1 + 1 + 1 + 0) / 4)
-
-
 @pytest.mark.slow
 def test_several_parts_of_a_run(tagrpo: CommandLine, db: Path) -> None:
     price = ("--usd-per-gpu-hour", 3.6, "--tokens-per-second", 1000)

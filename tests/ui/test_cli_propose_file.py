@@ -7,7 +7,7 @@ import pytest
 import world
 from command_line import CommandLine
 from json_rows import write_rows
-from proposing import from_file, propose, refused
+from proposing import from_file, refused
 from world_runs import rows
 
 pytestmark = pytest.mark.usefixtures("world_set")
@@ -77,18 +77,6 @@ def test_files_that_cannot_be_used(cli: CommandLine, content: str, message: str)
     Path("c.jsonl").write_text(content)
     refused(cli, from_file("c.jsonl"), message)
     refused(cli, from_file("absent.jsonl"), "absent.jsonl: no such file")
-
-
-def test_empty_candidates_are_named_by_row(cli: CommandLine) -> None:
-    write_rows(Path("c.jsonl"), *({"question": question, "candidate": " "} for question in originals()))
-    refused(cli, from_file("c.jsonl"), 'c.jsonl:1: "candidate" contains no text')
-
-
-def test_candidates_for_a_run_of_rules_are_refused_on_resume(cli: CommandLine) -> None:
-    assert cli(*propose("proposer=rules")).code == 0
-    source = write_rows(Path("c.jsonl"), {"question": originals()[0], "candidate": "x"})
-    done = cli("resume", "r", f"proposer.candidates={source}")
-    assert (done.code, "proposer.candidates belongs to proposer=file" in done.err) == (2, True)
 
 
 def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLine) -> None:

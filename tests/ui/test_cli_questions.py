@@ -48,26 +48,6 @@ def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: 
     assert "left out: mine.jsonl:5: not valid JSON" in out
 
 
-def test_a_column_that_questions_may_need_is_named_until_it_is_read(cli: CommandLine, tmp_path: Path) -> None:
-    rows = [
-        {
-            "Body": "Ada has $3$ apples.",
-            "Question": "How many has she?",
-            "Options": ["3", "4"],
-            "Answer": "A",
-        },
-        {"Body": None, "Question": "Is it A) 3 or B) 4?", "Options": ["A) 3", "B) 4"], "Answer": "B"},
-    ]
-    (tmp_path / "parts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out, err = cli("import", "parts.jsonl", "--json")
-    assert (code, json.loads(out)["left_out_columns"]) == (3, {"Body": 1, "Options": 1})
-    assert "questions may lack the content of Body, Options" in err
-    columns = [f"--column=question={name}" for name in ("Question", "Body", "Options")]
-    code, out, _ = cli("import", "parts.jsonl", "--name", "whole", *columns)
-    assert code == 0
-    assert "columns: question from Question + Body + Options, answer from Answer" in out
-
-
 def test_a_solution_column_without_any_box_is_refused(cli: CommandLine, tmp_path: Path) -> None:
     rows = [{"question": f"What is {n}+1?", "rationale": "Add.", "correct": str(n + 1)} for n in range(3)]
     (tmp_path / "boxless.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
