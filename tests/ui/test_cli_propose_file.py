@@ -79,6 +79,14 @@ def test_files_that_cannot_be_used(cli: CommandLine, content: str, message: str)
     refused(cli, from_file("absent.jsonl"), "absent.jsonl: no such file")
 
 
+def test_the_strategy_names_the_candidates(cli: CommandLine) -> None:
+    source = write_rows(Path("c.jsonl"), {"question": originals()[0], "candidate": owning(originals()[0])})
+    refused(cli, from_file(source, "proposer.strategy=Very hard", name="other"), "proposer.strategy")
+    assert cli(*from_file(source, "proposer.strategy=harder", "--n", "1")).code == 0
+    listed = json.loads(cli("rephrase", "list", "--json").out)["candidates"]
+    assert [item["strategy"] for item in listed] == ["harder"]
+
+
 def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLine) -> None:
     first, second, third = originals()[:3]
     write_rows(

@@ -38,6 +38,9 @@ class VerlExportConfig(Config):
     validation_share: float = Field(
         0.0, ge=0, le=0.99, description="Share of the questions for validation.parquet."
     )
+    strategies: tuple[str, ...] = Field(
+        (), description="Only neighbors from these strategies; by default all."
+    )
     answer_kind: Literal["latex", "integer", "choice", "tolerance"] = Field(
         "latex", description="Kind of answer that the questions ask for."
     )

@@ -125,6 +125,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
             layout=config.layout,
             data_source=config.data_source,
             answers=AnswerForm(AnswerKind(config.answer_kind), config.tolerance),
+            strategies=config.strategies,
             validation_share=config.validation_share,
             load_images=image_loader(database),
             overwrite=overwrite,
