@@ -72,31 +72,18 @@ def review(
 
     Example: tagrpo rephrase review --audit 1 --interactive
     """
-    for wrong, what in (
-        (
-            sum((candidate is not None, sheet is not None, interactive)) != 1,
-            "name a candidate, or give --sheet FILE or --interactive",
-        ),
-        (
-            candidate is not None and accept + reject + withdraw != 1,
-            "give one of --accept, --reject and --withdraw",
-        ),
-        (
-            candidate is None and (accept or reject or withdraw or reason),
-            "--accept, --reject, --withdraw and --reason require a candidate",
-        ),
-        (withdraw and reason, "--withdraw takes no --reason"),
-        (
-            not interactive and (run or blind or status),
-            "--run, --status and --blind require --interactive",
-        ),
-        (
-            interactive and audit is not None and (run or status),
-            "an audit has its own candidates. Remove --run and --status",
-        ),
-    ):
-        if wrong:
-            raise BadParameter(what)
+    if sum((candidate is not None, sheet is not None, interactive)) != 1:
+        raise BadParameter("name a candidate, or give --sheet FILE or --interactive")
+    if candidate is not None and accept + reject + withdraw != 1:
+        raise BadParameter("give one of --accept, --reject and --withdraw")
+    if candidate is None and (accept or reject or withdraw or reason):
+        raise BadParameter("--accept, --reject, --withdraw and --reason require a candidate")
+    if withdraw and reason:
+        raise BadParameter("--withdraw takes no --reason")
+    if not interactive and (run or blind or status):
+        raise BadParameter("--run, --status and --blind require --interactive")
+    if interactive and audit is not None and (run or status):
+        raise BadParameter("an audit has its own candidates. Remove --run and --status")
     from rephraser.reviews.audit import get_audit
     from rephraser.reviews.sheet import Sheet, read_sheet
     from rephraser.reviews.store import Decision, find_candidate
