@@ -16,7 +16,7 @@ from service.telling import TellStage
 
 @dataclass(frozen=True)
 class Contamination:
-    """What was found.
+    """What the comparison found.
 
     Attributes:
         checks: A row for each set of texts and benchmark, with the number of pairs by measure.
@@ -52,7 +52,7 @@ def check_contamination(
     def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
         return [value == "correct" for value in grader.equal_many(pairs)]
 
-    found = Contamination(settings, [], [])
+    result = Contamination(settings, [], [])
     sides = _load_sides(database, set_name, neighbors)
     for against in benchmarks:
         problems = [Text(each.id, each.text, each.answer, each.images) for each in against.problems]
@@ -67,7 +67,7 @@ def check_contamination(
                 progress=lambda done, total, stage=stage: progress(stage, done, total),  # type: ignore[misc]
             )
             by_measure = Counter(overlap.measure for overlap in overlaps)
-            found.checks.append(
+            result.checks.append(
                 {
                     "set": name,
                     "texts": len(texts),
@@ -80,7 +80,7 @@ def check_contamination(
                     "pairs": {measure: by_measure[measure] for measure in MEASURES},
                 }
             )
-            found.pairs.extend(
+            result.pairs.extend(
                 {
                     "set": name,
                     "benchmark": against.name,
@@ -103,7 +103,7 @@ def check_contamination(
                     settings=settings,
                     overlaps=overlaps,
                 )
-    return found
+    return result
 
 
 def _load_sides(

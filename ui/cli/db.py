@@ -125,9 +125,9 @@ def upgrade(
 
     Database.upgrade(db.place).close()
     record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
-    said = ""
+    sizes_text = ""
     if vacuum:
         sizes = upkeep.vacuum(db.place)
         record |= {"bytes_before": sizes.before, "bytes_after": sizes.after}
-        said = f"; {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
-    terminal.emit(record, output.say, f"{db.place}: schema {HEAD_REVISION}{said}")
+        sizes_text = f"; {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
+    terminal.emit(record, output.say, f"{db.place}: schema {HEAD_REVISION}{sizes_text}")

@@ -110,20 +110,20 @@ def diagnose(
     )
     windows = WINDOWS if BY_STEP & {*parts} else 1
     with _responses(runs or [], rollouts, correct_above, windows, db) as source:
-        found = signal.diagnose(source, parts, settings)
+        diagnosis = signal.diagnose(source, parts, settings)
     sheet_rows = None
-    if review_sheet is not None and found.flagged:
+    if review_sheet is not None and diagnosis.flagged:
         with db.reading() as session:
-            sheet_rows, foreign = write_flagged(session, found.flagged, review_sheet)
+            sheet_rows, foreign = write_flagged(session, diagnosis.flagged, review_sheet)
         if foreign:
             output.note(f"{foreign:,} flagged neighbors are not candidates in this database and are left out")
-    write_tables(out, tables(found))
-    record = {**diagnosis_record(found), "review_sheet_rows": sheet_rows}
-    terminal.emit(record, output.show, diagnosis_document(found))
+    write_tables(out, tables(diagnosis))
+    record = {**diagnosis_record(diagnosis), "review_sheet_rows": sheet_rows}
+    terminal.emit(record, output.show, diagnosis_document(diagnosis))
     if review_sheet is not None and sheet_rows is not None and not terminal.as_json:
         say_sheet(review_sheet, sheet_rows)
-    if found.flagged:
-        raise exits.needs_attention(f"neighbors with an implausible success rate: {len(found.flagged):,}")
+    if diagnosis.flagged:
+        raise exits.needs_attention(f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}")
 
 
 def _parse_parts(only: str | None) -> "Sequence[Part]":

@@ -101,10 +101,10 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
 
     with db.reading() as session:
         run_id = None if run is None else choose_run(session, run).id
-        found = find_suspects(session, run_id=run_id)
+        suspects = find_suspects(session, run_id=run_id)
     terminal.rows(
         "suspects",
-        [suspect.to_json() for suspect in (found if terminal.as_json else found[:limit])],
+        [suspect.to_json() for suspect in (suspects if terminal.as_json else suspects[:limit])],
         {
             "question": lambda row: row["question_id"][: output.ID_SHOWN],
             "gold": "gold",
@@ -117,11 +117,11 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
         },
         empty="no question has solvers that agree on an answer other than the gold answer",
     )
-    if found and not terminal.as_json:
-        more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(found) else ""
+    if suspects and not terminal.as_json:
+        more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(suspects) else ""
         output.say(
-            f"{plural(len(found), 'question')}{more}: either the gold answer is wrong, or the solvers always "
-            "err. Check them"
+            f"{plural(len(suspects), 'question')}{more}: either the gold answer is wrong, or the solvers "
+            "always err. Check them"
         )
 
 

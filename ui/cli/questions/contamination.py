@@ -57,24 +57,24 @@ def contamination(
     settings = Settings(ngram, threshold, ratio)
     with terminal.stages("contamination") as report, db.open() as database, Grader() as grader:
         loaded = [load(name) for name in benchmark]
-        found = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
-    file.write(found.pairs)
-    record = {"settings": settings.to_json(), "checks": found.checks, "pairs": found.pairs}
-    terminal.emit(record, _print, found)
-    if found.repeated:
-        raise exits.needs_attention(f"{plural(found.repeated, 'benchmark problem')} repeated")
+        overlaps = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
+    file.write(overlaps.pairs)
+    record = {"settings": settings.to_json(), "checks": overlaps.checks, "pairs": overlaps.pairs}
+    terminal.emit(record, _print, overlaps)
+    if overlaps.repeated:
+        raise exits.needs_attention(f"{plural(overlaps.repeated, 'benchmark problem')} repeated")
 
 
-def _print(found: "Contamination") -> None:
+def _print(overlaps: "Contamination") -> None:
     from service.questions.contamination import MEASURES, VARIANT
 
     columns = ("set", "texts", "benchmark", "problems")
-    rows = [[*(check[name] for name in columns), *check["pairs"].values()] for check in found.checks]
+    rows = [[*(check[name] for name in columns), *check["pairs"].values()] for check in overlaps.checks]
     output.table([*columns, *MEASURES], rows)
     lines = [
         f"{pair['measure']} {pair['score']:g}: row {pair['row']} of {pair['set']} ({pair['source_id']}), "
         f"row {pair['problem_row']} of {pair['benchmark']}"
-        for pair in found.pairs
+        for pair in overlaps.pairs
         if pair["measure"] != VARIANT
     ]
     output.say_some(lines, PAIRS_SHOWN, "--out or --json for all")

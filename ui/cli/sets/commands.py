@@ -360,10 +360,10 @@ def _print_version(header: "SetHeader", entries: "Sequence[SetEntry]") -> None:
         output.say("", f"{entry.question.id}  answer: {entry.question.answer}", entry.question.text)
         for number, neighbor in enumerate(entry.neighbors, start=1):
             rates = ""
-            if (found := neighbor.successes) is not None:
+            if (counts := neighbor.successes) is not None:
                 rates = (
-                    f"; correct {found.neighbor_right}/{found.neighbor_drawn}, question "
-                    f"{found.question_right}/{found.question_drawn}, {found.difficulty}"
+                    f"; correct {counts.neighbor_right}/{counts.neighbor_drawn}, question "
+                    f"{counts.question_right}/{counts.question_drawn}, {counts.difficulty}"
                 )
             made = f"{neighbor.strategy}, {neighbor.model}{rates}"
             output.say(f"  {number}. [{_judged(neighbor)}] {made}", f"     {neighbor.text}")
