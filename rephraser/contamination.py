@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from evaluator.benchmarks import LoadedBenchmark
@@ -58,13 +59,12 @@ def check_contamination(
         problems = [Text(each.id, each.text, each.answer, each.images) for each in against.problems]
         problem_rows = {problem.id: row for row, problem in enumerate(problems)}
         for name, content_hash, texts, rows in sides:
-            stage = f"{name} and {against.name}"
             overlaps = find_overlaps(
                 texts,
                 problems,
                 settings,
                 equal=equal,
-                progress=lambda done, total, stage=stage: progress(stage, done, total),  # type: ignore[misc]
+                progress=partial(progress, f"{name} and {against.name}"),
             )
             by_measure = Counter(overlap.measure for overlap in overlaps)
             result.checks.append(

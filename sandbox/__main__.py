@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from service.errors import InputError, Interrupted, TagrpoError
@@ -144,7 +144,7 @@ def policy(folder: Path, world: str) -> None:
     print(f"{folder}: a policy of world {chosen.name}; README.md describes its pre-training")
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "questions": questions,
     "candidates": candidates,
     "score": score,

@@ -4,11 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.signal.difficulty import NeighborRow
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.queue import ReviewItem, read_item, read_items
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate
@@ -16,6 +15,9 @@ from rephraser.tables import CandidateRow
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text
+
+if TYPE_CHECKING:
+    from evaluator.signal.difficulty import NeighborRow
 
 WORDS: dict[str, DecisionWord] = {
     "accept": "accepted",
@@ -53,7 +55,7 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     return len(rows)
 
 
-def write_flagged(session: Session, flagged: Sequence[NeighborRow], path: Path) -> tuple[int, int]:
+def write_flagged(session: Session, flagged: "Sequence[NeighborRow]", path: Path) -> tuple[int, int]:
     """Write a row for each flagged neighbor that is a candidate of the database, with its success rates.
 
     Returns:

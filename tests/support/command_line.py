@@ -59,7 +59,10 @@ def _run() -> int:
     """Run `sys.argv`, whose first argument may be `sandbox`, for `python -m sandbox`."""
     code: Any = 0
     try:
-        code = sandbox(sys.argv[2:]) if sys.argv[1:2] == ["sandbox"] else main()
+        if sys.argv[1:2] == ["sandbox"]:
+            code = sandbox(sys.argv[2:])
+        else:
+            main()
     except SystemExit as leaving:
         code = leaving.code
     return int(code or 0)

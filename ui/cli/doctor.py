@@ -68,8 +68,16 @@ def doctor(
         checks += _endpoints(model, base_url or [])
     if training:
         checks += _contract()
-    columns = {"": lambda check: MARKS[check.state], "what": "what", "found": "detail"}
-    terminal.rows("checks", checks, columns | {"how to fix it": "way_out"})
+    terminal.rows(
+        "checks",
+        checks,
+        {
+            "": lambda check: MARKS[check.state],
+            "what": "what",
+            "found": "detail",
+            "how to fix it": "way_out",
+        },
+    )
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]
     if wrong:
         raise exits.needs_attention(f"{', '.join(wrong)}: see above.")

@@ -110,8 +110,9 @@ def _read_columns(words: "Sequence[str]") -> "Columns":
         given.setdefault(part, []).append(name)
     if several := [part for part, names in given.items() if len(names) > 1 and part != "question"]:
         raise BadParameter(f"--column {several[0]}=: only a question can have several columns")
-    first, *further = given.pop("question", [None])  # type: ignore[list-item]
-    return Columns(first, **{part: names[0] for part, names in given.items()}, further=tuple(further))  # type: ignore[arg-type]
+    questions = given.pop("question", [])
+    others: dict[str, Any] = {part: names[0] for part, names in given.items()}
+    return Columns(questions[0] if questions else None, further=tuple(questions[1:]), **others)
 
 
 def mix(
