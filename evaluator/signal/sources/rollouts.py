@@ -109,7 +109,7 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
         InputError: no such file, no rows, or a row that cannot be used; the message names file and line.
     """
     if windows < 1:
-        raise InputError(f"--windows is {windows}; give 1 or more.")
+        raise InputError(f"{windows} windows: give 1 or more.")
     visits: dict[Step, dict[str, dict[int, PromptSample]]] = {}
     responses, by_prompt = 0, False
     for place, step, group_id, sample, row in _read(path, threshold):
