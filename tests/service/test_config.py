@@ -74,7 +74,7 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path: Path) -> N
         ('stop=["\\n", "a,b"]', ("\n", "a,b")),
         ('chat_template_kwargs={"enable_thinking": false}', {"enable_thinking": False}),
         ("chat_template_kwargs={enable_thinking = false}", {"enable_thinking": False}),
-        ("chat_template_kwargs.enable_thinking=false", {"enable_thinking": "false"}),
+        ("chat_template_kwargs.enable_thinking=false", {"enable_thinking": False}),
     ],
 )
 def test_words_are_read_as_the_type_of_their_field(tmp_path: Path, word: str, value: object) -> None:

@@ -54,6 +54,8 @@ def test_inline_commands_and_options_exist(page: str) -> None:
     content = (ROOT / page).read_text(encoding="utf-8")
     spans = [span.split() for span in _SPAN.findall(FENCE.sub("", content)) if span.strip()]
     known = OTHER_TOOLS | options_of_scripts(content) | {"--help", "--version", "--quiet", "--verbose"}
+    if "python -m sandbox" in content:
+        known |= set(re.findall(r'"(--[a-z][\w-]*)"', (ROOT / "sandbox" / "__main__.py").read_text()))
     for words in [*(found.words for found in commands(page)), *spans]:
         command, rest = find_command(words[words[0] == "tagrpo" :])
         if command is not all_commands():
