@@ -2,7 +2,7 @@
 
 from sqlalchemy import func, select
 
-from evaluator.config import JudgeConfig
+from evaluator.config import ScoreConfig
 from evaluator.evals.runs import find_eval_run
 from evaluator.grading.versions import find_grader
 from evaluator.judging.asking import system_prompt
@@ -17,7 +17,7 @@ from service.runs.store import find_run
 SHORTEST_REPLY = 4  # tokens: the verdict alone
 
 
-def estimate_judging(config: JudgeConfig, db: Database) -> Estimate:
+def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     """Estimate what asking a judge about an eval run takes, beyond what it has replied to.
 
     Scaled by what this judge's largest run took; else from the lengths of what is asked, with replies of the
@@ -27,13 +27,14 @@ def estimate_judging(config: JudgeConfig, db: Database) -> Estimate:
     Raises:
         InputError: nothing of the run is graded by `base`.
     """
-    spec, prices = judge_spec(config), price_of([remote_settings(config, config.model)])
+    spec = judge_spec(config)
+    prices = price_of([remote_settings(config, spec.model)])
     with db.read() as session:
         run = find_eval_run(session, config.run)
         base = base_version(config, run)
         base_row, judge_row = find_grader(session, base), find_grader(session, spec.version(base))
     if base_row is None:
-        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
+        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval score {run.name}` first.")
     lengths = {
         pending.asked: pending.characters
         for pending, _ in read_pending(db, run, base_row, judge_row or -1, spec.asked)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, cast
 from sqlalchemy import Table, exists, select
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.config import JudgeConfig
+from evaluator.config import ScoreConfig
 from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import RunProblem, read_problems, run_problems
 from evaluator.evals.running import sample_seed
@@ -126,7 +126,7 @@ class JudgeOutcome:
 
 
 async def judge(
-    config: JudgeConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
+    config: ScoreConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
 ) -> JudgeOutcome:
     """Grade an eval run, ask the judge about it, and return what stands then; see `judge_run`.
 
@@ -147,8 +147,8 @@ async def judge(
     base = base_version(config, run)
     own = config.grader or own_name(run_version(run))
     async with OpenModels(engine_logs(db), config) as models:
-        endpoint = await models.open(remote_settings(config, config.model))
-        check_request(endpoint, prompt_request(config.model, spec.prompt, spec.sampling, "?"))
+        endpoint = await models.open(remote_settings(config, spec.model))
+        check_request(endpoint, prompt_request(spec.model, spec.prompt, spec.sampling, "?"))
         with Grader(workers=config.workers, cache=GradeCache(db), own=own) as grader:
             grade_run(
                 db, run.id, grader, lambda done, total: report("grading", done, total, ""), version=base
@@ -160,12 +160,14 @@ async def judge(
         return await judge_run(db, run, judging, spec, base, models.models(), report)
 
 
-def judge_spec(config: JudgeConfig) -> JudgeSpec:
+def judge_spec(config: ScoreConfig) -> JudgeSpec:
     """Return what a config says of the judge."""
+    if config.model is None:
+        raise InputError("no judge is named. Give one with --judge MODEL.")
     return JudgeSpec(config.model, config.asked, config.max_tokens, config.temperature)
 
 
-def base_version(config: JudgeConfig, run: Run) -> str:
+def base_version(config: ScoreConfig, run: Run) -> str:
     """Return the version of the grades that the judge is asked about."""
     if config.grader is not None:
         return own_version(config.grader)
@@ -273,7 +275,7 @@ async def judge_run(
         base_row, judge_row = find_grader(session, base), grader_id(session, version)
         finish_run(session, judging.id, finished=False)
     if base_row is None:
-        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
+        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval score {run.name}` first.")
     counts: Counter[str] = Counter()
     samples: dict[str, list[dict[str, Any]]] = defaultdict(list)  # by question
     kept: list[dict[str, Any]] = []

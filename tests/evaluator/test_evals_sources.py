@@ -101,7 +101,7 @@ def test_the_answers_that_a_run_was_made_with_are_reported_first(db: Database) -
             assert shown.version == choose_version(session, [one]) == version
         assert choose_version(session, [run], "all") == ALL
         assert choose_version(session, [run, older]) == BOXED  # the only one that graded both
-        with pytest.raises(InputError, match=r"takes all answers; .*`tagrpo eval grade c --answers all`"):
+        with pytest.raises(InputError, match=r"takes all answers; .*`tagrpo eval score c --answers all`"):
             choose_version(session, [older, alone], "all")
         with pytest.raises(InputError, match="4 of 4 samples have no grade by 'never'"):
             load_result(session, alone, "never")

@@ -1,4 +1,4 @@
-"""`tagrpo grade serve`: real requests to a real server process."""
+"""`tagrpo eval serve`: real requests to a real server process."""
 
 import asyncio
 import json

@@ -363,4 +363,4 @@ def test_grades_of_another_version_count_when_named(tagrpo: CommandLine, db: Pat
     assert shares == [1.0, 0.0]
     done = tagrpo("diagnose", "zero-gradient", "half")
     assert done.code == 2
-    assert "tagrpo eval grade half" in done.err
+    assert "tagrpo eval score half" in done.err

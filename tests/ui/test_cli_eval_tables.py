@@ -82,7 +82,7 @@ def test_boxed_answers_can_be_asked_for_and_how_to_grade_them_is_said(
 ) -> None:
     done = cli("eval", *command, "--answers", "boxed")
     assert done.code == 2
-    assert f"`tagrpo eval grade {command[1]}.aime24 --answers boxed`" in words(done.err)
+    assert f"`tagrpo eval score {command[1]}.aime24 --answers boxed`" in words(done.err)
     assert cli("eval", *command, "--answers", "all").code == 0
     assert cli("eval", *command, "--answers", "some").code == 2
 

@@ -1,4 +1,4 @@
-"""`tagrpo rollouts`: what a user of a training run types."""
+"""`tagrpo train rollouts`: what a user of a training run types."""
 
 import json
 from pathlib import Path
@@ -49,11 +49,13 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     Path("ta").rename("moved")
     said = refused("list", "ta")
     assert f"{Path('ta').resolve()}: run 'ta' had its rollouts in this folder" in said
-    assert "`tagrpo rollouts add FOLDER --name ta`" in said
+    assert "`tagrpo train rollouts FOLDER --add --name ta`" in said
     assert "which is not there" in run_here("runs", "show", "ta").out
     run("add", "moved")
     assert len(read("list", "ta")["rollouts"]) == 25
-    assert "tagrpo rollouts add FOLDER --name again" in run_here("runs", "list", "--kind", "train").err
+    assert (
+        "tagrpo train rollouts FOLDER --add --name again" in run_here("runs", "list", "--kind", "train").err
+    )
 
 
 def test_a_run_shows_its_alarms() -> None:

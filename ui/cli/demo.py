@@ -297,4 +297,4 @@ def _farewell(plan: "DemoPlan") -> None:
     output.heading("Results")
     output.say(f"{plan.report / REPORT_FILE}")
     output.say(f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses")
-    output.say(f"$ tagrpo rollouts list {plan.trainings()[-1].name} --limit 5 --db {db}")
+    output.say(f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}")
