@@ -1,5 +1,6 @@
 """Our grades beside those of the tool that drew the responses: how often they agree, and where not."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +96,8 @@ def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]
         (theirs.value, *(f"{agrees.counts.get((theirs.value, ours.value), 0):,}" for ours in GradeValue))
         for theirs in GradeValue
     )
-    said = [f"{agrees.samples:,} responses graded by both, {agrees.alike:,} alike ({share}%)"]
+    responses = f"{agrees.samples:,} response{'s' * (agrees.samples != 1)}"
+    said = [f"{responses} graded by both, {agrees.alike:,} alike ({share}%)"]
     if {theirs for theirs, _ in agrees.counts} == {"unknown"}:
         said.append(
             "none of the other tool's scores means right or wrong; if they are points, leave them out with "
@@ -130,7 +132,7 @@ def unlike_grades(
 ) -> list[dict[str, Any]]:
     """Return the samples that both graded differently; with `judge` only those that this model graded."""
     return [
-        {name.replace("old", "theirs").replace("new", "ours"): value for name, value in change.items()}
+        {re.sub("^new", "ours", re.sub("^old", "theirs", name)): value for name, value in change.items()}
         for change in grade_changes(session, run, agrees.theirs, agrees.ours)
         if judge is None or change["new_reason"].startswith(f"{JUDGE_REASON} {judge}, ")
     ]

@@ -215,7 +215,7 @@ def test_ctrl_c_in_a_step_ends_the_demo(tmp_path: Path, monkeypatch: pytest.Monk
 def training_steps(plan: DemoPlan) -> list[Step]:
     """Two trainings and a step between them; commands that are quick stand for all three."""
     first, second = Training("grpo", 1), Training("ta_grpo", 1)
-    show = "recipes", "show"
+    show = "train", "recipes"
     return [
         Step("Training", "Train first", "It trains.", (*show, "grpo"), training=first),
         Step("Training", "Between", "It reads.", (*show, "dapo")),

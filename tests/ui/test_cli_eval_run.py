@@ -256,7 +256,7 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
             "be reached",
         ),
         (["runs", "show", "nothing"], "there is no run 'nothing'"),
-        (["eval", "grade", "nothing"], "no eval run 'nothing'"),
+        (["eval", "score", "nothing"], "no eval run 'nothing'"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_message(

@@ -47,7 +47,7 @@ def words(text: str) -> list[str]:
 
 def test_without_runs(cli: CommandLine) -> None:
     starts = ", ".join(
-        f"`tagrpo {start}`" for start in ("rephrase run", "eval run", "eval judge", "train run")
+        f"`tagrpo {start}`" for start in ("rephrase run", "eval run", "eval score --judge", "train run")
     )
     assert cli("list") == (0, f"no runs yet; start one with {starts}\n", "")
     assert json.loads(cli("list", "--json")[1]) == {"runs": []}

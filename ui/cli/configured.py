@@ -62,8 +62,10 @@ class Verb:
         Raises:
             InputError: settings that cannot be used, all of them.
         """
-        given = (values.get(name) for name in ("words", "files", *map(_name, self.flags)))
-        if self.optional and not any(given):
+        given = ("words", "files", *map(_name, self.flags))
+        if self.optional and not any(values[name] for name in given):
+            for name in given:
+                del values[name]
             return None
         reading = Reading(self.kind)
         if profiles.is_file():
