@@ -131,7 +131,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
         ("correct", 2, 2),
         ("wrong", 1, 2),
     ]
-    assert measured["unlike"][0]["our_reason"] == f"judge {MODEL}, prompt 1"
+    assert measured["unlike"][0]["ours_reason"] == f"judge {MODEL}, prompt 1"
     listed = json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"]
     assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
     shown = cli.within("runs")("show", listed[0]["run"])
