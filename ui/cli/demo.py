@@ -42,7 +42,7 @@ def demo(
         str | None,
         Option(
             help="Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo "
-            "recipes list` prints their names. Default: grpo,ta_grpo,ta_rescue."
+            "train recipes` prints their names. Default: grpo,ta_grpo,ta_rescue."
         ),
     ] = None,
     seeds: Annotated[int, Option(min=1, help="Number of training runs per recipe.")] = 1,
