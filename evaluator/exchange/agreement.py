@@ -97,9 +97,9 @@ def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]
         for theirs in GradeValue
     )
     responses = f"{agrees.samples:,} response{'s' * (agrees.samples != 1)}"
-    said = [f"{responses} graded by both, {agrees.alike:,} alike ({share}%)"]
+    sentences = [f"{responses} graded by both, {agrees.alike:,} alike ({share}%)"]
     if {theirs for theirs, _ in agrees.counts} == {"unknown"}:
-        said.append(
+        sentences.append(
             "none of the other tool's scores means right or wrong; if they are points, leave them out with "
             "`tagrpo eval import` and --column score="
         )
@@ -107,12 +107,12 @@ def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]
         alike, trials, interval = agrees.share(label)
         if interval is not None:
             low, high = (hundredths(end, 1) for end in interval)
-            said.append(
+            sentences.append(
                 f"of {trials:,} samples that the other tool calls {label} and tagrpo graded, {alike:,} are "
                 f"{label} here: {hundredths(alike / trials, 1)}% (95%: {low} to {high})"
             )
     heads = (f"graded by {tool}", *(f"here {value}" for value in GradeValue))
-    blocks: list[Block] = [Table(heads, counts), *map(Text, said)]
+    blocks: list[Block] = [Table(heads, counts), *map(Text, sentences)]
     if unlike is not None:
         names = ("position", "ordinal", "gold", "theirs", "theirs_extracted", "ours", "ours_extracted")
         rows = [

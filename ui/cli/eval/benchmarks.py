@@ -62,9 +62,9 @@ def benchmarks(
                 results.append({"name": name, "ok": False, "problem": str(error)})
                 lines.append(f"{name}: {error}")
                 continue
-            record, said = _check(loaded, grader)
+            record, details = _check(loaded, grader)
             results.append(record)
-            lines += said
+            lines += details
         bar.update(len(names), len(names))
     terminal.emit({"benchmarks": results}, output.say, *lines)
     failed = [name for name, result in zip(names, results, strict=True) if not result["ok"]]

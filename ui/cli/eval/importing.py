@@ -254,7 +254,7 @@ def _unmatched(counts: "Counter[str]", benchmark: "LoadedBenchmark | None") -> d
 def _left_out(read: "Survey", benchmark: "LoadedBenchmark") -> list[str]:
     """Say which responses match no problem, or several."""
     unclear = f"ambiguous in {benchmark.name}, where only ids distinguish several problems"
-    said = []
+    sentences = []
     for which, counts in ((f"not in {benchmark.name}", read.unmatched), (unclear, read.unclear)):
         if not counts:
             continue
@@ -263,5 +263,5 @@ def _left_out(read: "Survey", benchmark: "LoadedBenchmark") -> list[str]:
         parts += [f"and {plural(more, 'question')} more (--json lists all)"] if more > 0 else []
         listed = "" if benchmark.gated else f": {'; '.join(parts)}"
         responses, questions = plural(counts.total(), "response"), plural(len(counts), "question")
-        said.append(f"left out: {responses} to {questions} {which}{listed}")
-    return said
+        sentences.append(f"left out: {responses} to {questions} {which}{listed}")
+    return sentences

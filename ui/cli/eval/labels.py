@@ -97,14 +97,14 @@ def _grade(
 
     who = reviewer_name(reviewer)
     place = find_problem(run, run_problems(session, run.id), problem)
-    found = page_samples(session, run.id, place.id, after_ordinal=sample - 1, limit=1)
-    if not found or found[0].ordinal != sample:
+    page = page_samples(session, run.id, place.id, after_ordinal=sample - 1, limit=1)
+    if not page or page[0].ordinal != sample:
         raise NotFoundError(
             f"problem {place.position} of run {run.name} has no response {sample}. List them with "
             f"`tagrpo eval show {run.name} {place.position}`."
         )
     if value is None:
-        withdrawn = withdraw_human_grade(session, found[0].id, reviewer=who)
+        withdrawn = withdraw_human_grade(session, page[0].id, reviewer=who)
         if withdrawn is None:
             raise NotFoundError(f"{who} has no grade of this response to withdraw.")
         recorded = f"{withdrawn} by {who} withdrawn"
@@ -112,14 +112,14 @@ def _grade(
         grader = shown_grader(session, run.id)
         new = add_human_grade(
             session,
-            found[0].id,
+            page[0].id,
             value,
             reviewer=who,
             comment=comment,
             grader_id=None if grader is None else grader.id,
         )
         recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
-    return {"problem": place.position, "sample": sample, "grader": found[0].value, "recorded": recorded}
+    return {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}
 
 
 def _grades(session: "Session", run: "Run") -> list[dict[str, Any]]:

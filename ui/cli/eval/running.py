@@ -146,7 +146,7 @@ def complaints(run: "Run", outcome: "EvalOutcome", errors: "Sequence[ErrorCount]
         problems.append(lost_words(run.name, outcome.lost, errors=errors))
     if coming := outcome.missing - outcome.lost:
         words = words_by_kind(errors)
-        quoted = {kind: said for kind, said in words.items() if said and said not in (outcome.message or "")}
+        quoted = {kind: text for kind, text in words.items() if text and text not in (outcome.message or "")}
         failed = ", ".join(
             f"{kind} {count:,}" + (f": {quoted[kind]}" if kind in quoted else "")
             for kind, count in sorted(outcome.failures.items())

@@ -103,8 +103,8 @@ def _remarks(result: "RunResult") -> list[str]:
     ]
     if shares:  # programs have none
         only = " (only boxed answers count)" if answers_of(result.grader_version) == "boxed" else ""
-        found = ", ".join(f"{place} {hundredths(share, 1)}%" for place, share in shares.items() if share)
-        remarks.append(f"answers{only}: {found}")
+        places = ", ".join(f"{place} {hundredths(share, 1)}%" for place, share in shares.items() if share)
+        remarks.append(f"answers{only}: {places}")
     for count, noun in ((result.unknown, "unknown grade"), (result.missing, "missing sample")):
         if count:
             remarks.append(

@@ -116,11 +116,11 @@ def _chosen_metrics(logged: list[str], patterns: list[str] | None) -> list[str]:
     """Return the logged names that match the patterns, in their order; without patterns the main ones."""
     names: dict[str, None] = {}
     for pattern in MAIN_METRICS if patterns is None else patterns:
-        found = matching(logged, pattern)
-        if not found and patterns is not None:
+        matches = matching(logged, pattern)
+        if not matches and patterns is not None:
             from difflib import get_close_matches
 
             near = ", ".join(get_close_matches(pattern, logged, n=3, cutoff=0.3)) or "none at all"
             raise InputError(f"the run has no metric {pattern!r}. Similar: {near}.")
-        names |= dict.fromkeys(found)
+        names |= dict.fromkeys(matches)
     return list(names)

@@ -101,14 +101,14 @@ def rollouts(
     if files.add:
         _add(target, files.name, db, terminal)
         return
-    one = ROLLOUT_ID.fullmatch(target or "")
+    single = ROLLOUT_ID.fullmatch(target or "")
     with db.reading() as session:
-        name, record = chosen_record(session, one[1] if one else target)
+        name, record = chosen_record(session, single[1] if single else target)
         if rescued is not None:
             _list_rescued(session, name, record, rescued, after, limit, terminal)
             return
-    if one:
-        _show(name, record, one[2], terminal)
+    if single:
+        _show(name, record, single[2], terminal)
     elif files.prune is not None:
         _prune(name, record, files.prune, files, terminal)
     else:
@@ -222,8 +222,8 @@ def _list_rescued(
     counts, spec = training.counts(), training.run.spec
     totals = rescue_totals(counts, spec)
     outcome = {"yes": RESCUED, "never": NEVER}.get(rescued)
-    found = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
-    questions, more = found[:limit], len(found) > limit
+    page = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
+    questions, more = page[:limit], len(page) > limit
     texts = question_texts(session, [question.question_id for question in questions])
     record = {
         "run": name,
