@@ -56,7 +56,7 @@ def score(
     Example: tagrpo eval score Qwen3-4B.math500 --judge gpt-4o --max-usd 2
     """
     from evaluator.evals.runs import find_eval_run
-    from evaluator.judging.estimating import estimate_judging
+    from evaluator.judging.running import estimate_judging
 
     with db.open(read_only=dry_run) as database:
         with database.read() as session:
