@@ -90,7 +90,8 @@ def plan_training(
     Raises:
         InputError: something is missing, or the settings do not fit together.
     """
-    if config.model is None or config.cpu:
+    model = config.model
+    if model is None or config.cpu:
         raise InputError("a plan is for a model on GPUs. Give --model, and no cpu.")
     if (config.data is None) == (questions is None):
         raise InputError("give an export with --data, or the number of questions with --questions.")
@@ -100,7 +101,7 @@ def plan_training(
         config = config.model_copy(update={"ray_address": "auto"})
     export = None if config.data is None else read_data(config.data)
     composition = compose_training(config, export)
-    shape = find_shape(config.model)
+    shape = find_shape(model)
     forecast = None if pilot is None else _read_pilot(pilot, composition.recipe, assumed, database)
     mean_tokens = assumed.mean_tokens or (None if forecast is None else forecast.mean_tokens)
     speed = Speed(assumed.tokens_per_second, assumed.training_tflops, mean_tokens)

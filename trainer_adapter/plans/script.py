@@ -105,7 +105,8 @@ def write_script(target: Path, plan: "TrainingPlan", others: Sequence[str]) -> N
     if config.ray_address is not None:
         words.append(f"ray_address={config.ray_address}")
     steps_an_epoch = plan.questions // int(plan.composition.value("data.train_batch_size"))
-    trainings, evaluations = [], []
+    trainings: list[str] = []
+    evaluations: list[str] = []
     for name, base, method in zip(names, [recipe.name, *others], plan.methods, strict=True):
         own = [*(axes if not trainings else []), *shared]
         line = ["train", name, base, str(method.steps), str(math.ceil(method.steps / steps_an_epoch))]

@@ -58,7 +58,8 @@ def metrics(
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
     with db.reading() as session:
-        chosen = [choose_train_run(session, name) for name in runs or [None]]
+        references: list[str | None] = [*runs] if runs else [None]
+        chosen = [choose_train_run(session, reference) for reference in references]
         records = {run.id: open_record(session, run) for run in chosen}
     for record in records.values():
         if unread := record.unread_metrics():

@@ -1,7 +1,7 @@
 """`tagrpo train recipes`: the training methods, and the settings of verl that each one makes."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainer_adapter.config import TrainConfig
 from ui.cli import output
@@ -36,7 +36,7 @@ def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
         columns |= {axis: axis for axis in axes}
         rows = [{**vars(recipe), "loss": _in_words(recipe.loss)} for recipe in RECIPES.values()]
         cells = [[row[name] for name in columns.values()] for row in rows]
-        record = {"recipes": [recipe.to_json() for recipe in RECIPES.values()]}
+        record: dict[str, Any] = {"recipes": [recipe.to_json() for recipe in RECIPES.values()]}
         terminal.emit(record, output.table, list(columns), cells)
         return
     composition = compose_training(config, None if config.data is None else read_data(config.data))

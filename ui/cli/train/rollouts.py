@@ -278,20 +278,21 @@ def _prune(name: str, record: "Record", keep_every: int, files: Files, terminal:
 
     prunable = steps_to_prune(record, keep_every=keep_every, keep_last=files.keep_last)
     paths = [path for each in prunable for path in each.files]
+    responses, size = sum(each.rollouts for each in prunable), sum(each.bytes for each in prunable)
     done = {
         "run": name,
         "removed": files.yes,
         "steps": [each.step for each in prunable],
-        "rollouts": sum(each.rollouts for each in prunable),
+        "rollouts": responses,
         "files": list(map(str, paths)),
-        "bytes": sum(each.bytes for each in prunable),
+        "bytes": size,
     }
     if files.yes:
         for path in paths:
             path.unlink(missing_ok=True)
     words = (
-        f"{name}: {done['rollouts']:,} rollouts of {plural(len(prunable), 'step')}, "
-        f"{plural(len(paths), 'file')} with {done['bytes'] / 2**20:,.1f} MiB "
+        f"{name}: {responses:,} rollouts of {plural(len(prunable), 'step')}, "
+        f"{plural(len(paths), 'file')} with {size / 2**20:,.1f} MiB "
         + ("removed" if files.yes else "would be removed. Add --yes to remove them")
     )
     terminal.emit(done, output.say, words if prunable else f"{name}: there is no step to remove")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -62,7 +62,7 @@ def run(
         prepared = running.dry_run(config, opened)
         for remark in prepared.notes:
             output.note(remark)
-        record = {
+        prepared_record = {
             "run": prepared.name,
             "folder": str(prepared.folder.path),
             "command": list(prepared.command),
@@ -72,7 +72,7 @@ def run(
             "versions": dict(prepared.versions),
             "notes": list(prepared.notes),
         }
-        terminal.emit(record, output.say, prepared.shell)
+        terminal.emit(prepared_record, output.say, prepared.shell)
         return
 
     def announce(prepared: "Prepared") -> None:
@@ -85,7 +85,7 @@ def run(
         echo = _show_steps(bar) if hide_log else console.write_line
         trained = running.train(config, opened, announce=announce, echo=echo)
     alarms = list(RunFolder(trained.folder).alarms())
-    record = {
+    record: dict[str, Any] = {
         **asdict(trained),
         "folder": str(trained.folder),
         "log": str(trained.log),
@@ -119,7 +119,7 @@ def merge(
     if out.exists():
         raise InputError(f"{out} already exists. Choose another folder.")
     words = ["--backend", "fsdp", "--local_dir", str(shards), "--target_dir", str(out)]
-    done = subprocess.run([sys.executable, "-m", "verl.model_merger", "merge", *words], stdout=sys.stderr)
+    done = subprocess.run([sys.executable, "-m", "verl.model_merger", "merge", *words], stdout=2)
     if done.returncode:
         raise exits.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
     terminal.emit({"model": str(out)}, output.say, f"merged into {out}")
