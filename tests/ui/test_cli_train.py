@@ -220,7 +220,7 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     adapter = tagrpo(*plan[:-1], "lora.sh", "verl.actor_rollout_ref.model.lora_rank=8")
     assert (adapter.code, "evaluates whole models" in adapter.err) == (2, True)
     assert not Path("lora.sh").exists()
-    without = tagrpo("train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 12, "--script", "x.sh")
+    without = tagrpo("train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--script", "x.sh")
     assert (without.code, "--data and --compare" in words(without.err)) == (2, True)
 
 
