@@ -150,7 +150,7 @@ def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenA
         ((MODEL, "--max-usd", "1"), "price"),
         ((MODEL, "retry_final=true"), "leave the grade unchanged"),
         ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),
-        ((MODEL, "max_tokens=0"), "max_tokens=0: max_tokens is 0"),
+        ((MODEL, "max_tokens=0"), "max_tokens=0: give a whole number"),
     ]:
         done = cli(*judging, *words)
         assert (done.code, message in done.err) == (2, True), done.err
