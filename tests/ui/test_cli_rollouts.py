@@ -48,9 +48,9 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     assert not Path("tagrpo.db").exists()
     assert run("ta", "--add").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
     assert read("ta", "--add", "--name", "again")["folder"] == str(Path("ta").resolve())
-    assert [(one["run"], one["recipe"], one["steps"], one["rollouts"]) for one in listed()] == [
-        ("ta", "ta_grpo", 2, 32),
+    assert sorted((one["run"], one["recipe"], one["steps"], one["rollouts"]) for one in listed()) == [
         ("again", "ta_grpo", 2, 32),
+        ("ta", "ta_grpo", 2, 32),
     ]
     assert "name one: again, ta" in refused("--limit", "1")
     Path("ta").rename("moved")
