@@ -228,7 +228,7 @@ def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None
         by_place[each["step"], each["question_id"], each["session"]].response: each["id"] for each in headers
     }
     for text, expected in (
-        (NESTED, "[998,009 more characters; --full shows them]"),
+        (NESTED, "[992,009 more characters; --json has them]"),
         (decoded(BYTES), "␛[2J"),
     ):
         shown = run_beside(place, "train", "rollouts", whole[text])

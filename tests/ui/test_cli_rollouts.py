@@ -123,12 +123,13 @@ def test_responses_are_searched_page_by_page(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_one_rollout_is_shown_without_control_characters() -> None:
     with RolloutWriter(Path("ta"), "ta") as writer:
-        writer.write(3, [make_record(3, response="\x1b[31mred" + "x" * 3000, sampling_log_prob=None)])
+        writer.write(3, [make_record(3, response="\x1b[31mred" + "x" * 9000, sampling_log_prob=None)])
     run("ta", "--add")
     shown = run("ta:3:0").out
     assert "␛[31mred" in shown
     assert "What is 0 + 1? (0)" in shown
     assert "sampling -, reference -" in shown
+    assert "[1,008 more characters; --json has them]" in shown
     assert read("ta:3:0")["response"].endswith("xxx")
     assert read("3:0") == read("ta:3:0")  # of the only training
     assert "no rollout 3:9" in refused("3:9")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
+LONGEST_SHOWN = 8_000
+"""Characters of a text that a terminal gets."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,9 @@ def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
         for title, text in (("prompt", stored.prompt or "(not stored)"), ("response", stored.response)):
             output.say()
             output.heading(title)
-            output.say(text)
+            left = len(text) - LONGEST_SHOWN
+            more = f"\n[{left:,} more characters; --json has them]" if left > 0 else ""
+            output.say(text[:LONGEST_SHOWN] + more)
 
     terminal.emit(done, print_rollout)
 
