@@ -200,9 +200,9 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
         if not values.keys() & set(_REWARDS):
             raise InputError(f"{place}: has no reward. Give one of {', '.join(_REWARDS)}.")
         grade = _grade(row.reward, threshold, place)
-        counts = {name: int(grade == name) for name in ("correct", "wrong", "unknown")}
+        about |= {name: int(grade == name) for name in ("correct", "wrong", "unknown")}
         about |= {"tokens": row.tokens or 0, "token_samples": int(row.tokens is not None)}
-        sample = PromptSample(variant, **counts, **about)
+        sample = PromptSample(variant, **about)
         yield place, file_step if row.step is None else row.step, group_id, sample, row
 
 
