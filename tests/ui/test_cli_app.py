@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from command_line import CommandLine, words
 from first_look import QUESTIONS, make_first_look
-from rescues import write_rescues
 from rollout_shards import add_training, write_run
 
 from service.database import Database
@@ -254,18 +253,17 @@ def test_the_database_can_be_named_by_the_environment(
 
 
 # Their tests read the JSON of each of their commands.
-READ_ELSEWHERE = {"diagnose", "doctor", "eval", "recipes", "train"}
+READ_ELSEWHERE = {"diagnose", "doctor", "eval", "train"}
 # The demo shows commands and reports nothing itself; servers go on. A second verdict needs a judged run
 # (test_cli_rejudge.py).
-WITHOUT = {("demo",), ("ui",), ("grade", "serve"), ("rephrase", "rejudge")}
+WITHOUT = {("demo",), ("ui",), ("eval", "serve"), ("rephrase", "rejudge")}
 
 
 def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, ...], list[object]]:
     """Return for each command with --json the arguments of a call that does its work."""
     db, measured = demo / "tagrpo.db", folder / "measured.db"
-    write_run(folder / "recorded")
     with Database.open(measured) as database:
-        add_training(database, write_rescues(folder / "rescue"))
+        add_training(database, write_run(folder / "recorded"))
     return {
         ("config",): ["rephrase"],
         ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
@@ -275,8 +273,6 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
             *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
         ],
         ("questions", "remove"): ["mixed", "--yes", "--db", db],
-        ("benchmarks", "list"): [],
-        ("benchmarks", "check"): [one_question(folder)],
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],
         ("rephrase", "run"): ["demo", "--name", "rules", "proposer=rules", "--db", db],
         ("resume",): ["rules", "--db", db],
@@ -302,13 +298,6 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("sets", "tag"): ["demo@1", "best", "--db", db],
         ("sets", "export"): ["demo@1", "--format", "jsonl", "--out", folder / "out.jsonl", "--db", db],
         ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
-        ("rollouts", "add"): [folder / "recorded", "--db", measured],
-        ("rollouts", "steps"): ["ta", "--db", measured],
-        ("rollouts", "curves"): ["ta", "--metric", "*", "--db", measured],
-        ("rollouts", "list"): ["ta", "--db", measured],
-        ("rollouts", "rescued"): ["rescue", "--db", measured],
-        ("rollouts", "show"): ["ta:1:0", "--db", measured],
-        ("rollouts", "prune"): ["ta", "--keep-every", "2", "--yes", "--db", measured],
         ("runs", "rename"): ["rules", "by-rules", "--db", db],
         ("runs", "remove"): ["ta", "--yes", "--db", measured],
         ("db", "check"): ["--db", db],
@@ -336,4 +325,4 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
 
 def test_every_command_that_reports_has_json() -> None:
     silent = {path for path, found in COMMANDS.items() if all(p.name != "as_json" for p in found.params)}
-    assert silent == {("demo",), ("ui",), ("grade", "serve")}
+    assert silent == {("demo",), ("ui",), ("eval", "serve")}

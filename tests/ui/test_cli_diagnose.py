@@ -212,7 +212,7 @@ def test_diversity_of_runs(tagrpo: CommandLine, db: Path) -> None:
 @pytest.mark.slow
 def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_path: Path) -> None:
     folder, db = write_run(tmp_path / "ta", (1, 2, 3), questions=6), ("--db", tmp_path / "other.db")
-    assert run_here("rollouts", "add", folder, *db).code == 0
+    assert run_here("train", "rollouts", folder, "--add", *db).code == 0
     by_name = found(tagrpo, "ta", "--g", 4, "--out", tmp_path / "a", *db)
     by_folder = found(tagrpo, "--rollouts", folder, "--g", 4, "--out", tmp_path / "b")
     assert by_name == json.loads(json.dumps(by_folder).replace(str(folder), "ta"))
@@ -272,4 +272,4 @@ def test_ungraded_responses_are_refused_with_the_way_out(tagrpo: CommandLine, db
         problems = [make_problem(f"Is {q} odd?", str(q)) for q in range(3)]
         add_eval_run(database, "half", [(8, 8, 0)] * 3, problems=problems, graded=[4, 8, 8], seed=7)
     done = tagrpo("diagnose", "half", "--only", "zero-gradient")
-    assert (done.code, "tagrpo eval grade half" in done.err) == (2, True)
+    assert (done.code, "tagrpo eval score half" in done.err) == (2, True)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "propose": ("ui.cli.rephrase.running", "run"),
     "eval": ("ui.cli.eval.running", "run"),
-    "judge": ("ui.cli.eval.judging", "judge"),
-    "train": ("ui.cli.train.commands", "run"),
+    "judge": ("ui.cli.eval.scoring", "score"),
+    "train": ("ui.cli.train.running", "run"),
 }
 """What resumes a run, by its kind."""
 

@@ -41,9 +41,7 @@ class Standing:
 def list_(
     kind: Annotated[
         Kind | None,
-        Option(
-            help="Only runs of this kind: neighbors, evaluations, requests of `eval judge`, or trainings."
-        ),
+        Option(help="Only runs of this kind: neighbors, evaluations, those of a judge, or trainings."),
     ] = None,
     *,
     db: Db,
@@ -176,7 +174,7 @@ def _list_trainings(session: "Session") -> list[Listed]:
 KINDS: Mapping[str, tuple[str, Callable[["Session"], list[Listed]]]] = {
     "propose": ("rephrase run", _list_proposals),
     "eval": ("eval run", _list_evaluations),
-    "judge": ("eval judge", _list_judgings),
+    "judge": ("eval score --judge", _list_judgings),
     "train": ("train run", _list_trainings),
 }
 """By kind the command that starts a run, and what lists them."""
