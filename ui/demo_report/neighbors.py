@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def blocks(score: "Score", header: "SetHeader") -> list[Block]:
     """Return this part of the report."""
-    from sandbox.scoring import OUTCOMES, groups_with_members
+    from sandbox.scoring import OUTCOMES
 
-    kinds = groups_with_members(score.kinds)
+    kinds = [group for group in score.kinds if sum(group.outcomes.values())]
     used = [name for name in OUTCOMES if any(group.outcomes[name] for group in (score.broken, score.good))]
     kept = score.broken.kept_out
     through = kept.total - kept.count
