@@ -8,7 +8,6 @@ import pytest
 from evaluator.benchmarks import ChangedBenchmarkError, content_hash, load_benchmark
 from evaluator.grading import AnswerKind
 from service.errors import InputError
-from service.runs.store import check_name
 
 ROWS = [
     {"question": "What is 2+3?", "answer": 5},
@@ -45,37 +44,6 @@ def test_a_file_of_rows_is_a_benchmark(rows: Path) -> None:
         ("1000", AnswerKind.INTEGER, None),
     ]
     assert loaded.source["file"] == "rows.jsonl"
-
-
-def test_a_csv_file_is_a_benchmark(tmp_path: Path) -> None:
-    path = tmp_path / "sums.csv"
-    path.write_text('problem,answer\n"1,2: their sum?",3\n', encoding="utf-8")
-    [problem] = load_benchmark(str(path)).problems
-    assert (problem.text, problem.answer) == ("1,2: their sum?", "3")
-
-
-@pytest.mark.parametrize(
-    ("stem", "name"), [("mein tést ü", "mein-test-u"), ("Ολυμπιάδα 2024", "2024"), ("题目", "problems")]
-)
-def test_a_file_of_any_name_gives_a_name_that_runs_can_have(tmp_path: Path, stem: str, name: str) -> None:
-    path = tmp_path / f"{stem}.jsonl"
-    path.write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
-    assert load_benchmark(str(path)).name == name
-    assert check_name(f"model.{name}") == f"model.{name}"
-
-
-def test_a_definition_names_columns_kind_and_size(tmp_path: Path) -> None:
-    (tmp_path / "r.jsonl").write_text('{"q": "1+1?", "a": {"gold": "2.0"}}\n')
-    name = toml(
-        tmp_path,
-        'name = "sums"\ntitle = "Sums"\nfile = "r.jsonl"\nkind = "integer"\nrows = 1\nlicence = "CC0"\n'
-        'citation = "me"\n[columns]\nquestion = "q"\nanswer = "a.gold"\n',
-    )
-    loaded = load_benchmark(name)
-    assert (loaded.name, loaded.title) == ("sums", "Sums")
-    assert [(problem.text, problem.answer) for problem in loaded.problems] == [("1+1?", "2")]
-    assert loaded.benchmark is not None
-    assert (loaded.benchmark.licence, loaded.benchmark.citation) == ("CC0", "me")
 
 
 def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: Path) -> None:
@@ -158,33 +126,6 @@ def test_what_is_wrong_with_a_definition_is_named(
         load_benchmark(toml(tmp_path, text))
 
 
-def test_a_question_in_several_columns_is_named_in_order_and_never_halved_in_silence(tmp_path: Path) -> None:
-    row = {"body": "Ann has 3 pens and gets 4.", "question": "How many are there?", "answer": "7"}
-    told = {"body": "How many are there?", "question": "How many are there?", "answer": "7"}
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text(json.dumps(told) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r'rows\.jsonl:2: "body" contains text that'):
-        load_benchmark(str(rows))
-    both = 'file = "rows.jsonl"\n[columns]\nquestion = ["body", "question"]'
-    text = load_benchmark(toml(tmp_path, both)).problems[1].text
-    assert text == "Ann has 3 pens and gets 4.\nHow many are there?"
-    alone = 'file = "rows.jsonl"\n[columns]\nquestion = "question"'
-    assert load_benchmark(toml(tmp_path, alone)).problems[1].text == "How many are there?"
-    with pytest.raises(InputError, match="no column 'passage'"):
-        load_benchmark(toml(tmp_path, both.replace("body", "passage")))
-    with pytest.raises(InputError, match=r"question is \[\]: Input should be"):
-        load_benchmark(toml(tmp_path, 'file = "rows.jsonl"\n[columns]\nquestion = []'))
-
-
-def test_a_definition_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_bytes(b'name = "a"\ntitle = "\xff"\n')
-    with pytest.raises(InputError, match=r"mine\.toml:2: not UTF-8"):
-        load_benchmark(str(path))
-    with pytest.raises(InputError, match="cannot be read"):
-        load_benchmark(str(tmp_path / "none.toml"))
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -207,14 +148,3 @@ def test_what_is_wrong_with_a_row_is_named(tmp_path: Path, row: dict[str, object
     path.write_text(json.dumps(ROWS[0]) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=f"(?m)bad.jsonl:2: .*{message}"):
         load_benchmark(str(path))
-
-
-def test_a_file_named_like_a_known_benchmark_is_not_taken_for_it(tmp_path: Path, rows: Path) -> None:
-    path = rows.rename(tmp_path / "math500.jsonl")
-    with pytest.raises(InputError, match="math500 --from FILE"):
-        load_benchmark(str(path))
-
-
-def test_a_benchmark_with_rows_of_its_own_takes_no_others(rows: Path) -> None:
-    with pytest.raises(InputError, match="defines its own rows"):
-        load_benchmark(str(rows), source=rows)

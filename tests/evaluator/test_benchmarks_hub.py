@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hub_folder import CLOSED, HubSet, in_own_process, serve_hub
+from hub_folder import HubSet, in_own_process, serve_hub
 
 from evaluator.benchmarks import BENCHMARKS
 
@@ -50,12 +50,3 @@ def test_a_benchmark_is_read_at_its_pinned_commit(tmp_path: Path) -> None:
     assert missing["error"] == "InputError"
     assert other["error"] == "ChangedBenchmarkError"
     assert "mine has 31 problems, but this source has 30" in other["message"]
-
-
-@pytest.mark.slow
-def test_without_a_network_the_way_out_is_a_file(tmp_path: Path) -> None:
-    olympiad, gpqa = in_own_process(SCRIPT, CLOSED, tmp_path, ["olympiadbench"], ["gpqa-diamond"])
-    assert olympiad["error"] == gpqa["error"] == "PrerequisiteError"
-    assert "--from FILE" in olympiad["message"]
-    assert "accept its terms" in gpqa["message"]
-    assert "--from FILE" in gpqa["message"]

@@ -1,14 +1,10 @@
 import numpy as np
 import pytest
-from scipy.stats import betabinom
 
-from evaluator.signal.cost import compare_choices, needs_neighbors, unmixed_chance
+from evaluator.signal.cost import compare_choices, needs_neighbors
 from evaluator.signal.forecast import GroupShape, forecast
 from evaluator.signal.groups import PromptSample, QuestionGroup, count_groups
-from evaluator.signal.rate_model import RateModel, fit_rates
-from evaluator.signal.rates import Shift, rates
-
-SHIFT = Shift(0.0, 0.7, 0.02, assumed=True)
+from evaluator.signal.rate_model import fit_rates
 
 
 def asked(number: int, right: int, drawn: int = 16, *neighbors: int) -> QuestionGroup:
@@ -25,24 +21,6 @@ def population(seed: int, questions: int, drawn: int, n: int) -> list[QuestionGr
     )
     right = rng.binomial(drawn, 1 / (1 + np.exp(-logit)))
     return [asked(number, row[0], drawn, *row[1:]) for number, row in enumerate(right.tolist())]
-
-
-@pytest.mark.parametrize(("right", "drawn"), [(0, 8), (1, 32), (16, 32), (32, 32), (0, 0)])
-def test_the_chance_of_equal_rewards_is_the_beta_binomials(right: int, drawn: int) -> None:
-    drawing = betabinom(8, right + 0.5, drawn - right + 0.5)
-    assert unmixed_chance(right, drawn, 8) == pytest.approx(drawing.pmf(0) + drawing.pmf(8))
-
-
-def test_more_than_drawn_cannot_be_right() -> None:
-    with pytest.raises(ValueError, match="9 correct of 8"):
-        unmixed_chance(9, 8, 8)
-
-
-def test_who_is_nearly_always_right_or_wrong_needs_neighbors() -> None:
-    assert [needs_neighbors(right, 32, 8) for right in (0, 2, 3, 16, 29, 30, 32)] == [
-        *(True, True, False, False, False, True, True),
-    ]
-    assert needs_neighbors(2, 32, 8, unmixed=0.6) is False
 
 
 def test_fixed_numbers_are_those_of_the_forecast() -> None:
@@ -82,21 +60,3 @@ def test_adaptive_draws_less_and_foresees_what_comes() -> None:
     assert adaptive.responses == pytest.approx(g * (1 + n * chosen.mean()))
     large = 1 - truth[:, 0] ** 32 - (1 - truth[:, 0]) ** 32
     assert adaptive.equal_mixed == pytest.approx(np.where(chosen, around, large).mean(), abs=0.02)
-
-
-def test_without_neighbors_there_is_one_choice() -> None:
-    groups = [asked(number, right) for number, right in enumerate((0, 16, 8, 3))]
-    model = fit_rates(count_groups(groups))
-    (row,) = compare_choices(groups, model, 8, 0)
-    assert (row.choice, row.equal_responses) == ("N=0", 8)
-    with pytest.raises(ValueError, match="neighbors need a shift"):
-        compare_choices(groups, model, 8, 1)
-    assumed = RateModel(model.mixture, SHIFT)
-    assert compare_choices(groups, assumed, 8, 2)[-1].with_neighbors == 0.5
-
-
-def test_a_question_without_answers_of_its_own_gets_neighbors() -> None:
-    groups = [QuestionGroup("q0", (PromptSample(1, 3, 5),)), asked(1, 8), asked(2, 8)]
-    model = RateModel(fit_rates(count_groups(groups[1:])).mixture, SHIFT)
-    assert compare_choices(groups, model, 8, 1)[-1].with_neighbors == pytest.approx(1 / 3)
-    assert len(rates()) == len(model.mixture.weights)

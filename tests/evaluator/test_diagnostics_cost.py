@@ -7,18 +7,13 @@ from evaluator.signal.cost import (
     BREAK_EVEN,
     DYNAMIC,
     RESCUE,
-    SPREAD,
     TokenCosts,
     cost_report,
-    mean_tokens,
-    usd_per_token,
 )
 from evaluator.signal.forecast import Forecast, GroupShape
-from evaluator.signal.groups import CheckpointGroups, PromptSample, QuestionGroup
 from evaluator.signal.rate_model import RateModel
 from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
-from service.errors import InputError
 
 
 def known(weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: Shift | None) -> Forecast:
@@ -69,31 +64,6 @@ def test_the_break_even_g_is_the_smallest_that_does_as_well() -> None:
     assert all(row.tokens is None and row.usd is None for row in report.rows)
 
 
-def test_questions_that_only_neighbors_solve_have_no_break_even() -> None:
-    weights = 0.5 * point(0) + 0.5 * point(len(rates()) // 2)
-    report = cost_report(known(weights, Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
-    assert report.break_even is not None
-    assert report.break_even.g_equal_share is None
-    assert report.break_even.needed_share is None
-
-
-def test_without_mixed_groups_nothing_has_a_cost() -> None:
-    report = cost_report(known(point(0), None), 8, 0, TokenCosts(10.0, None, 1.0))
-    assert report.break_even is None
-    assert all(row.mixed == 0 and row.responses is None and row.usd is None for row in report.rows)
-
-
-def test_a_rescue_by_neighbors_that_are_the_question_is_grpo() -> None:
-    report = cost_report(known(beta_cells(0.4, 0.5), Shift(0.0, 0.0, 0.0)), 8, 3, TokenCosts(100.0, 100.0))
-    rows = {row.method: row for row in report.rows}
-    for method in (RESCUE, SPREAD):
-        assert rows[method].per_question == 8
-        assert rows[method].mixed == pytest.approx(rows[ORIGINAL_GROUP].mixed, abs=1e-5)
-        assert rows[method].tokens == pytest.approx(rows[ORIGINAL_GROUP].tokens, rel=1e-4)
-    assert report.rescue is not None
-    assert report.rescue.revived == pytest.approx(report.rescue.unaided, abs=1e-5)
-
-
 def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
     weights, shift = 0.3 * point(0) + 0.7 * beta_cells(0.4, 0.8), Shift(-0.3, 1.2, 0.2)
     report = cost_report(known(weights, shift), 8, 3, TokenCosts(100.0, 300.0))
@@ -113,22 +83,3 @@ def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
     assert report.rescue.revived == pytest.approx((of_neighbors[dead] > 0).mean(), abs=0.006)
     assert row.mixed == pytest.approx(((right > 0) & (right < 8)).mean(), abs=0.006)
     assert row.tokens == pytest.approx((800 + 4 * 200 * dead.mean()) / row.mixed, rel=0.015)
-
-
-def test_prices_need_both_numbers() -> None:
-    assert usd_per_token(None, None) is None
-    assert usd_per_token(3.6, 1000.0) == pytest.approx(1e-6)
-    with pytest.raises(InputError, match="both"):
-        usd_per_token(2.0, None)
-    with pytest.raises(InputError, match="speed above 0"):
-        usd_per_token(2.0, 0.0)
-    with pytest.raises(InputError, match="at least 2"):
-        cost_report(known(point(3), None), 1, 0, TokenCosts(None, None))
-
-
-def test_tokens_are_averaged_where_they_are_known() -> None:
-    groups = (
-        QuestionGroup("a", (PromptSample(0, 2, 0, tokens=30, token_samples=2), PromptSample(1, 1, 1))),
-        QuestionGroup("b", (PromptSample(0, 0, 2, tokens=10, token_samples=1),)),
-    )
-    assert mean_tokens(CheckpointGroups("base", groups)) == (pytest.approx(40 / 3), None)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from json_rows import write_rows
 
-from evaluator.signal.sources.rollouts import ALL, read_rollouts, read_visits, rollout_texts
+from evaluator.signal.sources.rollouts import ALL, read_rollouts, read_visits
 from service.errors import InputError
 
 
@@ -53,24 +53,6 @@ def test_a_folder_as_verl_writes_it(tmp_path: Path) -> None:
     assert {group.prompts[0].correct for group in read.checkpoints[0].groups} == {1}
 
 
-def test_ids_may_stand_in_extra_info_and_steps_in_file_names(tmp_path: Path) -> None:
-    rows = [
-        {"extra_info": {"question_id": "q_1", "variant": v, "neighbor_id": id}, "score": 1}
-        for v, id in ((0, None), (1, "c_5"))
-    ]
-    write_rows(tmp_path / "7.jsonl", *rows)
-    (checkpoint,) = read_rollouts(tmp_path).checkpoints
-    assert checkpoint.label == "step 7"
-    assert [(p.variant, p.source_id) for p in checkpoint.groups[0].prompts] == [(0, "q_1"), (1, "c_5")]
-
-
-def test_named_checkpoints_stand_each_for_themselves(tmp_path: Path) -> None:
-    path = write_rows(
-        tmp_path / "r.jsonl", *(row("a", 1, checkpoint=name) for name in ("base", "25%", "100%"))
-    )
-    assert [found.label for found in read_rollouts(path, windows=2).checkpoints] == ["base", "25%", "100%"]
-
-
 def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "r.jsonl", row("a", 0.9), row("a", -0.4))
     with pytest.raises(InputError, match=r"r\.jsonl:1: .*0\.9.*--correct-above"):
@@ -90,50 +72,6 @@ def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
     assert [len(checkpoint.groups) for checkpoint in read.checkpoints] == [2, 2, 1]
     assert read.responses == 32
     assert read_visits(path) == [[(0, 8), (4, 8), (8, 8)], [(1, 4), (4, 4)]]
-
-
-def test_counts_of_neighbors_stand_beside_their_original(tmp_path: Path) -> None:
-    path = write_rows(
-        tmp_path / "v.jsonl",
-        {"question_id": "a", "group_size": 4, "successes": [0, 4]},
-        {
-            "question_id": "a",
-            "neighbor_id": "c_1",
-            "strategy": "rename",
-            "group_size": 4,
-            "successes": [3],
-            "mean_tokens": 12.5,
-        },
-    )
-    first, second = read_rollouts(path, windows=2).checkpoints
-    assert [(p.variant, p.correct, p.source_id) for p in first.groups[0].prompts] == [
-        (0, 0, "a"),
-        (1, 3, "c_1"),
-    ]
-    neighbor = first.groups[0].prompts[1]
-    assert (neighbor.strategy, neighbor.tokens, neighbor.token_samples) == ("rename", 50, 4)
-    assert len(second.groups[0].prompts) == 1
-
-
-def test_a_long_question_text_is_named_by_its_hash(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "r.jsonl", {"question": "What is the sum? " * 20, "reward": 1})
-    assert read_rollouts(path).checkpoints[0].groups[0].group_id.startswith("question_")
-
-
-def test_texts_of_chosen_questions(tmp_path: Path) -> None:
-    path = write_rows(
-        tmp_path / "r.jsonl",
-        row("a", 1, response="one", step=1),
-        row("b", 1, response="two", step=1),
-        row("a", 1, response="three", step=1, neighbor_id="c_1"),
-        row("a", 1, response="later", step=2),
-    )
-    (found,) = rollout_texts(path, [1], ["a"])
-    assert (found.group_id, found.prompts) == ("a", {0: ("one",), 1: ("three",)})
-    with pytest.raises(InputError, match=r'r\.jsonl:1: has no "response"'):
-        list(rollout_texts(write_rows(path, row("a", 1)), [None], ["a"]))
-    with pytest.raises(InputError, match='has no "response"'):
-        list(rollout_texts(write_rows(path, {"id": "a", "group_size": 2, "successes": [1]}), [1], ["a"]))
 
 
 @pytest.mark.parametrize(
@@ -164,15 +102,6 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message:
     with pytest.raises(InputError, match=message) as refused:
         read_rollouts(path)
     assert str(refused.value).startswith(f"{path}:2: ")
-
-
-def test_contradictions_are_refused(tmp_path: Path) -> None:
-    twice = {"id": "a", "group_size": 2, "successes": [1]}
-    with pytest.raises(InputError, match="was there before"):
-        read_rollouts(write_rows(tmp_path / "v.jsonl", twice, twice))
-    rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
-    with pytest.raises(InputError, match="variant 2 here and 1 before"):
-        read_rollouts(write_rows(tmp_path / "r.jsonl", *rows))
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:

@@ -1,17 +1,14 @@
 """Looking at eval runs: their numbers, samples page by page, texts."""
 
 import pytest
-from eval_runs import add_eval_run, make_problems, regrade
+from eval_runs import add_eval_run, regrade
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from runs import open_empty
 
 from evaluator.evals.overview import runs_overview, shown_grader
-from evaluator.evals.problems import PlacedProblem, run_problems
+from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import (
-    UNGRADED,
-    SampleFilters,
-    browse_samples,
     count_samples,
     page_samples,
     read_texts,
@@ -19,7 +16,7 @@ from evaluator.evals.samples import (
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import NotFoundError
 from service.runs.store import Run
 
 COUNTS = [(8, 2, 1), (8, 8, 0), (8, 0, 0), (4, 2, 0), (8, 2, 0)]
@@ -45,41 +42,6 @@ def test_samples_come_in_order_page_by_page_with_their_grades(db: Database, run:
     assert [sample.value for sample in one + two] == ["correct"] * 2 + ["unknown"] + ["wrong"] * 5
     assert (one[0].reason, one[0].extracted, one[0].source) == ("exact", "1", "box")
     assert (one[0].prompt_tokens, one[0].completion_tokens, one[0].seed) == (20, 100, 0)
-
-
-def test_samples_are_found_by_grade(db: Database, run: Run) -> None:
-    with db.read() as session:
-
-        def ordinals(**which: str) -> list[int]:
-            page = browse_samples(session, run.id, SampleFilters(position=0, **which))  # type: ignore[arg-type]
-            return [sample.ordinal for _, sample in page.samples]
-
-        assert ordinals(value="correct") == [0, 1]
-        assert ordinals(value="unknown") == [2]
-        assert ordinals(value="wrong") == [3, 4, 5, 6, 7]
-        assert ordinals(value=UNGRADED) == []
-        with pytest.raises(
-            InputError, match="'right' is no grade; ask for correct, wrong, unknown, ungraded or human"
-        ):
-            ordinals(value="right")
-
-
-def test_samples_without_a_grade_show_none_and_can_be_asked_for(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 2, 0)], graded=[3])
-    (problem,) = problem_ids(db, run)
-    with db.read() as session:
-        samples = page_samples(session, run.id, problem)
-        page = browse_samples(session, run.id, SampleFilters(value=UNGRADED))
-        ungraded = [sample for _, sample in page.samples]
-    assert [sample.value for sample in samples] == ["correct", "correct", "wrong", None]
-    assert ungraded == samples[3:]
-    assert (ungraded[0].reason, ungraded[0].extracted, ungraded[0].source) == (None, None, None)
-
-
-def test_a_problem_of_another_run_is_refused(db: Database, run: Run) -> None:
-    other = problem_ids(db, add_eval_run(db, "b", [(2, 1, 0)]))[0]
-    with db.read() as session, pytest.raises(NotFoundError, match=f"problem {other} is not in the run"):
-        page_samples(session, run.id, other)
 
 
 def test_texts_are_read_by_id(db: Database) -> None:
@@ -109,36 +71,6 @@ def test_grades_shown_are_this_versions_then_the_newest_complete_ones(db: Databa
         newer = find_grader(session, "newer")
         assert page_samples(session, run.id, first)[0].value == "correct"
         assert page_samples(session, run.id, first, grader_id=newer)[0].value == "wrong"
-
-
-def test_a_complete_older_version_is_shown_before_a_newer_partial_one(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 4, 0)], grader_version="old")
-    other = add_eval_run(db, "b", [(4, 2, 0)], graded=[2], grader_version="old")
-    regrade(db, run, [(1, 0, 0)], "new")
-    regrade(db, other, [(1, 0, 0)], "new")
-    with db.read() as session:
-        whole, partial = shown_grader(session, run.id), shown_grader(session, other.id)
-    assert whole is not None
-    assert partial is not None
-    assert (whole.version, whole.complete) == ("old", True)
-    assert (partial.version, partial.complete) == ("new", False)
-
-
-def test_nothing_graded_shows_no_grader(db: Database) -> None:
-    run = add_eval_run(db, "a", [(2, 0, 0)], graded=[0])
-    with db.read() as session:
-        assert shown_grader(session, run.id) is None
-        (overview,) = runs_overview(session)
-    assert (overview.grader, overview.mean, overview.graded, overview.samples) == (None, None, 0, 2)
-
-
-def test_a_run_counts_questions_apart_from_their_neighbors(db: Database) -> None:
-    problems = make_problems(5)
-    placed = [PlacedProblem(problem, f"q_{n // 3}", n % 3) for n, problem in enumerate(problems)]
-    add_eval_run(db, "a", [(4, n % 3, 0) for n in range(5)], problems=placed)
-    with db.read() as session:
-        (overview,) = runs_overview(session)
-    assert (overview.problems, overview.groups) == (5, 2)
 
 
 def test_runs_come_with_their_numbers(db: Database, run: Run) -> None:

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 from eval_runs import add_eval_run, make_problems
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import select
 
 from evaluator.evals import grading
@@ -13,7 +11,6 @@ from evaluator.evals.grading import (
     Graded,
     grade_changes,
     grade_run,
-    shorten_answer,
 )
 from evaluator.evals.overview import other_version
 from evaluator.evals.problems import PlacedProblem, make_problem
@@ -82,14 +79,6 @@ def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
     assert grade_run(db, run.id, grader, silent) == Graded(2, 0, 0)
 
 
-def test_long_texts_make_small_parts(db: Database, grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grading, "CHARACTERS_PER_COMMIT", 1)
-    run = add_eval_run(db, "r", [(3, 1, 0)], graded=[0])
-    steps: list[int] = []
-    grade_run(db, run.id, grader, lambda done, _: steps.append(done))
-    assert steps == [0, 1, 2, 3]
-
-
 def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grader: Grader) -> None:
     def text(place: PlacedProblem, ordinal: int, grade: str) -> str:
         return f"\\boxed{{{place.problem.answer}}}" if ordinal < 2 else "\\boxed{77}"
@@ -111,20 +100,3 @@ def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grad
         assert changes[0].new_extracted == "77"
         assert grade_changes(session, run.id, GRADER_VERSION, GRADER_VERSION) == []
         assert grade_changes(session, run.id, "never was", GRADER_VERSION) == []
-
-
-def test_a_run_without_samples_has_nothing_to_grade(db: Database, grader: Grader) -> None:
-    run = add_eval_run(db, "r", [(1, 1, 0)])
-    assert grade_run(db, run.id, grader, silent, version=GRADER_VERSION) == Graded(0, 0, 0)
-
-
-@given(st.text(max_size=1_005))
-def test_short_answers_are_stored_whole(answer: str) -> None:
-    stored = shorten_answer(answer)
-    assert stored is not None
-    assert (stored == answer) == (len(answer) <= 1_000)
-
-
-def test_long_answers_are_stored_by_their_beginning() -> None:
-    assert shorten_answer(None) is None
-    assert shorten_answer("1" * 5_000) == "1" * 1_000 + "... (5,000 characters)"

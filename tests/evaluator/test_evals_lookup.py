@@ -26,13 +26,3 @@ def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:
             find_eval_run(session, "rules")
         with pytest.raises(NotFoundError, match="no eval run 'pil'"):
             find_eval_run(session, "pil")
-
-
-def test_tokens_counted_together_are_those_of_the_request(db: Database) -> None:
-    add_eval_run(db, "told.x", [(4, 2, 0), (4, 1, 0)], tokens=lambda position, ordinal: 50)
-    add_eval_run(db, "together.x", [(4, 2, 0), (4, 1, 0)], tokens=lambda position, ordinal: None)
-    with db.read() as session:
-        told, together = load_runs(session, ["told", "together"])
-    for checkpoint, mean in ((told, 50), (together, 100)):  # 100 a sample on the request's receipt
-        prompts = [prompt for group in checkpoint.groups for prompt in group.prompts]
-        assert [(prompt.tokens, prompt.token_samples) for prompt in prompts] == [(4 * mean, 4)] * 2

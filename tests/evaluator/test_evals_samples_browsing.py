@@ -5,7 +5,6 @@ from eval_runs import add_eval_run
 
 from evaluator.evals.samples import SampleFilters, browse_samples
 from service.database import Database, searching
-from service.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +67,3 @@ def test_a_search_ends_where_it_has_read_enough_and_goes_on_from_there(stored, m
     monkeypatch.setattr(searching, "TEXTS_READ", 4)
     assert browsed(stored, text="of unknown") == ([(0, 1)], (0, 3))
     assert browsed(stored, (0, 3), text="of unknown") == ([], (1, 3))
-
-
-def test_a_grade_that_there_is_not_is_refused(stored):
-    with pytest.raises(InputError, match="'right' is no grade"):
-        browsed(stored, value="right")

@@ -2,16 +2,15 @@
 
 import pytest
 from counted import assert_counts_hold
-from eval_runs import add_eval_run, make_problems, regrade
+from eval_runs import add_eval_run, regrade
 
 from evaluator.evals.grading import Graded, grade_changes, grade_run
-from evaluator.evals.overview import choose_version, other_version, runs_overview, shown_grader
+from evaluator.evals.overview import choose_version, other_version, shown_grader
 from evaluator.evals.problems import PlacedProblem
 from evaluator.evals.results import load_result
-from evaluator.evals.runs import EvalSpec
 from evaluator.evals.sources import PLACES, Sources, read_sources
-from evaluator.grading import GRADER_VERSION, Grader
-from evaluator.grading.versions import answers_of, find_grader, version_taking
+from evaluator.grading import Grader
+from evaluator.grading.versions import find_grader, version_taking
 from service.database import Database
 from service.errors import InputError
 
@@ -53,15 +52,6 @@ def test_grades_are_counted_by_place(db: Database) -> None:
     assert Sources().shares is None
 
 
-def test_a_result_counts_the_places_of_originals_alone(db: Database) -> None:
-    problems = make_problems(2)
-    placed = [PlacedProblem(one, group_id="g", variant=i) for i, one in enumerate(problems)]
-    run = add_eval_run(db, "a", [(4, 4, 0), (2, 2, 0)], problems=placed)
-    with db.read() as session:
-        assert load_result(session, run).sources.grades == (4, 0, 0, 0)
-        assert runs_overview(session)[0].sources.grades == (6, 0, 0, 0)
-
-
 def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
     run = add_eval_run(db, "a", [(4, 0, 0)], texts=sentence, graded=[0])
     with Grader(workers=1) as grader:
@@ -76,16 +66,6 @@ def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
     assert [(one.old, one.old_source, one.new, one.new_source) for one in changes] == [
         ("correct", "marker", "wrong", None)
     ] * 2
-
-
-def test_which_answers_count_is_part_of_the_run(db: Database) -> None:
-    plain = add_eval_run(db, "a", [(2, 1, 0)])
-    boxed = add_eval_run(db, "b", [(2, 1, 0)], counting="boxed")
-    assert "answers" not in plain.spec  # as in runs made before there was a choice
-    assert (boxed.spec["answers"], EvalSpec.from_json(boxed.spec).answers) == ("boxed", "boxed")
-    assert EvalSpec.from_json(plain.spec).answers == "all"
-    with pytest.raises(InputError, match="answers is 'some'; give all or boxed"):
-        EvalSpec.from_json({**plain.spec, "answers": "some"})
 
 
 def test_the_answers_that_a_run_was_made_with_are_reported_first(db: Database) -> None:
@@ -105,12 +85,3 @@ def test_the_answers_that_a_run_was_made_with_are_reported_first(db: Database) -
             choose_version(session, [older, alone], "all")
         with pytest.raises(InputError, match="4 of 4 samples have no grade by 'never'"):
             load_result(session, alone, "never")
-
-
-def test_versions_say_which_answers_they_take() -> None:
-    assert (ALL, answers_of(ALL), answers_of(BOXED), answers_of("older")) == (
-        GRADER_VERSION,
-        "all",
-        "boxed",
-        "all",
-    )

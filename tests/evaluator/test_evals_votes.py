@@ -10,7 +10,6 @@ from runs import open_empty
 
 from evaluator.evals.votes import GOLD, UNKNOWN, UNSETTLED, Votes, majority_values, make_votes, read_answers
 from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob
-from service.errors import InputError
 
 
 def same_number(jobs: Sequence[ClusterJob]) -> list[Clustering]:
@@ -45,14 +44,6 @@ def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path: Pat
     )
 
 
-def test_runs_are_pooled_by_problem() -> None:
-    first = {"p": Counter([("correct", "1")]), "q": Counter([("wrong", "2")])}
-    second = {"q": Counter([("wrong", "3")]), "p": Counter([("wrong", None)])}
-    votes = make_votes([first, second], same_number)
-    classes = ("wrong", ("class", 0)), ("wrong", ("class", 1))
-    assert votes == Votes(("p", "q"), counted((GOLD, None), classes))
-
-
 def test_unknown_grades_bound_the_majority() -> None:
     votes = Votes(("p",), counted((GOLD, GOLD, UNKNOWN, ("wrong", "4"), ("wrong", "4"))))
     low, high = majority_values(votes, 5)
@@ -74,8 +65,3 @@ def test_an_unsettled_answer_bounds_the_majority_too() -> None:
     unsettled = counted((GOLD, GOLD, (UNSETTLED, "x"), (UNSETTLED, "y")))
     low, high = majority_values(Votes(("p",), unsettled), 4)
     assert (low.tolist(), high.tolist()) == ([0.5], [1.0])
-
-
-def test_too_few_samples_are_an_error() -> None:
-    with pytest.raises(InputError, match="1 of 2 problems have fewer than 2 graded samples, q first"):
-        majority_values(Votes(("p", "q"), counted((GOLD, GOLD), (GOLD,))), 2)

@@ -11,7 +11,6 @@ from json_rows import write_rows
 from pyarrow import parquet
 
 from evaluator.exchange.files import open_responses
-from evaluator.exchange.matching import FromFile, survey
 from service.errors import InputError
 
 
@@ -57,45 +56,6 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert (response.question, response.answer, response.text) == ("2+2?", "4", "a, b")
 
 
-def test_a_gold_of_its_own_name_comes_before_answer_which_may_be_the_models(tmp_path: Path) -> None:
-    row = {"prompt": "2+2?", "response": "It is 5.", "answer": "5"}
-    for name in ("expected", "ground_truth", "gold"):
-        (response,) = open_responses([write_rows(tmp_path / "rows.jsonl", row | {name: "4"})]).read()
-        assert response.answer == "4"
-    (response,) = open_responses([write_rows(tmp_path / "rows.jsonl", row)]).read()
-    assert response.answer == "5"
-
-
-def test_columns_that_an_export_has_are_read_as_such_in_an_export_alone(tmp_path: Path) -> None:
-    """A column `group` of a training or `variant` of a prompt made problems of one another's neighbors."""
-    rows = [
-        {"question": f"{n}+1?", "answer": str(n + 1), "response": "2", "group": "sums", "variant": "short"}
-        for n in range(2)
-    ]
-    matcher = FromFile("own")
-    read = survey(open_responses([write_rows(tmp_path / "rows.jsonl", *rows)]).read(), matcher)
-    assert [(place.group_id, place.variant) for place in matcher.placed()] == [(None, 0), (None, 0)]
-    assert read.samples.total() == 2
-    exported = [{**row, "variant": 0, "copy": 0} for row in rows]
-    with pytest.raises(InputError, match=r"rows.jsonl:2: its group 'sums' has another problem of variant 0"):
-        survey(open_responses([write_rows(tmp_path / "rows.jsonl", *exported)]).read(), FromFile("own"))
-
-
-def test_an_empty_cell_of_csv_tells_nothing(tmp_path: Path) -> None:
-    table = tmp_path / "rows.csv"
-    head = "question,answer,response,stop_reason,tokens,seed,kind,tolerance,score\n"
-    table.write_text(f"{head}2+2?,4,4,,,,,,\n2+2?,4,5,stop,7,1,integer,,0\n", encoding="utf-8")
-    first, second = open_responses([table]).read()
-    assert (first.stop_reason, first.completion_tokens, first.seed, first.kind) == (
-        "unknown",
-        None,
-        None,
-        None,
-    )
-    assert (first.tolerance, first.score) == (None, None)
-    assert (second.completion_tokens, second.seed, second.kind) == (7, 1, "integer")
-
-
 def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"input": "user\n2+2?", "output": "4", "gts": "4", "score": 1.0, "step": 3}]
     (response,) = open_responses([write_rows(tmp_path / "3.jsonl", *rows)]).read()
@@ -112,19 +72,6 @@ def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> 
     file = open_responses([write_rows(tmp_path / "chats.jsonl", *rows)], columns={"answer": "about.gold"})
     (response,) = file.read()
     assert (response.question, response.text, response.answer) == ("2+2?", "4", "4")
-
-
-def test_of_several_responses_lists_are_of_each_and_one_score_is_of_none(tmp_path: Path) -> None:
-    row = {"question": "2+2?", "answer": ["4", "four"], "response": ["4", "5"], "score": [1, 0]}
-    one, other = open_responses([write_rows(tmp_path / "rows.jsonl", row)]).read()
-    assert (one.answer, other.answer) == ("4, four", "4, four")
-    assert one.score is not None
-    assert other.score is not None
-    assert (one.score.value, other.score.value) == ("correct", "wrong")
-    both = open_responses(
-        [write_rows(tmp_path / "rows.jsonl", row | {"score": 0.5, "answer": ["4", "4"]})]
-    ).read()
-    assert [(each.answer, each.score) for each in both] == [("4", None), ("4", None)]
 
 
 def lm_eval_rows(*filters: str, **changes: Any) -> list[dict[str, Any]]:
@@ -170,13 +117,6 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
         open_responses([path], scorer="exact_match,loose")
 
 
-def test_the_gold_of_a_solution_is_its_answer(tmp_path: Path) -> None:
-    file = open_responses([write_rows(tmp_path / "a.jsonl", *lm_eval_rows("strict"))])
-    matcher = FromFile("own")
-    assert [matcher.number(response) for response in file.read()] == [0, 1]
-    assert [placed.problem.answer for placed in matcher.placed()] == ["2", "3"]
-
-
 def test_samples_of_lm_eval_with_several_responses_options_and_of_older_versions(tmp_path: Path) -> None:
     several = write_rows(tmp_path / "a.jsonl", *lm_eval_rows("maj@2", resps=[["It is 2.", "It is 3."]]))
     responses = list(open_responses([several]).read())
@@ -201,15 +141,6 @@ def test_samples_of_lm_eval_with_several_responses_options_and_of_older_versions
     other = write_rows(tmp_path / "f.jsonl", {"question": "1+1?", "response": "2"})
     with pytest.raises(InputError, match=r'f\.jsonl:1: it has no "resps"'):
         list(open_responses([other], "lm-eval").read())
-
-
-def test_a_log_that_is_none_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "x.eval"
-    path.write_bytes(b"PK")
-    with pytest.raises(
-        InputError, match=r"cannot be read as an inspect_ai log \(BadZipFile: File is not a zip file\)"
-    ):
-        open_responses([path])
 
 
 def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from runs import open_empty
 from evaluator.evals.problems import make_problem
 from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
 from evaluator.exchange.files import open_responses
-from evaluator.exchange.matching import FromFile, InBenchmark, survey
+from evaluator.exchange.matching import FromFile, survey
 from evaluator.grading import AnswerKind
 from service.database import Database
 from service.errors import InputError
@@ -79,14 +79,6 @@ def test_the_same_words_below_another_picture_are_another_problem(
     assert len(decoded) == 2  # in two passes over five responses
 
 
-def test_images_are_left_out_where_that_is_said(tmp_path: Path) -> None:
-    path = write_rows(
-        tmp_path / "r.jsonl", asked(image="nowhere.png"), asked(image="https://example.org/a.png")
-    )
-    read = survey(open_responses([path], columns={"images": ""}).read(), from_file(tmp_path))
-    assert dict(read.samples) == {0: 2}
-
-
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
@@ -102,25 +94,3 @@ def test_an_image_that_cannot_be_used_says_where_and_the_way_out(
     path = write_rows(tmp_path / "r.jsonl", {**asked(images=cell), "question": "Find x: <image>."})
     with pytest.raises(InputError, match=message):
         survey(open_responses([path]).read(), from_file(tmp_path))
-
-
-def test_a_picture_alone_stands_inside_no_prompt(tmp_path: Path) -> None:
-    alone = make_problem("<image>", "2", images=[RED.id])
-    path = write_rows(
-        tmp_path / "r.jsonl", {"question": "2+2?", "response": "4"}, {"id": alone.id, "response": "2"}
-    )
-    read = survey(open_responses([path]).read(), InBenchmark("b", [alone], "inside"))
-    assert (dict(read.samples), read.unmatched.total()) == ({0: 1}, 1)
-
-
-def test_images_of_a_benchmark_are_there_after_an_import(tmp_path: Path, db: Database) -> None:
-    images = RowImages()
-    images.take([RED.data, BLUE.data])
-    other = make_problem("Is <image> red?", "no", images=[BLUE.id])
-    path = write_rows(
-        tmp_path / "r.jsonl", {"id": BOTH[0].id, "response": "2"}, {"question": "Is red?", "response": "no"}
-    )
-    run = bring(db, open_responses([path]), matcher=InBenchmark("b", [*BOTH, other], "text", images)).run
-    assert [row[5] for row in stored(db, run)] == [BOTH[0].id, other.id]
-    with db.read() as session:
-        assert load_headers(session, [BLUE.id])

@@ -110,14 +110,6 @@ def test_the_scorer_leaves_unknown_grades_out_and_counts_them(tmp_path: Path) ->
     ]
 
 
-def test_inspect_finds_the_scorer_by_the_package_that_it_stands_in() -> None:
-    from importlib.metadata import entry_points
-
-    (entry,) = entry_points(group="inspect_ai")
-    assert entry.name == entry.value.partition(".")[0]  # inspect_ai names a scorer after its top package
-    assert callable(entry.load().math_answer)
-
-
 def test_images_of_a_message_stand_in_their_places(tmp_path: Path) -> None:
     from inspect_ai import Task, eval
     from inspect_ai.dataset import Sample

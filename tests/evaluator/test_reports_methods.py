@@ -4,10 +4,7 @@ import pytest
 from eval_runs import add_eval_run, make_problems
 from runs import add_run
 
-from evaluator.evals.runs import IMPORTED
-from evaluator.reports.methods import Method, differing_settings, load_methods
-from evaluator.reports.notes import report_notes
-from evaluator.reports.report import build_report
+from evaluator.reports.methods import Method, load_methods
 from service.database import Database
 from service.errors import InputError, NotFoundError
 
@@ -33,30 +30,6 @@ def test_a_name_stands_for_all_its_benchmarks(db: Database) -> None:
     }
 
 
-def test_runs_of_one_label_fill_one_row(db: Database) -> None:
-    add_eval_run(db, "a.amc12", TWO, benchmark="amc12")
-    add_eval_run(db, "other", TWO, benchmark="aime24")
-    assert shape(load(db, "X=a.amc12", "X=other")) == {"X": {"amc12": ("a.amc12",), "aime24": ("other",)}}
-
-
-def test_the_label_leaves_out_the_benchmark_even_a_part_of_it(db: Database) -> None:
-    add_eval_run(db, "a.amc12", TWO, benchmark="amc12", size=5)
-    add_eval_run(db, "a.math-3", TWO, benchmark="math@3")
-    parts = {"a": {"amc12[:2]": ("a.amc12",), "math@3": ("a.math-3",)}}
-    assert shape(load(db, "a.amc12", "a.math-3")) == parts
-
-
-def test_a_part_of_a_benchmark_never_stands_in_a_column_with_the_whole(db: Database) -> None:
-    add_eval_run(db, "a.amc12", TWO, benchmark="amc12", size=5)
-    add_eval_run(db, "b.amc12", TWO, benchmark="amc12")
-    assert [list(row) for row in shape(load(db, "a", "b")).values()] == [["amc12[:2]"], ["amc12"]]
-
-
-def test_a_run_is_found_by_its_id(db: Database) -> None:
-    run = add_eval_run(db, "one", TWO)
-    assert shape(load(db, run.id)) == shape(load(db, run.id[:12])) == {"one": {"test": ("one",)}}
-
-
 def test_seeds_are_pooled_by_problem(db: Database) -> None:
     problems = make_problems(2)
     add_eval_run(db, "s0", [(4, 2, 0), (4, 1, 1)], problems=problems, truncated=1, usd=0.25)
@@ -68,15 +41,6 @@ def test_seeds_are_pooled_by_problem(db: Database) -> None:
     assert (entry.samples, entry.truncated, entry.usd) == (24, pytest.approx(2 / 24), 0.75)
     assert entry.unknown == pytest.approx(1 / 24)
     assert entry.mean_tokens == pytest.approx((8 * 100 + 16 * 400) / 24)
-
-
-def test_pooling_goes_benchmark_by_benchmark(db: Database) -> None:
-    for name, seed in (("a", 0), ("b", 1)):
-        for benchmark in ("amc12", "aime24"):
-            add_eval_run(db, f"{name}.{benchmark}", TWO, benchmark=benchmark, seed=seed)
-    assert shape(load(db, "a+b")) == {
-        "a+b": {"aime24": ("a.aime24", "b.aime24"), "amc12": ("a.amc12", "b.amc12")}
-    }
 
 
 def test_other_settings_are_not_pooled_unasked(db: Database) -> None:
@@ -92,13 +56,6 @@ def test_the_same_seed_is_not_pooled_unasked(db: Database) -> None:
     add_eval_run(db, "b", TWO)
     with pytest.raises(InputError, match="a and b have the same seed"):
         load(db, "a+b")
-
-
-def test_different_problems_are_never_pooled(db: Database) -> None:
-    add_eval_run(db, "a", TWO)
-    add_eval_run(db, "b", TWO, problems=make_problems(2, "else"), seed=1)
-    with pytest.raises(InputError, match="contain different problems"):
-        load(db, "a+b", pool_anyway=True)
 
 
 @pytest.mark.parametrize(
@@ -135,20 +92,3 @@ def test_only_eval_runs_are_found(db: Database) -> None:
         load(db, "rules")
     with pytest.raises(InputError, match="name at least one run"):
         load(db)
-
-
-def test_settings_that_differ_are_named_with_their_values(db: Database) -> None:
-    add_eval_run(db, "a", TWO, form="raw")
-    add_eval_run(db, "b", TWO, max_tokens=100, model="other")
-    specs = {m.label: m.entries["test"].spec for m in load(db, "a", "b")}
-    assert differing_settings(specs, among=("prompt.", "sampling.")) == [
-        "prompt.form ('raw' in a, 'chat' in b)",
-        "sampling.max_tokens (3072 in a, 100 in b)",
-    ]
-
-
-def test_nothing_can_be_drawn_to_an_imported_run(db: Database) -> None:
-    add_eval_run(db, "a.one", [(1, 1, 0)], benchmark="one", engine={"sampler": IMPORTED})
-    with db.read() as session:
-        report = build_report(load_methods(session, ["a"]))
-    assert report_notes(report)[0] == "k = 1, not 32: a has only 1 graded sample of some problem of one."

@@ -18,12 +18,6 @@ from evaluator.reports.documents.document import (
     Points,
     Table,
     Text,
-    hundredths,
-    joined,
-    number,
-    percent,
-    points,
-    span,
 )
 from evaluator.reports.documents.rendering import escape_latex, render_latex, render_markdown
 from evaluator.reports.records import finite, render_csv, render_json
@@ -84,52 +78,6 @@ def test_every_block_stands_in_every_format(
     assert [part for part in parts if part not in text] == []
 
 
-def test_wide_tables_are_folded_to_the_terminal() -> None:
-    table = Table(("strategy of it", "share"), (("a rather long name", "10.0%"),))
-    text = render_text(Document((table,)), width=18)
-    assert text == ("strategy of\nit           share\n-----------  -----\na rather     10.0%\nlong name\n")
-    assert render_text(Document((table,)), width=25) == render_text(Document((table,)))
-
-
-def test_numbers_are_written_with_their_intervals() -> None:
-    assert (percent(0.1234), percent(None)) == ("12.3%", "-")
-    assert (hundredths(0.627), points(-0.0125), points(0.5, 2)) == ("62.70", "-1.2", "+50.00")
-    assert (span(0.1, 0.25), span(None, 0.2), span(-0.01, 0.02, points)) == (
-        "[10.0, 25.0]",
-        "-",
-        "[-1.0, +2.0]",
-    )
-    assert (number(1234.56), number(None)) == ("1,234.6", "-")
-    assert (joined(["1"]), joined(["1", "8", "32"])) == ("1", "1, 8 and 32")
-
-
-def test_a_terminal_gets_aligned_columns() -> None:
-    assert render_text(DOCUMENT) == (
-        "A_1, 95%\n"
-        "method           x\n"
-        "------  ----------\n"
-        "a|b           1.00\n"
-        "        [0.1, 2.0]\n"
-        "------  ----------\n"
-        "c & d            -\n"
-        "\n"
-        "- run `tagrpo eval grade a_b` on 50% of #1\n"
-    )
-
-
-def test_markdown_is_a_pipe_table_with_nothing_read_as_markup() -> None:
-    assert render_markdown(DOCUMENT) == (
-        "**A\\_1, 95%**\n"
-        "\n"
-        "| method | x |\n"
-        "| --- | ---: |\n"
-        "| a\\|b | 1.00<br>[0.1, 2.0] |\n"
-        "| c & d | - |\n"
-        "\n"
-        "- run `tagrpo eval grade a_b` on 50% of #1\n"
-    )
-
-
 def test_latex_is_a_booktabs_table_with_everything_escaped() -> None:
     assert render_latex(DOCUMENT) == "\n".join(
         [
@@ -156,11 +104,6 @@ def test_latex_is_a_booktabs_table_with_everything_escaped() -> None:
             "",
         ]
     )
-
-
-def test_a_bracket_at_a_rows_begin_is_no_argument() -> None:
-    table = Table(("a", "b"), (("[1, 2]", "x"),))
-    assert "\n{[1, 2]} & x \\\\\n" in render_latex(Document((table,)))
 
 
 @given(st.text(alphabet=st.sampled_from('ab \\{}#$%&_~^<>|"[]*'), max_size=30))

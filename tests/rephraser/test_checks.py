@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from rephraser.checks import (
     FATAL,
     FINDINGS,
     CheckOptions,
-    Finding,
     Severity,
     check_candidate,
     estimate_tokens,
@@ -25,7 +23,6 @@ from rephraser.checks.asking import asks, count_questions
 from rephraser.checks.chatter import check_chatter
 from rephraser.checks.language import language, script
 from rephraser.checks.parts import options_of
-from rephraser.checks.wording import skeleton
 
 HERE = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
@@ -110,13 +107,6 @@ def test_pairs(original: str, candidate: str, answer: str | None, names: list[st
     assert names_of(original, candidate, answer=answer) == names
 
 
-def test_honest_pairs_pass() -> None:
-    rows = read(HERE / "preserving_pairs.jsonl")
-    lost = [row["question"] for row in rows if fatal(row["original_question"], row["question"])]
-    assert len(rows) >= 120
-    assert len(lost) <= 0.01 * len(rows), lost
-
-
 def test_broken_pairs_are_noticed_by_name() -> None:
     """Rows without an expected finding are left to the answers: no finding distinguishes them."""
     rows = read(HERE / "broken_pairs.jsonl")
@@ -135,15 +125,6 @@ def test_a_sibling_is_rejected() -> None:
         siblings=("Compute a thing.", "find the area of a circle whose radius is $3$"),
     )
     assert names == ["same_as_sibling"]
-
-
-def test_the_details_name_the_number() -> None:
-    findings = check_candidate("Ann has 12.5 eggs and eats 5. How many?", "Ann eats 15 eggs. How many?")
-    assert findings == (
-        Finding("number_missing", "the number 5 of the original is missing"),
-        Finding("number_missing", "the number 12.5 of the original is missing"),
-        Finding("number_added", "the number 15 is not in the original"),
-    )
 
 
 def test_too_many_tokens_by_estimate_and_by_a_tokenizer() -> None:
@@ -238,11 +219,6 @@ def test_language(text: str, code: str, letters: str) -> None:
     assert (language(text), script(text)) == (code, letters)
 
 
-def test_skeletons_ignore_what_does_not_matter() -> None:
-    assert skeleton("Find $x+1$.") == skeleton("find \\( x + 1 \\)")
-    assert skeleton("Find $x+1$.") != skeleton("Find $x-1$.")
-
-
 # --- hostile text ---
 
 PIECES = st.sampled_from(
@@ -264,23 +240,6 @@ def test_never_raises_on_any_text(question: str, candidate: str, answer: str | N
 def test_never_raises_on_broken_latex(question: list[str], candidate: list[str]) -> None:
     for finding in check_candidate("".join(question), "".join(candidate), answer="".join(question)):
         assert finding.name in FINDINGS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["a", "$x", "1/", "\n", "{", "$a_{1}=2$, ", "1,000", "so ", "one ", "so $"])
-def test_hostile_text_takes_linear_time(unit: str) -> None:
-    text = (unit * 20_000)[:19_990]
-    started = time.process_time()
-    check_candidate(text, text[:-2] + "zz")
-    check_candidate("What is $x+1$?", text)
-    assert time.process_time() - started < 10
-
-
-def test_a_megabyte_is_too_long_and_quickly_so() -> None:
-    text = "How many apples are 3 apples? " * 35_000
-    started = time.process_time()
-    assert "too_long" in fatal(text, text + "x")
-    assert time.process_time() - started < 3
 
 
 # --- real pairs ---
@@ -312,24 +271,3 @@ def test_shares_on_real_pairs(
     found = [set(names_of(r["original_question"], r["question"])) for r in rows]
     assert low <= sum(map(bool, found)) / len(rows) <= high
     assert sum(bool(names & FATAL.keys()) for names in found) / len(rows) <= most_fatal
-
-
-@pytest.mark.slow
-@pytest.mark.shared
-def test_latex_spelled_otherwise_is_the_same_question() -> None:
-    path = SHARED / "math_train.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path} is not here; give the folder of the shared data with TAGRPO_DATA")
-    rows = [row["question"] for row in read(path)[::10] if "[asy]" not in row["question"]]
-    spelled = [
-        question.replace("\\frac", "\\dfrac")
-        .replace("\\le ", "\\leq ")
-        .replace("^2", "^{2}")
-        .replace("\n", " ")
-        for question in rows
-    ]
-    found = [
-        set(names_of(*pair)) - {"same_as_original", "too_long"} for pair in zip(rows, spelled, strict=True)
-    ]
-    assert len(rows) > 600
-    assert sum(map(bool, found)) <= 0.005 * len(rows), found

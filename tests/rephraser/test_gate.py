@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from benchmarks.studies import gate
-from rephraser.verdict import OverlapRule
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,22 +69,3 @@ def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path)
     mixed = found["mixtures"]["honest"]["independent"]
     assert mixed["broken_among_accepted"] < 0.01
     assert 12 < mixed["answers_per_accepted"] < 30
-
-
-@pytest.mark.slow
-def test_a_premise_check_takes_out_what_it_finds() -> None:
-    table, _ = gate.simulate(gate.default_rng(3), 450, OverlapRule())
-    honest = [gate.Pair({}, gate.HONEST, "all", {})]
-    broken = {gate.UNANSWERABLE: [[gate.Pair({}, gate.UNANSWERABLE, "all", {})]]}
-    shares = [
-        gate.mixture(honest, broken, table, gate.MEMORISING, found)["broken_among_accepted"]
-        for found in (0.0, 0.5, 1.0)
-    ]
-    assert shares[0] > shares[1] > shares[2] == 0
-
-
-def test_no_pairs_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(subprocess.CalledProcessError) as failed:
-        run(str(tmp_path))
-    assert failed.value.returncode == 2
-    assert "no file of pairs" in failed.value.stderr

@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, Said, World, make_spec, proposals
 from sqlalchemy import select
 
-from rephraser.reviews.status import CandidateStatus
 from rephraser.reviews.store import Decision, record_reviews
-from rephraser.run.requests import EARLIER_SHOWN, REASON_LENGTH, failure_reason
 from rephraser.tables import ProposalRow, VerdictRow, candidate_id
 from rephraser.views.evidence import proposing_exchange
 from service.asks.request import Request
@@ -70,15 +67,6 @@ def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
     return world
 
 
-@pytest.mark.parametrize(("decision", "told"), [("rejected", True), ("accepted", False)])
-def test_a_review_is_told_without_its_words(tmp_path: Path, decision: str, told: bool) -> None:
-    world = reviewed_meanwhile(tmp_path, decision, GOOD[0], *[proposals(GOOD[1])] * 2)
-    world.work()
-    again = world.prompts()[2]
-    assert ("Wrong: a reader found that it is not the same problem" in again) == told
-    assert "anyway" not in again
-
-
 def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
     world = reviewed_meanwhile(tmp_path, "rejected", GOOD[0], QUESTION.text, proposals(*GOOD))
     world.work(max_requests=2 + 11 + 1)  # the last one is an echo
@@ -91,40 +79,3 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
         ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
         assert ask_id is not None
         assert proposing_exchange(session, ask_id).prompt[1][1] == again
-
-
-def test_a_reason_is_one_short_line() -> None:
-    long = {"name": "number_missing", "severity": "fatal", "detail": "so\nlong " * 100}
-    status = make_status()
-    line = failure_reason(status, {"findings": [long]})
-    assert len(line) <= REASON_LENGTH
-    assert "\n" not in line
-
-
-def test_only_the_latest_candidates_are_told(tmp_path: Path) -> None:
-    changed = [f"If $x + {number} = 19$, what is $x$?" for number in range(20, 31)]
-    world = World(
-        tmp_path,
-        make_spec(n=EARLIER_SHOWN + 3, solvers=(), content_attempts=1),
-        proposed=[proposals(*changed[: EARLIER_SHOWN + 3]), proposals(GOOD[0])],
-    )
-    world.work()
-    told = [place for place, text in enumerate(changed) if text in world.prompts()[1]]
-    assert told == list(range(3, EARLIER_SHOWN + 3))
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("same_as_sibling", "it repeats another rewrite"), ("answer_leaked", "it states the answer")],
-)
-def test_details_that_say_too_much_are_left_out(name: str, told: str) -> None:
-    finding = {"name": name, "severity": "fatal", "detail": "contains the answer 17 of number 2"}
-    assert failure_reason(make_status(), {"findings": [finding]}) == told
-
-
-def make_status() -> CandidateStatus:
-    return CandidateStatus(
-        *("q_1", "c_1", 0, 0, "llm", "perspectives", "h", "m", "rejected", "because"),
-        reviewed=False,
-        final=True,
-    )

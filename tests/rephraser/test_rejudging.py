@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-from scripted import CHANGED, GOOD, OTHER, World, make_spec, proposals
+from scripted import GOOD, World, make_spec, proposals
 
-from benchmarks.studies.verdict_simulation import PLAIN
 from evaluator.grading import Grader
 from rephraser.run.rejudge import Rejudged, judge_again
 from rephraser.tables import VerdictRow
 from rephraser.verdict import OverlapRule, rule_spec
-from service.errors import InputError
 
 STRICT = OverlapRule(accept_overlap=13)
 
@@ -65,25 +62,3 @@ def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> 
     assert (more.judged, more.too_few, more.after) == (0, 1, {"accepted": 1})
     later = again(world, OverlapRule(accept_overlap=13, looks=(12, 16)), dry_run=True)
     assert later.after == {"undecided": 1}  # the look at 16 has no answers
-
-
-def test_candidates_without_compared_answers_and_undecided_ones_are_left_alone(tmp_path: Path) -> None:
-    world = World(
-        tmp_path,
-        make_spec(n=2, rounds=1, content_attempts=1),
-        (OTHER,),
-        proposed=[proposals(CHANGED, OTHER.text.upper())],
-        answers={"They cost": "7", "together": "17"},
-    )
-    world.work(max_requests=1)
-    found = again(world, STRICT)
-    assert (found.judged, found.waiting) == (0, 1)
-    world.work()
-    plain = again(world, PLAIN)
-    assert (plain.judged, plain.changes, plain.waiting) == (1, (), 0)
-
-
-def test_a_run_without_a_solver_has_no_answers(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(solvers=()))
-    with pytest.raises(InputError, match="no solver"):
-        again(world, STRICT)

@@ -1,8 +1,6 @@
 """A run from questions to verdicts, with models that answer by a script."""
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,12 @@ from evaluator.grading import Clustering, Grader
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.rejudge import judge_again
 from rephraser.run.rephrase import FEWEST_JUDGED
-from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, SolverSpec
-from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
+from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec
+from rephraser.tables import CandidateRow, VerdictRow
 from rephraser.verdict import OverlapRule
 from rephraser.views.runs import RunSummary, summarize
 from service.asks.ask import ENOUGH, REQUESTS
 from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault
-from service.errors import InputError
 from service.questions import make_question
 from service.runs.store import find_run
 
@@ -125,14 +122,6 @@ def test_candidates_like_others_are_rejected_before_an_answer_is_paid(tmp_path: 
     assert likeness == {near: 0.9524, GOOD[0]: 0.6, again: 0.5714}
 
 
-def test_rounds_end(tmp_path: Path) -> None:
-    changed = [f"If $x + {number} = 19$, what is $x$?" for number in (8, 9)]
-    world = World(tmp_path, make_spec(solvers=(), n=1), proposed=[proposals(each) for each in changed])
-    assert world.work().done == 1
-    (unfinished,) = summary(world).unfinished
-    assert unfinished.reason == "2 undecided"
-
-
 @pytest.mark.parametrize(
     ("reply", "outcome"),
     [
@@ -155,23 +144,6 @@ def test_unusable_replies_are_asked_again_with_another_seed(
     (found,) = summary(world).unreadable
     assert found == outcome or outcome == "no candidates found"
     assert sum(summary(world).unreadable.values()) == 2
-
-
-def test_half_a_character_of_a_reply_is_replaced(tmp_path: Path) -> None:
-    reply = '["How much is \\ud83d left of 30 after 18?"]'
-    world = World(tmp_path, make_spec(n=1, rounds=1, solvers=()), proposed=[reply])
-    world.work()
-    assert world.statuses()[0][0] == "How much is \ufffd left of 30 after 18?"
-
-
-def test_of_equal_texts_the_first_strategy_s_is_kept(tmp_path: Path) -> None:
-    strategies = (load_strategy("perspectives"), load_strategy("paraphrase"))
-    spec = make_spec(solvers=(), strategies=strategies, rounds=1, content_attempts=1)
-    world = World(tmp_path, spec, proposed=[proposals(GOOD[0]), proposals(GOOD[0])])
-    world.work()
-    with world.db.read() as session:
-        kept = session.execute(select(ProposalRow.strategy, ProposalRow.ordinal)).all()
-    assert [tuple(row) for row in kept] == [("perspectives", 0)]
 
 
 def test_a_strategy_whose_request_failed_for_good_is_left_out(tmp_path: Path) -> None:
@@ -224,29 +196,6 @@ def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) 
     assert (sum(counts["original"]), sum(counts["candidate"])) == (28, 12)
 
 
-def test_a_candidate_without_any_answers_stays_unverified(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.endpoints["s"].say = failing_blocks(*range(0, 32, 4))
-    world.work()
-    assert world.final() == {GOOD[0]: "unverified"}
-
-
-def test_a_server_that_sends_fewer_answers_is_asked_for_the_rest(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.endpoints["s"].say = lambda request: [r"\boxed{12}"] * max(1, request.n - 1)
-    world.work()
-    assert world.final() == {GOOD[0]: "accepted"}
-    assert [request.n for request in world.asked(ANSWER)].count(1) == len(world.asked(ANSWER)) / 2
-
-
-def test_another_run_shares_the_answers_of_a_solver(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=1), proposed=[proposals(GOOD[0])] * 2)
-    first = world.work()
-    world.open("other", replace(world.spec, seed=5))
-    assert (first.sent, world.work().sent) == (12, 1)
-    assert [status for _, status, _ in world.statuses()] == ["unverified", "accepted"] * 2
-
-
 def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
     world = World(
         tmp_path,
@@ -259,13 +208,6 @@ def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
     assert world.final() == {CHANGED: "rejected"}
     counts = world.evidence()["counts"]
     assert (counts["classes"], counts["original"], counts["candidate"]) == (["17", "7"], [32, 0], [0, 12])
-
-
-def test_a_solver_that_is_cut_off_in_a_loop_accepts_nothing(tmp_path: Path) -> None:
-    looping = Choice("So 12 are left. Wait, let me check that again. " * 3, "length")
-    world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(CHANGED)], answers={"": looping})
-    world.work()
-    assert world.final() == {CHANGED: "undecided"}
 
 
 class SlowGrader(Grader):
@@ -329,24 +271,6 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert reasons == {"32 of 32 answers to the original could not be parsed; at most 50% may fail."}
 
 
-def test_a_candidate_whose_answers_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:
-    mute = Choice("I keep thinking.", "length")
-    world = World(
-        tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])], answers={GOOD[0]: mute, "": "12"}
-    )
-    world.work()
-    assert world.statuses()[1:] == [(GOOD[0], "undecided", False), (GOOD[0], "undecided", True)]
-    assert summary(world).unreadable_questions == 0
-
-
-def test_several_solvers_share_the_answers_of_a_verdict(tmp_path: Path) -> None:
-    solvers = (SolverSpec("s"), SolverSpec("t"))
-    world = World(tmp_path, make_spec(n=1, rounds=1, solvers=solvers), proposed=[proposals(GOOD[0])])
-    world.work()
-    assert world.final() == {GOOD[0]: "accepted"}
-    assert world.evidence()["by_solver"] == {model: {"original": 16, "candidate": 6} for model in ("s", "t")}
-
-
 def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
     count = FEWEST_JUDGED + 10
     questions = [make_question(f"What is ${number}$ and $2$?", "5") for number in range(count)]
@@ -364,12 +288,3 @@ def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
     assert FEWEST_JUDGED <= outcome.done < count
     assert outcome.open == count - outcome.done
     assert world.work(stop_below=0.0).open == 0
-
-
-def test_a_run_that_began_with_other_requests_is_not_resumed(tmp_path: Path) -> None:
-    stored = json.loads(json.dumps(make_spec().to_json()))
-    world = World(tmp_path, replace(make_spec(), request_version="0"))
-    assert stored["request_version"] != "0"
-    with pytest.raises(InputError, match="Start a run of another name"):
-        world.work()
-    assert not world.asked(PROPOSE)

@@ -1,14 +1,12 @@
-from pathlib import Path
-
 import pytest
-from runs import Proposed, add_review, add_run, add_verdict, open_empty
+from runs import Proposed, add_run, add_verdict
 
 from rephraser.reviews.audit import Audit, audit_rates, get_audit, open_audit
-from rephraser.reviews.queue import audit_queue, open_queue, read_item
+from rephraser.reviews.queue import open_queue, read_item
 from rephraser.reviews.status import read_status
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.questions import make_question
 from service.runs.store import Run
 
@@ -53,20 +51,6 @@ def test_an_audit_is_drawn_once(db: Database, run: Run) -> None:
     assert {m.candidate_id for m in other.members} != {m.candidate_id for m in first.members}
 
 
-def test_the_same_run_seed_and_size_draw_the_same_in_another_database(
-    db: Database, run: Run, tmp_path: Path
-) -> None:
-    here, _ = open_audit(db, run, size=10, seed=7)
-    proposed = [
-        Proposed(f"Wording {number}: add 2 and 3.", (verdict,))
-        for number, verdict in enumerate(["accepted"] * 12 + ["rejected"] * 6 + ["undecided"] * 5)
-    ]
-    with open_empty(tmp_path / "other.db") as elsewhere:
-        same = add_run(elsewhere, "run", [(QUESTION.text, "5", proposed[::-1])])
-        there, _ = open_audit(elsewhere, same, size=10, seed=7)
-    assert there.members == here.members
-
-
 def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run: Run) -> None:
     audit, _ = open_audit(db, run, size=23, seed=0)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
@@ -84,33 +68,10 @@ def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run
     assert (rates.false_reject.count, rates.false_reject.reviewed) == (6, 6)
 
 
-@pytest.mark.slow
-def test_strata_follow_the_verdict_and_not_an_earlier_review(db: Database, run: Run) -> None:
-    for number in range(12):
-        add_review(db, QUESTION, f"Wording {number}: add 2 and 3.", "rejected")
-    audit, _ = open_audit(db, run, size=23, seed=0)
-    assert sum(member.status == "accepted" for member in audit.members) == 12
-    with db.read() as session:
-        assert audit_rates(session, audit).reviewed == 0
-
-
-def test_an_audit_takes_all_there_is_and_nothing_unjudged(db: Database, run: Run) -> None:
-    audit, _ = open_audit(db, run, size=500, seed=0)
-    assert (audit.size, len(audit.members)) == (500, 23)
-
-
 def test_a_run_without_verdicts_has_nothing_to_audit(db: Database) -> None:
     empty = add_run(db, "empty", [("Halve 8.", "4", [Proposed("What is half of 8?", ())])])
     with pytest.raises(InputError, match="nothing to audit"):
         open_audit(db, empty, size=10, seed=0)
-
-
-def test_an_unknown_audit_names_those_there_are(db: Database, run: Run) -> None:
-    with db.read() as session, pytest.raises(NotFoundError, match="none yet; draw one"):
-        get_audit(session, 1)
-    audit, _ = open_audit(db, run, size=10, seed=0)
-    with db.read() as session, pytest.raises(NotFoundError, match=rf"Available: {audit.id} \(of run\)"):
-        get_audit(session, audit.id + 1)
 
 
 def test_only_decisions_for_this_audit_count(db: Database, run: Run) -> None:
@@ -123,16 +84,6 @@ def test_only_decisions_for_this_audit_count(db: Database, run: Run) -> None:
     with db.read() as session:
         assert audit_rates(session, one).false_accept.count == 0
         assert audit_rates(session, two).reviewed == 0
-
-
-def test_each_reviewer_has_the_whole_audit_before_them(db: Database, run: Run) -> None:
-    audit, _ = open_audit(db, run, size=10, seed=0)
-    order = [member.candidate_id for member in audit.members]
-    with db.write() as session:
-        record_reviews(session, [Decision(order[3], "accepted", "", "ada", audit.id)])
-    with db.read() as session:
-        assert audit_queue(session, audit, "ada") == order[:3] + order[4:]
-        assert audit_queue(session, audit, "bob") == order
 
 
 def test_a_run_is_reviewed_by_status_in_order_without_what_was_decided(db: Database, run: Run) -> None:

@@ -9,11 +9,10 @@ from runs import Proposed, add_run
 from rephraser.reviews.audit import Audit, audit_groups, open_audit
 from rephraser.reviews.queue import audit_queue, read_item
 from rephraser.reviews.rates import group_rate
-from rephraser.reviews.sampling import AuditMember, draw_groups
+from rephraser.reviews.sampling import AuditMember
 from rephraser.reviews.sheet import read_sheet, write_sheet
-from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
+from rephraser.reviews.store import DecisionWord, Review, record_reviews
 from service.database import Database
-from service.errors import InputError
 from service.runs.store import Run
 
 QUESTIONS = 9
@@ -70,42 +69,6 @@ def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db: Data
         assert audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
 
 
-def test_a_small_run_gives_all_its_groups_and_one_without_any_is_refused(db: Database, run: Run) -> None:
-    audit, _ = open_audit(db, run, kind="groups", size=50, seed=0)
-    assert len(groups(db, audit)) == QUESTIONS - 1
-    none = add_run(db, "none", [("What is 7 + 9?", "16", [Proposed("Add 7 and 8.", ("rejected",))])])
-    with pytest.raises(InputError, match="has no accepted candidate"):
-        open_audit(db, none, kind="groups", size=50, seed=0)
-
-
-def test_the_share_is_over_groups_that_are_reviewed_whole(db: Database, run: Run) -> None:
-    audit, _ = open_audit(db, run, kind="groups", size=50, seed=0)
-
-    def rate() -> tuple[int, int, int]:
-        with db.read() as session:
-            found = audit_groups(session, audit)
-        assert found is not None
-        return found.complete, found.broken.count, found.broken.reviewed
-
-    assert rate() == (0, 0, 0)
-    sizes = [count for _, count in groups(db, audit)]
-    first = [member.candidate_id for member in audit.members[: sizes[0]]]
-    last = [member.candidate_id for member in audit.members[-sizes[-1] :]]
-
-    def decide(ids: list[str], word: DecisionWord) -> None:
-        with db.write() as session:
-            record_reviews(session, [Decision(id, word, "seen", "ada", audit.id) for id in ids])
-
-    decide(first, "accepted")
-    assert rate() == (1, 0, 1)
-    decide(last[:1], "rejected")
-    assert rate() == ((2, 1, 2) if len(last) == 1 else (1, 0, 1))
-    decide(last[1:], "accepted")
-    assert rate() == (2, 1, 2)
-    decide(last[:1], "accepted")  # the newest decision counts
-    assert rate() == (2, 0, 2)
-
-
 def test_the_exact_interval_by_hand() -> None:
     """Two of ten groups: Clopper and Pearson's interval as printed in tables, .0252 to .5561."""
     members = [AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(3)]
@@ -157,13 +120,3 @@ def test_the_sheet_numbers_the_groups_and_comes_back(db: Database, run: Run, tmp
     assert found is not None
     assert (found.complete, found.open, found.broken.count, found.broken.reviewed) == (4, 0, 1, 4)
     assert (found.low, found.high) == (found.broken.low, found.broken.high)
-
-
-def test_a_draw_depends_on_seed_and_ids_alone() -> None:
-    accepted = {f"q{n}": [f"c{n}-{m}" for m in range(3)] for n in range(20)}
-    shuffled = {question: accepted[question][::-1] for question in reversed(accepted)}
-    drawn = draw_groups(accepted, size=5, seed=1)
-    assert drawn == draw_groups(shuffled, size=5, seed=1)
-    assert len(drawn) == 15
-    larger = draw_groups(accepted, size=6, seed=1)
-    assert larger[:15] == drawn

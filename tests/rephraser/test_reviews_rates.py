@@ -3,7 +3,7 @@ import random
 import pytest
 
 from rephraser.reviews.agreement import cohens_kappa
-from rephraser.reviews.rates import Rate, error_rates
+from rephraser.reviews.rates import error_rates
 from rephraser.reviews.sampling import AuditMember, draw
 from rephraser.reviews.store import DecisionWord, Review
 
@@ -48,20 +48,6 @@ def test_rates_by_hand() -> None:
     )
 
 
-def test_an_unfinished_audit_counts_what_is_there() -> None:
-    drawn = members("accepted", 3, 30) + members("rejected", 3, 30)
-
-    nothing = error_rates(drawn, [])
-    some = error_rates(drawn, decide("accepted", ".r."))
-
-    assert (nothing.open, nothing.complete) == (6, False)
-    assert nothing.false_accept == Rate(0, 0, None, None, None)
-    assert nothing.broken.share is None
-    assert some.open == 5
-    assert some.false_accept.share == 1.0
-    assert some.false_reject == Rate(0, 0, None, None, None)
-
-
 def test_the_broken_share_weighs_strata_by_their_sizes() -> None:
     drawn = members("accepted", 4, 300) + members("unverified", 4, 100) + members("rejected", 4, 50)
 
@@ -72,24 +58,6 @@ def test_the_broken_share_weighs_strata_by_their_sizes() -> None:
     # Exact 97.5% intervals: 0 of 4 reaches 1 - .0125^(1/4) = .665630; 2 of 4 goes from .047121 to .952879.
     assert rates.broken.low == pytest.approx(0.25 * 0.047121, abs=1e-5)
     assert rates.broken.high == pytest.approx(0.75 * 0.665630 + 0.25 * 0.952879, abs=1e-5)
-
-
-def test_the_broken_share_is_unknown_while_a_publishable_stratum_is_unseen() -> None:
-    drawn = members("accepted", 2, 2) + members("unverified", 2, 2)
-    rates = error_rates(drawn, decide("accepted", "aa"))
-    assert (rates.broken.share, rates.broken.low, rates.broken.high) == (None, None, None)
-
-
-def test_without_publishable_candidates_there_is_no_broken_share() -> None:
-    rates = error_rates(members("rejected", 2, 2), decide("rejected", "rr"))
-    assert (rates.broken.statuses, rates.broken.share) == ({}, None)
-
-
-def test_the_newest_decision_of_a_reviewer_counts() -> None:
-    drawn = members("accepted", 2, 2)
-    reviews = decide("accepted", "ra", first_id=0) + decide("accepted", "a", first_id=10)
-    assert error_rates(drawn, reviews).false_accept.count == 0
-    assert error_rates(drawn, reviews[::-1]).false_accept.count == 0
 
 
 def test_reviewers_are_compared_and_the_newest_decision_stands() -> None:
@@ -112,11 +80,6 @@ def test_reviewers_are_compared_and_the_newest_decision_stands() -> None:
     assert rates.disputed == ("accepted1",)
 
 
-def test_reviewers_of_different_candidates_have_no_agreement() -> None:
-    reviews = decide("accepted", "a") + decide("accepted", ".a", "bob", 10)
-    assert error_rates(members("accepted", 2, 2), reviews).agreements == ()
-
-
 @pytest.mark.parametrize(
     ("pairs", "kappa"),
     [
@@ -131,11 +94,6 @@ def test_reviewers_of_different_candidates_have_no_agreement() -> None:
 def test_kappa(pairs: str, kappa: float | None) -> None:
     found = cohens_kappa([(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)])
     assert found == (None if kappa is None else pytest.approx(kappa))
-
-
-def test_kappa_of_nothing_is_an_error() -> None:
-    with pytest.raises(ValueError, match="without ratings"):
-        cohens_kappa([])
 
 
 @pytest.mark.slow

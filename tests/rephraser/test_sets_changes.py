@@ -168,28 +168,3 @@ def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
         ("Add 2 and 3.", "rejected"),
     }
     assert [change.now for change in found.added] == [None]
-
-
-def test_a_review_shows_as_a_change(empty: Database) -> None:
-    add_run(empty, "one", [("What is 2+3?", "5", [ADD])])
-    sets.publish(empty, "math", run="one")
-    add_review(empty, make_question("What is 2+3?", "5"), ADD.text, "accepted")
-    sets.publish(empty, "math", run="one")
-
-    with empty.read() as session:
-        found = sets.diff(session, "math@1", "math")
-
-    assert [change.fields for change in found.changed] == [("reviewed",)]
-    assert found.verdicts_changed == ()
-
-
-def test_a_set_and_itself_under_another_name(empty: Database) -> None:
-    add_run(empty, "one", [("What is 2+3?", "5", [ADD, SUM])])
-    sets.publish(empty, "a", run="one")
-    sets.publish(empty, "b", run="one")
-
-    with empty.read() as session:
-        found = sets.diff(session, "a", "b")
-
-    assert found.same
-    assert (found.added, found.removed, found.changed, found.reordered) == ((), (), (), ())

@@ -14,7 +14,7 @@ from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 from rephraser import sets
 from rephraser.sets import SetHeader
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.questions import make_question
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
@@ -133,25 +133,6 @@ def test_an_export_reads_back_to_the_same_hash_in_another_database(
     }
 
 
-def test_an_import_of_an_import_is_the_same_again(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    sets.export_file(db, "math", tmp_path / "a.jsonl", "jsonl")
-    sets.import_set(db, sets.read_set(tmp_path / "a.jsonl"), "copy")
-    sets.export_file(db, "copy", tmp_path / "b.parquet", "parquet")
-    again = sets.import_set(db, sets.read_set(tmp_path / "b.parquet"), "copy")
-
-    assert (again.created, again.header.ref) == (False, "copy@1")
-    assert sets.import_set(db, sets.read_set(tmp_path / "b.parquet"), "math").created is False
-
-
-def test_rows_in_another_order_are_the_same_set(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    sets.export_file(db, "math", path, "jsonl")
-    path.write_bytes(b"\n".join(reversed(path.read_bytes().split(b"\n"))))
-
-    imported = sets.import_set(db, sets.read_set(path), "copy").header
-    assert imported.content_hash == header.content_hash
-
-
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
     rows = read_rows(path)
     change(rows)
@@ -171,17 +152,6 @@ def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader
     assert imported.counts["neighbors"] == 3
     assert imported.counts["proposals"] == []
     assert imported.spec["import"]["edited"] is True
-
-
-def test_rows_without_a_manifest_are_a_set_too(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    sets.export_file(db, "math", path, "jsonl")
-    (tmp_path / "a.jsonl.tagrpo.json").unlink()
-
-    imported = sets.import_set(db, sets.read_set(path), "copy").header
-
-    assert imported.content_hash == header.content_hash
-    assert imported.spec == {"import": {"file": "a.jsonl", "edited": False}}
 
 
 def repeat(rows: list[dict[str, Any]]) -> None:
@@ -232,18 +202,6 @@ def test_bad_rows_are_named_and_nothing_is_imported(
             assert sets.list_sets(session) == []
 
 
-def test_other_labels_in_this_database_are_refused(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    sets.export_file(db, "math", tmp_path / "a.jsonl", "jsonl")
-
-    with open_empty(tmp_path / "other.db") as other:
-        add_run(other, "run", ASKED[:2], level=None)
-        with pytest.raises(
-            InputError,
-            match=r"level 'Level 3' and subject .*, but None and 'Algebra' in this database",
-        ):
-            sets.import_set(other, sets.read_set(tmp_path / "a.jsonl"), "copy")
-
-
 def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     sets.export_file(db, "math", path, "jsonl")
@@ -265,28 +223,6 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
     ):
         with pytest.raises(InputError, match=message):
             sets.import_set(db, sets.read_set(tmp_path / foreign), "copy")
-
-
-def test_a_newer_format_is_refused(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    sets.export_hf(db, "math", path)
-    described = json.loads((path / "tagrpo.json").read_text(encoding="utf-8"))
-    (path / "tagrpo.json").write_text(json.dumps({**described, "format_version": 99}), encoding="utf-8")
-
-    with pytest.raises(InputError, match="format version 99"):
-        sets.import_set(db, sets.read_set(path), "copy")
-
-
-def test_a_manifest_that_is_none_is_said_to_be_so(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    sets.export_file(db, "math", path, "parquet")
-    table = pq.read_table(path)
-    described = json.loads(table.schema.metadata[b"tagrpo"])
-    for text, message in ((b"{", "its manifest is not JSON"), (None, "or no counts")):
-        text = text or json.dumps({**described, "counts": None}).encode()
-        pq.write_table(table.replace_schema_metadata({b"tagrpo": text}), path)
-        with pytest.raises(InputError, match=message):
-            sets.import_set(db, sets.read_set(path), "copy")
 
 
 @pytest.mark.parametrize("kind", list(FORMATS))
@@ -340,14 +276,6 @@ def test_an_export_that_fails_leaves_the_old_one(
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_unknown_sets_and_bad_licences(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="no version or tag '7'"):
-        sets.export_hf(db, "math@7", tmp_path / "out")
-    with pytest.raises(InputError, match="a license identifier"):
-        sets.export_hf(db, "math", tmp_path / "out", license_name="my own\nlicence")
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_data_set_loads_offline_with_typed_columns(
     db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,23 +294,6 @@ def test_the_data_set_loads_offline_with_typed_columns(
     assert loaded.features["neighbors"].feature["neighbor_right"] == Value("int64")
     assert loaded[0]["question"] == ODD
     assert [neighbor["posterior"] for neighbor in loaded[0]["neighbors"]] == [None, None]
-
-
-def test_posteriors_of_earlier_sets_are_kept(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    sets.export_file(db, "math", tmp_path / "out.jsonl", "jsonl")
-    rows = read_rows(tmp_path / "out.jsonl")
-    rows[1]["neighbors"][0]["posterior"] = 1 / 3
-    (tmp_path / "old.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    old = sets.import_set(db, sets.read_set(tmp_path / "old.jsonl"), "old").header
-
-    assert old.content_hash != header.content_hash
-    sets.export_file(db, "old", tmp_path / "again.jsonl", "jsonl")
-    assert read_rows(tmp_path / "again.jsonl")[1]["neighbors"][0]["posterior"] == 0.333333
-    assert (
-        sets.import_set(db, sets.read_set(tmp_path / "again.jsonl"), "again").header.content_hash
-        == old.content_hash
-    )
 
 
 def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:

@@ -1,21 +1,10 @@
-from runs import Proposed, add_review, add_run, add_verdict
+from runs import Proposed, add_review, add_run
 
 from rephraser.reviews.status import current_statuses, status_query
 from service.database import Database
 from service.questions import make_question
 
 SUM = make_question("What is 2+3?", "5")
-
-
-def test_the_newest_verdict_of_the_run_counts(db: Database) -> None:
-    run = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("unverified", "undecided"))])])
-    add_verdict(db, run, SUM, "Add 2 and 3.", "accepted")
-
-    with db.read() as session:
-        (status,) = current_statuses(session, run.id)
-
-    assert (status.status, status.reviewed, status.final) == ("accepted", False, True)
-    assert status.reason == "accepted by the test"
 
 
 def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> None:
@@ -34,24 +23,6 @@ def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> Non
         ("accepted", "second look", True, True),
         ("accepted", "second look", True, True),
     ]
-
-
-def test_a_review_holds_after_a_later_verdict(db: Database) -> None:
-    run = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.")])])
-    add_review(db, SUM, "Add 2 and 3.", "rejected")
-    add_verdict(db, run, SUM, "Add 2 and 3.", "accepted")
-
-    with db.read() as session:
-        assert current_statuses(session, run.id)[0].status == "rejected"
-
-
-def test_not_judged_has_no_status(db: Database) -> None:
-    run = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ())])])
-
-    with db.read() as session:
-        (status,) = current_statuses(session, run.id)
-
-    assert (status.status, status.reason, status.final) == (None, "", False)
 
 
 def test_order_and_one_question(db: Database) -> None:

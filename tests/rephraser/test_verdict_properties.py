@@ -45,12 +45,6 @@ def test_the_order_of_classes_means_nothing(counted: AnswerCounts, rule: Overlap
     assert judge(moved, rule) == judge(counted, rule)
 
 
-@given(answer_counts(), RULE_CASES)
-def test_a_class_nobody_answered_changes_nothing(counted: AnswerCounts, rule: OverlapRule) -> None:
-    wider = replace(counted, original=(*counted.original, 0), candidate=(*counted.candidate, 0))
-    assert judge(wider, rule) == judge(counted, rule)
-
-
 @given(answer_counts(), st.data())
 def test_one_more_answer_never_lowers_the_overlap(counted: AnswerCounts, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(counted.candidate) - 1))

@@ -1,21 +1,13 @@
 """Rules of the verdict: their looks, their form in a run's spec, and settings that make no sense."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.studies.verdict_simulation import PLAIN
-from rephraser.verdict import OverlapRule, rule_from_spec, rule_spec
+from rephraser.verdict import OverlapRule, rule_from_spec
 from service.errors import InputError
 
 RULE = OverlapRule()
-
-
-@pytest.mark.parametrize("rule", [OverlapRule(accept_overlap=11), OverlapRule(), PLAIN])
-def test_a_rule_survives_its_spec_and_json(rule: OverlapRule) -> None:
-    spec = rule_spec(rule)
-    assert rule_from_spec(json.loads(json.dumps(spec))) == rule
 
 
 def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:

@@ -82,20 +82,6 @@ def of(*numbers: int) -> set[str]:
     return {f"What is {n} + 1?" for n in numbers}
 
 
-def test_pages_are_walked_back_as_they_were_walked(db: Database) -> None:
-    with db.read() as session:
-        for filters in (QuestionFilters(), QuestionFilters(status="undecided"), QuestionFilters(text="What")):
-            forth = [page_questions(session, filters, limit=4)]
-            assert forth[0].before is None
-            while forth[-1].after is not None:
-                forth.append(page_questions(session, filters, after=forth[-1].after, limit=4))
-            assert [len(page.questions) for page in forth] == [4, 4, 1]
-            back = [forth[-1]]
-            while back[-1].before is not None:
-                back.append(page_questions(session, filters, before=back[-1].before, limit=4))
-            assert [page.questions for page in back[::-1]] == [page.questions for page in forth]
-
-
 def test_filters_find_questions_with_one_candidate_that_meets_them_all(db: Database) -> None:
     assert matching(db) == of(*range(9))
     assert matching(db, subject="Geometry") == of(5, 6, 7, 8)

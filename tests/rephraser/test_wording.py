@@ -1,19 +1,11 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rephraser.checks import CheckOptions, check_candidate
-from rephraser.checks.wording import MIN_DISTANCE, choose_apart, distance, likeness, usual_distance, wording
+from rephraser.checks.wording import MIN_DISTANCE, choose_apart, distance, likeness, wording
 
 QUESTION = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls are left on the tray?"
 SWAPPED = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls remain on the tray?"
 OTHER = "After handing 9 rolls to an aunt, what number stays on Nora's tray, if 24 came out of the oven?"
-
-
-def test_words_commands_and_numbers_count_and_figures_do_not() -> None:
-    assert wording(r"Find $\frac{1}{2}x$, 3.5 Äpfel! [asy] draw((0,0)); [/asy]") == (
-        *("find", r"\frac", "1", "2", "x", "3.5", "äpfel"),
-    )
 
 
 def test_likeness_is_the_share_of_words_in_common_in_order() -> None:
@@ -22,24 +14,6 @@ def test_likeness_is_the_share_of_words_in_common_in_order() -> None:
     assert likeness("A b.", "a, B!") == 1.0
     assert likeness("", "...") == 1.0
     assert distance("a b", "c d") == 1.0
-
-
-@given(st.text("ab \\1", max_size=30), st.text("ab \\1", max_size=30))
-def test_likeness_has_no_direction(first: str, second: str) -> None:
-    assert likeness(first, second) == likeness(second, first)
-    assert 0 <= likeness(first, second) <= 1
-
-
-def test_a_word_exchanged_is_no_neighbor_another_structure_is() -> None:
-    assert distance(QUESTION, SWAPPED) < MIN_DISTANCE < distance(QUESTION, OTHER)
-
-
-def test_rules_have_no_least_distance_of_their_own() -> None:
-    assert [usual_distance(names) for names in (["rules"], ["llm"], ["rules", "file"])] == [
-        0.0,
-        MIN_DISTANCE,
-        MIN_DISTANCE,
-    ]
 
 
 @pytest.mark.parametrize(
@@ -70,9 +44,3 @@ def test_the_next_one_is_furthest_from_all_that_is_chosen() -> None:
     # 2 is furthest from the question; 1 is nearly 2, so 0 comes next although it is nearer to the question
     assert apart("a b c d", ["a b x y", "p q r a", "p q r s"], n=2) == [2, 0]
     assert apart("a b c d", ["a b x y", "p q r a", "p q r s"]) == [2, 0, 1]
-
-
-def test_of_equals_the_earlier_one_comes_first_and_the_near_ones_never() -> None:
-    assert apart("a b", ["c d", "e f", "a b"]) == [0, 1, 2]
-    assert apart("a b", ["c d", "c e", "a b"], least=0.6) == [0]
-    assert apart("a b", [], n=3) == []

@@ -7,7 +7,7 @@ import pytest
 from asking import question
 from pictures import picture
 
-from service.asks.money import Price, cost_pico, find_price, max_image_tokens, require_price, worst_pico
+from service.asks.money import Price, find_price, max_image_tokens, require_price, worst_pico
 from service.asks.request import Message
 from service.errors import BudgetError
 from service.questions.images import read_image
@@ -43,12 +43,6 @@ def test_the_users_price_comes_before_litellms() -> None:
     assert require_price("hosted_vllm/m", (0.0, 0.0)) == Price(0.0, 0.0)
     with pytest.raises(BudgetError, match=r"hosted_vllm/m.*\[0,0\] if it is free"):
         require_price("hosted_vllm/m")
-
-
-def test_costs_are_whole_picodollars() -> None:
-    assert cost_pico(Price(10.0, 30.0), 1000, 100) == 13 * 10**9
-    assert cost_pico(Price(0.1, 0.2), 3, 1) == 500_000
-    assert cost_pico(None, 3, 1) is None
 
 
 def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:

@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from asking import answer, attempt, question, remote
+from asking import answer, question, remote
 from openai_faults import Fault as ServerFault
-from openai_faults import FaultPlan, Seen, always
+from openai_faults import FaultPlan, Seen
 from openai_server import OpenAIServer
 
 from service.asks import servers as module
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import CONNECTION, RATE_LIMITED, TIME_OUT, UNKNOWN_MODEL, Fault
+from service.asks.request import RATE_LIMITED, TIME_OUT, Fault
 from service.asks.servers import Server
 from service.errors import InputError, PrerequisiteError
 
@@ -96,17 +96,6 @@ async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
         assert "answers again" in caplog.text
 
 
-async def test_a_server_that_returns_as_another_model_rests_on() -> None:
-    good, dying = OpenAIServer(root="a"), OpenAIServer(root="a")
-    async with opened([good, dying], max_concurrency=4) as endpoint:
-        await dying.__aexit__()
-        await ask_many(endpoint, 10)
-        async with OpenAIServer(port=dying.port, root="b") as other:
-            await asyncio.sleep(0.5)
-            await ask_many(endpoint, 10)
-            assert other.stats["requests"] == 0
-
-
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -129,63 +118,6 @@ async def test_none_reachable_at_the_start() -> None:
         await remote(["http://127.0.0.1:9/v1", "http://127.0.0.1:19/v1"]).open()
     with pytest.raises(InputError, match="http://h/v1 is given twice"):
         remote(["http://h/v1", "http://h/v1/"])
-
-
-async def test_when_all_servers_are_down_attempts_fail_without_a_bill() -> None:
-    servers = [OpenAIServer(), OpenAIServer()]
-    async with opened(servers) as endpoint:
-        for server in servers:
-            await server.__aexit__()
-        for _ in range(4):
-            with pytest.raises(Fault) as failed:
-                await attempt(endpoint, question())
-            assert (failed.value.kind, failed.value.billed) == (CONNECTION, False)
-
-
-async def test_when_every_server_refuses_the_model_the_fault_is_fatal() -> None:
-    servers = [OpenAIServer(faults=always("no_model")) for _ in range(2)]
-    async with opened(servers) as endpoint:
-        kinds = []
-        for _ in range(2):
-            with pytest.raises(Fault) as failed:
-                await attempt(endpoint, question())
-            kinds.append(failed.value.kind)
-    assert kinds == ["server error", UNKNOWN_MODEL]
-
-
-async def test_a_field_that_one_server_refuses_is_sent_to_none() -> None:
-    strict, lax = OpenAIServer(refuse_fields=["seed"]), OpenAIServer()
-    async with opened([strict, lax]) as endpoint:
-        for number in range(6):
-            await attempt(endpoint, question(number))
-    assert sum("seed" in seen.body for seen in strict.requests + lax.requests) <= 2
-
-
-async def test_stopping_ends_the_wait_for_a_slot() -> None:
-    async with opened([OpenAIServer(latency_s=0.3)], max_concurrency=1) as endpoint:
-        stopping = asyncio.Event()
-        first = asyncio.create_task(attempt(endpoint, question()))
-        await asyncio.sleep(0.05)
-
-        async def wait() -> None:
-            async with endpoint.slot(stopping):
-                pass
-
-        waiting = asyncio.create_task(wait())
-        await asyncio.sleep(0.05)
-        stopping.set()
-        endpoint.wake()
-        await asyncio.wait_for(waiting, 0.1)
-        await first
-
-
-async def test_an_overloaded_server_gets_what_it_bears() -> None:
-    server = OpenAIServer(latency_s=0.02, capacity=4)
-    async with opened([server], max_concurrency=32) as endpoint:
-        await ask_many(endpoint, 200, tries=50)
-        limit = endpoint.servers[0].limit
-    assert server.stats["paid"] == 200
-    assert 2 <= limit <= 8
 
 
 def test_the_limit_doubles_then_adapts() -> None:

@@ -10,7 +10,6 @@ from evaluator.config import EvalConfig, JudgeConfig
 from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesProposer
 from service.config import Config, Reading, read_stored, template
 from service.errors import InputError
-from service.models.settings import PUBLISHED, Sampling
 
 EVAL = ["benchmarks=aime24", "model=m"]
 REPHRASE = ["questions=math", "name=r", "proposer.model=m"]
@@ -133,17 +132,6 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
     tmp_path: Path, file: str, words: list[str], proposer: object
 ) -> None:
     assert read(tmp_path, RephraseConfig, [*REPHRASE[:2], *words], file).proposer == proposer
-
-
-def test_a_table_that_may_be_absent_is_given_by_its_leading_field(tmp_path: Path) -> None:
-    def model(*words: str, file: str = "") -> str | None:
-        premises = read(tmp_path, RephraseConfig, [*REPHRASE, *words], file).premises
-        return None if premises is None else premises.model
-
-    assert model() is None
-    assert model("premises=p") == "p"
-    assert model("premises=none", file='premises = "p"') is None
-    assert model(file="[premises]\ntimeout_s = 5\n") is None
 
 
 @pytest.mark.parametrize(
@@ -328,12 +316,6 @@ def test_a_stored_config_takes_settings_that_shape_no_result(
     assert read_stored(kind, config.stored(), words, profiles=profiles) == config.model_copy(update=changed)
 
 
-def test_settings_of_one_invocation_are_not_stored(tmp_path: Path) -> None:
-    config = read(tmp_path, EvalConfig, [*EVAL, "max_requests=2", "retry_final=true", "max_usd=1"])
-    stored = read_stored(EvalConfig, config.stored())
-    assert (stored.max_requests, stored.retry_final, stored.max_usd) == (None, False, 1.0)
-
-
 def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path: Path) -> None:
     stored = read(tmp_path, RephraseConfig, [*REPHRASE, "solver=[a,b]", "premises=p"]).stored()
 
@@ -364,11 +346,3 @@ def test_a_stored_config_refuses_other_words(
     with pytest.raises(InputError) as refusal:
         read_stored(kind, stored, [word])
     assert says in str(refusal.value)
-
-
-def test_published_settings_stand_under_what_is_given(tmp_path: Path) -> None:
-    for name, published in PUBLISHED.items():
-        config = read(tmp_path, EvalConfig, [*EVAL, f"sampling={name}", "top_k=40"])
-        expected = Sampling(**{**published, "top_k": 40}).decoding
-        assert {key: getattr(config, key) for key in expected} == expected
-        assert read_stored(EvalConfig, config.stored()) == config

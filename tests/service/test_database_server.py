@@ -48,13 +48,6 @@ def count(db: Database) -> int:
         return stored or 0
 
 
-def test_a_character_0_becomes_one_that_the_server_keeps(url: str) -> None:
-    with Database.open(url) as db:
-        store(db, "How many\0 apples?")
-        with db.read() as session:
-            assert session.scalars(select(QuestionRow.text)).all() == ["How many\ufffd apples?"]
-
-
 @pytest.mark.slow
 def test_of_several_starters_one_makes_the_schema(cluster: Cluster) -> None:
     made = cluster.empty(schema=False)

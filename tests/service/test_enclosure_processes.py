@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.enclosure import running
 from service.enclosure.namespaces import Limits
 from service.enclosure.running import Enclosures, Program, ProgramResult
 
@@ -26,16 +24,6 @@ def enclosures() -> Iterator[Enclosures]:
 
 def run(enclosures: Enclosures, program: str, tests: str = "f()") -> ProgramResult:
     return enclosures.run(Program((program,)), tests, LIMITS)
-
-
-def test_a_program_is_run_beside_a_thousand_open_files() -> None:
-    kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
-    try:
-        with Enclosures() as others:  # whose pipes have numbers that `select` does not know
-            assert run(others, "def f(): return 1", "assert f() == 1").value == "passed"
-    finally:
-        for number in kept:
-            os.close(number)
 
 
 def test_a_fork_has_launchers_of_its_own(enclosures: Enclosures) -> None:
@@ -54,23 +42,6 @@ def test_a_fork_has_launchers_of_its_own(enclosures: Enclosures) -> None:
     assert os.read(reads, 100) == b"passed"
     os.waitpid(child, 0)
     os.close(reads)
-
-
-def test_a_program_that_is_too_long_is_its_own_fault(enclosures: Enclosures) -> None:
-    crab = "\N{CRAB}"
-    assert run(enclosures, f"def f(): return '{crab * 1_100_000}'").value == "too large"
-    assert run(enclosures, f"def f(): return '{crab * 400_000}'").value == "passed"
-    assert run(enclosures, "def f(): pass", "f()\n#" + "x" * 5_000_000).value == "bad tests"
-
-
-def test_what_can_be_run_later_is_not_refused_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_CAN_RUN", threading.Event())
-    with monkeypatch.context() as patched:
-        patched.setattr(running, "_START", "raise SystemExit")
-        refused = running.refusal()
-    assert refused is not None
-    assert refused.startswith("no program can be run here")
-    assert running.refusal() is None
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Decode in a moving batch: equal tokens in any batch, several architectures, memory that runs out."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,6 @@ import torch
 from tiny_models import STOPS, random_model, random_prompts, sampling
 
 from service.engines.decoding import Decoder, Row
-from service.engines.loading import _share_keys_of_groups
 from service.errors import PrerequisiteError
 from service.models.settings import Sampling
 
@@ -73,16 +71,6 @@ def test_tokens_do_not_depend_on_the_batch(name: str) -> None:
         assert draw(Decoder(model, rows, memory), prompts, 4) == alone
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "mistral", "gpt2"])
-def test_shared_keys_of_groups_change_no_token(name: str) -> None:
-    prompts = random_prompts(4)
-    expected = draw(Decoder(random_model(name), 8, PLENTY), prompts, 2)
-    model = random_model(name)
-    _share_keys_of_groups(model)
-    assert model.config._attn_implementation != "sdpa"
-    assert draw(Decoder(model, 8, PLENTY), prompts, 2) == expected
-
-
 def test_rows_of_several_settings_share_a_batch_and_get_what_each_gets_alone(llama: Any) -> None:
     prompts, ways = (
         random_prompts(3),
@@ -103,46 +91,6 @@ def test_rows_of_several_settings_share_a_batch_and_get_what_each_gets_alone(lla
         assert tokens == alone[place][number, 0][0]
 
 
-def test_a_prompt_is_read_once_and_finished_rows_are_not_computed(
-    llama: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decoder, shapes = Decoder(llama, 4, PLENTY), list[tuple[int, int]]()
-    forward = llama.forward
-
-    @functools.wraps(forward)
-    def counting(**arguments: Any) -> Any:
-        shapes.append(tuple(arguments["input_ids"].shape))
-        return forward(**arguments)
-
-    monkeypatch.setattr(llama, "forward", counting)
-    rows = [
-        Row(prompt, MAX_TOKENS, sample, HOW, frozenset(STOPS))
-        for prompt in ((9, 10, 11), (20, 21))
-        for sample in range(8)
-    ]
-    decoder.add(rows)
-    while decoder.open_rows:
-        decoder.step()
-    assert sorted(shape for shape in shapes if shape[1] > 1) == [(1, 2), (1, 3)]
-    # Every token except the first of a row is one row of one step.
-    assert sum(count for count, length in shapes if length == 1) == sum(len(row.tokens) - 1 for row in rows)
-    assert decoder.generated_tokens == sum(len(row.tokens) for row in rows)
-
-
-def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
-    per_token = Decoder(llama, 1, PLENTY)._bytes_per_token()
-    decoder = Decoder(llama, 16, 120 * per_token)
-    decoder.add([Row((9, 10, 11), MAX_TOKENS, seed, HOW, frozenset(STOPS)) for seed in range(30)])
-    done = 0
-    while done < 30:
-        done += len(decoder.step())
-        assert len(decoder._running) * (3 + MAX_TOKENS) <= 120
-    decoder.add([Row(tuple([9] * 200), 20, 1, HOW, frozenset(STOPS))])  # more than fits: drawn alone
-    while decoder.open_rows:
-        done += len(decoder.step())
-    assert done == 31
-
-
 def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(llama, 4, PLENTY)
 
@@ -152,15 +100,3 @@ def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(llama, "forward", never)
     with pytest.raises(PrerequisiteError, match="One response does not fit into the GPU's memory"):
         draw(decoder, [(9, 10)], 1)
-
-
-def test_a_model_that_ignores_the_mask_shares_no_batch(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    forward = llama.forward
-
-    def without_mask(**arguments: Any) -> Any:
-        return forward(**{**arguments, "attention_mask": None})
-
-    assert Decoder(llama, 4, PLENTY).notices == []
-    monkeypatch.setattr(llama, "forward", without_mask)
-    decoder = Decoder(llama, 4, PLENTY)
-    assert "prompts of one length" in decoder.notices[0]

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import Member, make_question
-from service.questions.browsing import Filters, find_question, list_sets, page, places
+from service.questions.browsing import Filters, find_question, page, places
 from service.questions.store import store_set
 
 SPEC = {"kind": "import", "content_hash": "0", "source": "x"}
@@ -40,13 +40,6 @@ def positions(session: Session, filters: Filters, **paging: int) -> list[int]:
     return [member.position for member in found.members]
 
 
-def test_sets_with_their_counts(session: Session) -> None:
-    assert [(stored.name, members, held) for stored, members, held in list_sets(session)] == [
-        ("one", 10, 1),
-        ("two", 3, 1),
-    ]
-
-
 def test_pages_follow_each_other_without_gap(session: Session) -> None:
     seen: list[int] = []
     after: int | None = -1
@@ -66,14 +59,6 @@ def test_filters(session: Session) -> None:
     assert positions(session, Filters(search="QUESTION 7")) == [7]
     assert positions(session, Filters(search="100%")) == list(range(10))
     assert positions(session, Filters(search="1%0")) == []
-
-
-def test_a_subject_is_found_whatever_its_letters(db: Database) -> None:
-    with db.write() as session:
-        store_set(session, "s", [Member(0, make_question("1+1?", "2", subject="Übungen"))], SPEC)
-    with db.read() as session:
-        assert page(session, "s", Filters(subject="Übungen"), limit=9).total == 1
-        assert page(session, "s", Filters(subject="ÜBUNGEN"), limit=9).total == 1
 
 
 def test_a_question_is_found_by_the_beginning_of_its_id(session: Session) -> None:

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from hub_folder import CLOSED, COMMIT, HubSet, in_own_process, serve_hub
 
-from service.questions.hub import is_id
-
 ROWS = [{"problem": f"What is {n}+{n}?", "solution": f"It is \\boxed{{{2 * n}}}."} for n in range(5)]
 DATA = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
 SCRIPT = """
@@ -57,27 +55,3 @@ def test_a_data_set_is_read_at_the_commit_that_is_recorded(tmp_path: Path) -> No
     assert prefix["golds"] == found["golds"]
     assert other["error"] == "PrerequisiteError"
     assert 'may differ from the revision "v2"' in other["message"]
-
-
-@pytest.mark.slow
-def test_without_network_and_cache_the_message_says_so(tmp_path: Path) -> None:
-    (away,) = in_own_process(SCRIPT, CLOSED, tmp_path, ["org/tiny", {}])
-    assert away["error"] == "PrerequisiteError"
-    assert "there is no such file, the Hub cannot be reached" in away["message"]
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("org/name", True),
-        ("open-r1/OpenR1-Math-220k", True),
-        ("hf:gsm8k", True),
-        ("data/math.jsonl", False),
-        ("./data/math", False),
-        ("/data/math", False),
-        ("math", False),
-        ("a/b/c", False),
-    ],
-)
-def test_what_reads_like_an_id(source: str, expected: bool) -> None:
-    assert is_id(source) is expected

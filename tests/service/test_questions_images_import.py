@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,12 @@ from sqlalchemy import text
 
 from service.database import Database
 from service.errors import InputError
-from service.questions import Columns, ImportReport, hub
 from service.questions.images import ImageProblem, RowImages, load_images, order_numbered, read_image
 from service.questions.store import load_question_set
 
 RED, BLUE = picture("red"), picture("blue", kind="JPEG")
 RED_ID, BLUE_ID = read_image(RED).id, read_image(BLUE).id
 ASKED = {"question": "Find x in <image>.", "answer": "2"}
-
-Read = Callable[..., ImportReport]
 
 
 @pytest.fixture(scope="module")
@@ -144,44 +140,6 @@ def test_a_row_that_is_refused_leaves_nothing_behind(folder: Path, tmp_path: Pat
     assert 'rows.jsonl:4: "images": is a number, not an image' in str(error.value)
 
 
-def test_a_column_is_named_or_looked_for(folder: Path, tmp_path: Path) -> None:
-    source = write_rows(
-        folder / "rows.jsonl",
-        {**ASKED, "image": "not the one", "decoded_image": "blue.wrong", "figure": "pictures/red.png"},
-    )
-    with Database.open(tmp_path / "t.db") as db:
-        usual = import_questions(db, source, name="usual")
-        named = import_questions(db, source, name="named", columns=Columns(images="figure"))
-        assert (usual.columns.images, named.columns.images) == ("decoded_image", "figure")
-        none = import_questions(db, source, name="none", columns=Columns(images=""))
-        assert (none.columns.images, none.images) == (None, 0)
-        with db.read() as session:
-            assert load_question_set(session, "named")[0].images == (RED_ID,)
-    with (
-        pytest.raises(InputError, match=r'no column "shape" \(--images-column\)'),
-        Database.open(tmp_path / "u.db") as db,
-    ):
-        import_questions(db, source, columns=Columns(images="shape"))
-
-
-def test_a_text_that_speaks_of_images_it_has_not_is_named(folder: Path, tmp_path: Path) -> None:
-    source = write_rows(
-        folder / "rows.jsonl", {**ASKED, "picture": "blue.wrong"}, {"question": "1+1?", "answer": "2"}
-    )
-    with Database.open(tmp_path / "t.db") as db:
-        assert import_questions(db, source).unpictured == (0,)
-        assert import_questions(db, source, name="n", columns=Columns(images="picture")).unpictured == ()
-
-
-def test_a_csv_cell_holds_a_path_or_a_list(folder: Path) -> None:
-    images = RowImages(folder)
-    assert images.take("pictures/red.png") == (RED_ID,)
-    assert images.take('["pictures/red.png", "blue.wrong"]') == (RED_ID, BLUE_ID)
-    assert images.take("") == images.take(float("nan")) == images.take(None) == ()
-    with pytest.raises(ImageProblem, match="is not a list in JSON"):
-        images.take("[pictures/red.png")
-
-
 def test_numbers_in_a_text_name_images() -> None:
     assert order_numbered("A <image1> B <image2>", ["a", "b"]) == ("A <image> B <image>", ("a", "b"))
     assert order_numbered("A <image_2> B <image 2>", ["a", "b"]) == ("A <image> B <image>", ("b", "b"))
@@ -213,18 +171,6 @@ def data_set() -> Any:
         {"images": [], "problem": "What is 1+1?", "answer": "2"},
     ]
     return datasets.Dataset.from_list(rows, features=features)
-
-
-def test_rows_of_the_hub_are_read_without_decoding_them() -> None:
-    rows = list(hub._rows("org/name[train]", [data_set()], None))
-    images = RowImages(None)
-    assert images.take(rows[0].values["images"]) == (RED_ID,)
-    assert next(images.read([RED_ID])).data == RED
-    with pytest.raises(ImageProblem, match="is not a PNG"):
-        images.take(rows[1].values["images"])
-    with pytest.raises(ImageProblem, match="rows of the Hub must contain their images"):
-        images.take(rows[2].values["images"])
-    assert images.take(rows[3].values["images"]) == ()
 
 
 def test_a_parquet_file_of_datasets_is_imported_with_its_bad_rows_left_out(

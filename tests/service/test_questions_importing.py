@@ -10,10 +10,8 @@ from sqlalchemy import select
 
 from service.answer_kinds import AnswerKind
 from service.database import Database
-from service.errors import DatabaseError, InputError, NotFoundError
+from service.errors import DatabaseError, InputError
 from service.questions import (
-    Columns,
-    Question,
     load_members,
     load_question_set,
     make_question,
@@ -78,15 +76,6 @@ def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
         assert [member.position for member in load_members(session, "mine")] == [0, 1, 2, 3]
 
 
-def test_a_gold_that_cannot_be_read_as_an_answer_is_held_back(db: Database, tmp_path: Path) -> None:
-    report = import_questions(
-        db, write_rows(tmp_path / "a.jsonl", ROWS[0], {"question": "Unreadable?", "answer": "$$"})
-    )
-    assert [held.position for held in report.held] == [1]
-    assert report.held[0].held is not None
-    assert report.usable == 1
-
-
 def test_importing_twice_changes_nothing(db: Database, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "mine.jsonl", *ROWS)
     first = import_questions(db, path)
@@ -97,13 +86,6 @@ def test_importing_twice_changes_nothing(db: Database, tmp_path: Path) -> None:
     assert second.counts.new == 0
     assert second.held == first.held
     assert second.usable == first.usable
-
-
-def test_the_same_content_from_another_file_and_format_is_the_same_set(db: Database, tmp_path: Path) -> None:
-    import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), name="mine")
-    lines = ["question,answer", *(f"{row['question']},{row['answer']}" for row in ROWS)]
-    (tmp_path / "b.csv").write_text("\n".join(lines) + "\n")
-    assert not import_questions(db, tmp_path / "b.csv", name="mine").created
 
 
 def test_a_file_that_changed_needs_another_name(db: Database, tmp_path: Path) -> None:
@@ -132,28 +114,6 @@ def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database,
     assert report.needs_attention
 
 
-def test_labels_of_the_first_import_stay_and_the_difference_is_counted(db: Database, tmp_path: Path) -> None:
-    import_questions(db, write_rows(tmp_path / "a.jsonl", ROWS[0]))
-    report = import_questions(db, write_rows(tmp_path / "b.jsonl", {**ROWS[0], "level": "9"}, ROWS[3]))
-    assert (report.counts.new, report.counts.other_labels) == (1, 1)
-    with db.read() as session:
-        assert load_question_set(session, "b")[0].level == "Level 1"
-
-
-def test_solutions_that_end_in_several_boxes_are_reported(db: Database, tmp_path: Path) -> None:
-    rows = [
-        {"problem": "Solve it.", "solution": r"We get \boxed{1}."},
-        {"problem": "Solve both.", "solution": r"We get \boxed{1} and \boxed{2}."},
-    ]
-    report = import_questions(db, write_rows(tmp_path / "a.jsonl", *rows))
-    assert report.several_boxes == (1,)
-    nested = [{"problem": row["problem"], "of": {"solution": row["solution"]}} for row in rows]
-    source = write_rows(tmp_path / "nested.jsonl", *nested)
-    assert import_questions(db, source, columns=Columns(solution="of.solution")).several_boxes == (1,)
-    with db.read() as session:
-        assert [question.answer for question in load_question_set(session, "a")] == ["1", "2"]
-
-
 def test_a_bad_row_anywhere_leaves_the_database_as_it_was(db: Database, tmp_path: Path) -> None:
     before = dump(db)
     path = write_rows(tmp_path / "a.jsonl", *ROWS, {"question": "x\0", "answer": "1"})
@@ -163,24 +123,6 @@ def test_a_bad_row_anywhere_leaves_the_database_as_it_was(db: Database, tmp_path
     report = import_questions(db, path, skip_bad_rows=True)
     assert (report.rows, report.usable, len(report.bad_rows)) == (5, 3, 1)
     assert report.bad_rows[0].startswith("a.jsonl:5: ")
-
-
-def test_limit_reads_the_first_rows_only(db: Database, tmp_path: Path) -> None:
-    report = import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), limit=2)
-    assert (report.rows, report.usable) == (2, 2)
-    assert report.spec["limit"] == 2
-
-
-def test_a_read_only_database_gets_nothing(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "a.jsonl", *ROWS)
-    Database.open(tmp_path / "t.db").close()
-    with (
-        Database.open(tmp_path / "t.db", read_only=True) as database,
-        pytest.raises(DatabaseError, match="cannot be written"),
-    ):
-        import_questions(database, path)
-    with Database.open(tmp_path / "t.db") as database:
-        assert dump(database) == []
 
 
 @pytest.mark.sqlite  # by a trigger in its words
@@ -196,38 +138,6 @@ def test_a_failure_while_writing_leaves_nothing_half_written(
     with pytest.raises(DatabaseError, match="disk is full"):
         import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS))
     assert dump(db) == before
-
-
-def test_storing_questions_again_changes_nothing(db: Database) -> None:
-    questions = [make_question(f"What is {n}?", str(n)) for n in range(1200)]
-    with db.write() as session:
-        assert store_questions(session, questions + questions[:3]).new == 1200
-    before = dump(db)
-    with db.write() as session:
-        assert store_questions(session, questions).new == 0
-    assert dump(db) == before
-    assert isinstance(questions[0], Question)
-
-
-def test_a_set_that_is_not_there_names_those_there_are(db: Database, tmp_path: Path) -> None:
-    with db.read() as session, pytest.raises(NotFoundError, match="tagrpo questions import"):
-        load_question_set(session, "nothing")
-    import_questions(db, write_rows(tmp_path / "mine.jsonl", *ROWS))
-    with (
-        db.read() as session,
-        pytest.raises(NotFoundError, match='no question set "nothing"; available: mine'),
-    ):
-        load_question_set(session, "nothing")
-
-
-@pytest.mark.parametrize("name", ["", " a", "a/b", "a@1", "-a", "x" * 101])
-def test_names_that_cannot_be_typed_are_refused(db: Database, tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="not a valid name of a question set"):
-        import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), name=name)
-
-
-def test_the_default_name_is_made_from_the_file(db: Database, tmp_path: Path) -> None:
-    assert import_questions(db, write_rows(tmp_path / "my file (1).jsonl", *ROWS)).name == "my-file-1"
 
 
 @pytest.mark.slow

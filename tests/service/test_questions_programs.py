@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from importing import import_questions
 from json_rows import write_rows
 
 from service.answer_kinds import AnswerKind
 from service.database import Database
-from service.errors import InputError
 from service.program_gold import ProgramGold, read_gold
 from service.questions import Columns, load_members
 from service.questions.programs.rows import read_asked
@@ -26,11 +24,6 @@ MBPP = {
     "test_list": ["assert sum(1, 2) == 3", "assert sum(0, 0) == zero"],
     "test_setup_code": "zero = 0",
     "challenge_test_list": ["assert sum(-1, 1) == 0"],
-}
-PLAIN = {
-    "task": "Write `twice`.",
-    "checks": "assert twice(2) == 4",
-    "reference": "def twice(n): return 2 * n",
 }
 
 
@@ -51,17 +44,6 @@ def test_rows_of_mbpp_show_one_test_and_hide_the_others() -> None:
     assert read_gold(asked.gold) == ProgramGold(
         "zero = 0\nassert sum(1, 2) == 3\nassert sum(0, 0) == zero\nassert sum(-1, 1) == 0", ("sum",)
     )
-
-
-def test_plain_tests_name_what_nobody_defines() -> None:
-    asked = read_asked({}, "Write f.", "import math\nx = [1]\nassert f(x, len(x)) == math.pi", "")
-    assert read_gold(asked.gold).names == ("f",)
-
-
-@pytest.mark.parametrize("entry", [5, "two words", ["f"]])
-def test_a_function_without_a_name_is_a_fault_of_the_row(entry: object) -> None:
-    with pytest.raises(ValueError, match='"entry_point" is not the name of a function'):
-        read_asked({"entry_point": entry}, "def f(): ...", "def check(candidate): ...", "")
 
 
 def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
@@ -94,26 +76,3 @@ def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
         "its tests are not informative: bad tests: they call nothing of the program",
         "no tests",
     ]
-
-
-def test_the_first_program_of_a_repeated_row_is_the_one_that_counts(db: Database, tmp_path: Path) -> None:
-    report = import_questions(
-        db, write_rows(tmp_path / "two.jsonl", HUMANEVAL, HUMANEVAL | {"level": "1"}), kind=AnswerKind.CODE
-    )
-    assert (report.usable, report.duplicates) == (1, ((1, 0),))
-
-
-def test_columns_may_be_named(db: Database, tmp_path: Path) -> None:
-    columns = Columns(question="task", answer="checks", solution="reference")
-    report = import_questions(
-        db, write_rows(tmp_path / "own.jsonl", PLAIN), kind=AnswerKind.CODE, columns=columns
-    )
-    assert (report.usable, len(report.held)) == (1, 0)
-
-
-def test_a_missing_kind_or_column_is_named(db: Database, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "mine.jsonl", HUMANEVAL)
-    with pytest.raises(InputError, match="pass --kind code"):
-        import_questions(db, path)
-    with pytest.raises(InputError, match=r"no column looks like tests\. Name it with --answer-column"):
-        import_questions(db, write_rows(tmp_path / "bare.jsonl", {"prompt": "f"}), kind=AnswerKind.CODE)

@@ -3,7 +3,7 @@
 import pytest
 
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.questions import Member, load_members, make_question, mix_sets
 from service.questions.browsing import list_sets
 from service.questions.store import members_hash, remove_set, store_set
@@ -40,12 +40,6 @@ def test_a_removed_set_leaves_its_name_and_its_questions(db: Database) -> None:
             "What is 1?",
             "What is 2?",
         ]
-
-
-def test_a_set_that_is_not_there_is_said(db: Database) -> None:
-    store(db, "kept", "What is 1?")
-    with pytest.raises(NotFoundError, match='no question set "other"; available: kept'):
-        remove(db, "other")
 
 
 def test_what_a_set_was_mixed_from_stays(db: Database) -> None:

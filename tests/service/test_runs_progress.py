@@ -11,10 +11,6 @@ from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
-from service.errors import NotFoundError
-from service.questions import make_question
-from service.questions.browsing import LabelCount, count_labels
-from service.questions.store import Member, store_set
 from service.runs import progress
 from service.runs.progress import Minute, RunProgress
 from service.runs.removing import holdings, remove_run
@@ -107,18 +103,6 @@ def test_the_state_of_a_run(db: Database, tasks: list[tuple[str, str | None]], s
         assert progress.count_runs(session) == {"propose": 1}
 
 
-def test_runs_are_paged_by_key_newest_first(db: Database) -> None:
-    names = [start(db, f"r{n}").id for n in range(5)]
-    with db.read() as session:
-        seen: list[str] = []
-        while page := progress.page_runs(session, after=seen[-1] if seen else None, limit=2):
-            seen += [one.run.id for one in page]
-        assert sorted(seen) == sorted(names)
-        assert len(seen) == len(set(seen))
-        with pytest.raises(NotFoundError, match="no run 'run_x'"):
-            progress.page_runs(session, after="run_x")
-
-
 def test_pace_is_of_the_whole_minutes_before_now(db: Database) -> None:
     run = start(db, "r")
     minutes = [
@@ -133,18 +117,6 @@ def test_pace_is_of_the_whole_minutes_before_now(db: Database) -> None:
     assert found.usd_per_minute == pytest.approx(0.2)
     assert found.minutes_left == 10.0  # 30 tasks of 2 requests
     assert progress.pace([], of(run), NOW) is None
-
-
-@pytest.mark.parametrize(
-    ("minute", "answered", "rate"),
-    [("12:08", 30, 15.0), ("12:10", 30, 60.0), ("12:09", 0, None)],  # two minutes, half a minute, nothing
-)
-def test_pace_of_a_young_run_counts_the_minutes_it_has_had(
-    db: Database, minute: str, answered: int, rate: float | None
-) -> None:
-    run = start(db, "r")
-    found = progress.pace([Minute(f"2026-01-31T{minute}", answered, 3, 0, 0.0)], of(run, done=1), NOW)
-    assert (None if found is None else found.requests_per_minute) == rate
 
 
 def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Database) -> None:
@@ -164,19 +136,3 @@ def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Data
         assert session.query(TaskRow).count() == 0
     # The cap of both stays as far as it was used.
     assert (account.max_usd, account.committed_usd, account.spent_usd) == (10.0, 1.25, 0.25)
-
-
-def test_labels_are_counted(db: Database) -> None:
-    labels = [("Algebra", "Level 1"), ("Algebra", "Level 1"), (None, "Level 1"), ("Algebra", None)]
-    members = [
-        Member(place, make_question(f"{place}?", "1", level, subject))
-        for place, (subject, level) in enumerate(labels)
-    ]
-    with db.write() as session:
-        store_set(session, "s", members, {"content_hash": ""})
-    with db.read() as session:
-        assert count_labels(session) == [
-            LabelCount(None, "Level 1", 1),
-            LabelCount("Algebra", None, 1),
-            LabelCount("Algebra", "Level 1", 2),
-        ]
