@@ -16,12 +16,14 @@ from rephraser.reviews.store import (
     reviews_of,
     withdraw_review,
 )
+from rephraser.tables import candidate_id
 from service.database import Database
 from service.questions import make_question
 from service.runs.store import Run
 
 TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
 QUESTION = make_question("What is 2+3?", "5")
+GOOD, BAD, UNCLEAR = (candidate_id(QUESTION.id, text) for text in TEXTS)
 ACCEPT, REFUSE = ("accepted", ""), ("rejected", "asks twice")
 
 
