@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.signal.diagnosis import diagnose
 from evaluator.signal.groups import (
     CheckpointGroups,
+    GroupTexts,
     PromptSample,
     QuestionGroup,
+    ResponseSource,
     pool_visits,
 )
+from evaluator.signal.records import diagnosis_record
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     NEIGHBOR_GROUP,
@@ -110,3 +114,30 @@ def test_questions_weigh_equally_whatever_their_visits() -> None:
 def test_what_cannot_be_shown_is_an_error(g: int, n: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         zero_gradient(CheckpointGroups("base", (group("a", (1, 1), (2, 0)),)), g, n)
+
+
+def source(samples: int, *, checkpoints: int = 1) -> ResponseSource:
+    """Return responses to six originals, with texts to none."""
+    groups = tuple(
+        QuestionGroup(f"q{q}", (PromptSample(0, q % (samples + 1), samples - q % (samples + 1)),))
+        for q in range(6)
+    )
+    labels = [f"step {step}" for step in range(checkpoints)]
+    return ResponseSource(
+        "pilot",
+        tuple(CheckpointGroups(label, groups) for label in labels),
+        lambda _, ids: iter([GroupTexts(id, {}) for id in ids]),
+        ("read with care",),
+    )
+
+
+def test_one_part_is_refused_and_among_several_it_is_left_out() -> None:
+    with pytest.raises(InputError, match="0 questions have graded responses"):
+        diagnose(source(4), ["difficulty"])
+    diagnosis = diagnose(source(4, checkpoints=2), ["zero_gradient", "difficulty"])
+    assert list(diagnosis.left_out) == ["difficulty"]
+    assert len(diagnosis.shares) == 2
+    record = diagnosis_record(diagnosis)
+    assert record["notes"][0] == "read with care"
+    assert record["notes"][-1].startswith("difficulty is left out: step 0: 0 questions")
+    assert (len(record["zero_gradient"]), record["difficulty_neighbors"], record["flagged"]) == (2, [], [])

@@ -9,13 +9,15 @@ from runs import open_empty
 from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import (
+    SampleFilters,
+    browse_samples,
     count_samples,
     page_samples,
     read_texts,
 )
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
-from service.database import Database
+from service.database import Database, searching
 from service.errors import NotFoundError
 from service.runs.store import Run
 
@@ -114,3 +116,65 @@ def test_counts_and_pages_agree(tmp_path_factory: pytest.TempPathFactory, counts
                 assert (one.correct, one.wrong, one.unknown) == tuple(
                     values.count(value) for value in ("correct", "wrong", "unknown")
                 )
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    with Database.open(tmp_path_factory.mktemp("browsing") / "t.db") as db:
+        run = add_eval_run(
+            db,
+            "base.test",
+            [(4, 1, 1), (4, 2, 0), (4, 0, 0)],
+            truncated=[0, 1, 2],
+            graded=[4, 4, 3],
+            sources={"wrong": "last sentence", "unknown": None},
+            tokens=lambda position, ordinal: 1000 * position + ordinal,
+            texts=lambda place, ordinal, value: f"Response {ordinal} of {value.upper()}",
+        )
+        add_eval_run(db, "other.test", [(4, 4, 0)] * 3, seed=1)
+        yield db, run.id
+
+
+def browsed(stored, after=None, limit=100, **filters):
+    """Return position and ordinal of the samples, and the place to go on from."""
+    db, run_id = stored
+    with db.read() as session:
+        page = browse_samples(session, run_id, SampleFilters(**filters), after=after, limit=limit)
+    return [(position, header.ordinal) for position, header in page.samples], page.after
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"value": "correct"}, [(0, 0), (1, 0), (1, 1)]),
+        ({"value": "unknown"}, [(0, 1)]),
+        ({"value": "ungraded"}, [(2, 3)]),
+        ({"source": ""}, [(0, 1), (2, 3)]),
+        ({"source": "last sentence", "position": 1}, [(1, 2), (1, 3)]),
+        ({"truncated": True}, [(1, 3), (2, 2), (2, 3)]),
+        ({"tokens": 2002}, [(2, 2), (2, 3)]),
+        ({"text": "of correct"}, [(0, 0), (1, 0), (1, 1)]),
+        ({"text": "response 3", "value": "wrong"}, [(0, 3), (1, 3)]),
+        ({"position": 9}, []),
+    ],
+)
+def test_filters_restrict_the_samples_of_the_run_alone(stored, filters, expected):
+    assert browsed(stored, **filters) == (expected, None)
+
+
+def test_pages_follow_each_other_without_gap_or_repetition(stored):
+    everything, _ = browsed(stored)
+    assert everything == [(position, ordinal) for position in range(3) for ordinal in range(4)]
+    for text in (None, "response"):
+        places, after = browsed(stored, limit=5, text=text)
+        while after is not None:
+            more, after = browsed(stored, after, 5, text=text)
+            places += more
+        assert places == everything
+
+
+def test_a_search_ends_where_it_has_read_enough_and_goes_on_from_there(stored, monkeypatch):
+    monkeypatch.setattr(searching, "PART", 2)
+    monkeypatch.setattr(searching, "TEXTS_READ", 4)
+    assert browsed(stored, text="of unknown") == ([(0, 1)], (0, 3))
+    assert browsed(stored, (0, 3), text="of unknown") == ([], (1, 3))

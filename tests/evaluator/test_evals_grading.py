@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from eval_runs import add_eval_run, make_problems
+from counted import assert_counts_hold
+from eval_runs import add_eval_run, make_problems, regrade
 from sqlalchemy import select
 
 from evaluator.evals import grading
@@ -12,11 +13,15 @@ from evaluator.evals.grading import (
     grade_changes,
     grade_run,
 )
-from evaluator.evals.overview import other_version
+from evaluator.evals.overview import choose_version, other_version, shown_grader
 from evaluator.evals.problems import PlacedProblem, make_problem
+from evaluator.evals.results import load_result
+from evaluator.evals.sources import PLACES, Sources, read_sources
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import GRADER_VERSION, AnswerKind, Grader
+from evaluator.grading.versions import find_grader, version_taking
 from service.database import Database
+from service.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +105,78 @@ def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grad
         assert changes[0].new_extracted == "77"
         assert grade_changes(session, run.id, GRADER_VERSION, GRADER_VERSION) == []
         assert grade_changes(session, run.id, "never was", GRADER_VERSION) == []
+
+
+ALL, BOXED = version_taking("all"), version_taking("boxed")
+
+
+SAID = {"correct": "last sentence", "wrong": "marker", "unknown": None}
+
+
+def sentence(place: PlacedProblem, ordinal: int, grade: str) -> str:
+    """Every response is right; those of even ordinals box their answer."""
+    answer = place.problem.answer
+    return f"\\boxed{{{answer}}}" if ordinal % 2 == 0 else f"The answer is {answer}."
+
+
+def test_grades_are_counted_by_place(db: Database) -> None:
+    run = add_eval_run(db, "a", [(8, 3, 1), (5, 0, 0)], sources=SAID)
+    other = add_eval_run(db, "b", [(4, 4, 0)], graded=[0])
+    assert_counts_hold(db, "grade_sources")
+    with db.read() as session:
+        grader = find_grader(session, ALL)
+        found = read_sources(session, {run.id: grader, other.id: grader, "gone": None})
+        result = load_result(session, run)
+    assert dict(zip(PLACES, found[run.id].grades, strict=True)) == {
+        "box": 0,
+        "marker": 9,
+        "last sentence": 3,
+        "none found": 1,
+    }
+    assert found[run.id].correct == (0, 0, 3, 0)
+    assert result.sources == found[run.id]
+    assert result.sources.shares == {
+        "box": 0.0,
+        "marker": 9 / 13,
+        "last sentence": 3 / 13,
+        "none found": 1 / 13,
+    }
+    assert result.sources.correct_shares is not None
+    assert result.sources.correct_shares["last sentence"] == 1.0
+    assert (found[other.id], found["gone"]) == (Sources(), Sources())
+    assert Sources().shares is None
+
+
+def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 0, 0)], texts=sentence, graded=[0])
+    with Grader(workers=1) as grader:
+        for version, expected in ((ALL, Graded(4, 0, 0)), (BOXED, Graded(2, 2, 0))):
+            assert grade_run(db, run.id, grader, lambda *_: None, version=version) == expected
+    with db.read() as session:
+        assert load_result(session, run).sources.grades == (2, 2, 0, 0)
+        boxed = load_result(session, run, choose_version(session, [run], "boxed"))
+        assert (boxed.grader_version, boxed.sources.grades) == (BOXED, (2, 0, 0, 2))
+        changes = grade_changes(session, run.id, ALL, BOXED)
+        assert other_version(session, run.id, BOXED) == ALL
+    assert [(one.old, one.old_source, one.new, one.new_source) for one in changes] == [
+        ("correct", "marker", "wrong", None)
+    ] * 2
+
+
+def test_the_answers_that_a_run_was_made_with_are_reported_first(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 1, 0)], grader_version=BOXED, counting="boxed")
+    regrade(db, run, [(4, 2, 0)], ALL)
+    older = add_eval_run(db, "b", [(4, 1, 0)], grader_version="old")
+    regrade(db, older, [(4, 2, 0)], BOXED)
+    alone = add_eval_run(db, "c", [(4, 1, 0)], grader_version=BOXED, counting="boxed")
+    with db.read() as session:
+        for one, version in ((run, BOXED), (older, "old")):
+            shown = shown_grader(session, one.id)
+            assert shown is not None
+            assert shown.version == choose_version(session, [one]) == version
+        assert choose_version(session, [run], "all") == ALL
+        assert choose_version(session, [run, older]) == BOXED  # the only one that graded both
+        with pytest.raises(InputError, match=r"takes all answers; .*`tagrpo eval grade c --answers all`"):
+            choose_version(session, [older, alone], "all")
+        with pytest.raises(InputError, match="4 of 4 samples have no grade by 'never'"):
+            load_result(session, alone, "never")

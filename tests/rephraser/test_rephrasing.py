@@ -1,24 +1,28 @@
 """A run from questions to verdicts, with models that answer by a script."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
+from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, Said, World, make_spec, proposals
 from sqlalchemy import select, text
 
 from benchmarks.studies.verdict_simulation import PLAIN
 from evaluator.grading import Clustering, Grader
 from rephraser.proposing.strategies import load_strategy
+from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.rejudge import judge_again
 from rephraser.run.rephrase import FEWEST_JUDGED
-from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec
-from rephraser.tables import CandidateRow, VerdictRow
+from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, RunSpec, SolverSpec
+from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from rephraser.verdict import OverlapRule
+from rephraser.views.evidence import proposing_exchange
 from rephraser.views.runs import RunSummary, summarize
 from service.asks.ask import ENOUGH, REQUESTS
-from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault
+from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request
+from service.errors import InputError
 from service.questions import make_question
 from service.runs.store import find_run
 
@@ -288,3 +292,93 @@ def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
     assert FEWEST_JUDGED <= outcome.done < count
     assert outcome.open == count - outcome.done
     assert world.work(stop_below=0.0).open == 0
+
+
+@pytest.mark.parametrize("rule", [OverlapRule(), PLAIN])
+def test_a_spec_survives_the_database(rule: OverlapRule) -> None:
+    spec = make_spec(rule=rule, tokenizer="t.json", solvers=(SolverSpec("a"), SolverSpec("b")))
+    assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strategies": ()}, "at least one strategy"),
+        ({"n": 1, "strategies": (load_strategy("rename"), load_strategy("format"))}, "2 strategies for 1"),
+        ({"strategies": (load_strategy("rename"),) * 2}, "named twice"),
+        ({"solvers": (SolverSpec("a"), SolverSpec("a"))}, "named twice"),
+    ],
+)
+def test_specs_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_spec(**changes)
+
+
+def wrong_lines(prompt: str) -> list[str]:
+    return [line for line in prompt.splitlines() if line.startswith("Wrong: ")]
+
+
+def review(world: World, decision: str, reason: str) -> None:
+    identity = candidate_id(QUESTION.id, GOOD[0])
+    with world.db.write() as session:
+        record_reviews(session, [Decision(identity, decision, reason, "ann")])
+
+
+def test_findings_are_told(tmp_path: Path) -> None:
+    twice = QUESTION.text + " " + BAD_NUMBER
+    world = World(
+        tmp_path, make_spec(n=1, content_attempts=1), proposed=[proposals(twice), proposals(GOOD[0])]
+    )
+    world.work()
+    with world.db.read() as session:
+        verdict = session.scalars(select(VerdictRow).order_by(VerdictRow.id)).first()
+    assert verdict is not None
+    details = [one["detail"] for one in verdict.evidence["findings"] if one["severity"] == "fatal"]
+    assert (verdict.status, bool(details)) == ("rejected", True)
+    (line,) = wrong_lines(world.prompts()[1])
+    assert details[0] in line
+    assert ". Check: the number 8 is not in the original" in line
+
+
+def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        make_spec(n=1, content_attempts=1),
+        (OTHER,),
+        proposed=[proposals(CHANGED), proposals(CHANGED)],
+        answers={"together, a pen": "7", "together?": "17"},
+    )
+    world.work()
+    assert world.final() == {CHANGED: "rejected"}
+    (line,) = wrong_lines(world.prompts()[1])
+    assert "other answers than the problem" in line
+    assert not [number for number in ("17", "7") if number in line.split()]
+
+
+def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
+    """Return a run whose first candidate a person reviews while the solver answers."""
+    world = World(path, make_spec(n=2, content_attempts=2), proposed=[proposals(GOOD[0]), *replies])
+    solve = world.endpoints["s"].say
+    reviews = iter([decision])
+
+    def solve_and_review(request: Request) -> Said:
+        for first in reviews:
+            review(world, first, "it is 12 anyway")
+        return solve(request)
+
+    world.endpoints["s"].say = solve_and_review
+    return world
+
+
+def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
+    world = reviewed_meanwhile(tmp_path, "rejected", GOOD[0], QUESTION.text, proposals(*GOOD))
+    world.work(max_requests=2 + 11 + 1)  # the last one is an echo
+    review(world, "accepted", "yes after all")
+    world.work()
+    told, again = world.prompts()[2:]
+    assert wrong_lines(told)
+    assert told == again
+    with world.db.read() as session:
+        ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
+        assert ask_id is not None
+        assert proposing_exchange(session, ask_id).prompt[1][1] == again

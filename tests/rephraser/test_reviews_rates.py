@@ -1,10 +1,12 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rephraser.reviews.agreement import cohens_kappa
 from rephraser.reviews.rates import error_rates
-from rephraser.reviews.sampling import AuditMember, draw
+from rephraser.reviews.sampling import STRATA, AuditMember, allocate, draw
 from rephraser.reviews.store import DecisionWord, Review
 
 WORDS: dict[str, DecisionWord] = {"a": "accepted", "r": "rejected"}
@@ -134,3 +136,41 @@ def test_the_intervals_of_audits_cover_the_run_they_are_drawn_from() -> None:
 
     # Three standard errors below 95% of 300 are 274; exact intervals of a finite stratum cover more.
     assert min(covered.values()) >= 274, covered
+
+
+SIZES = st.fixed_dictionaries({name: st.integers(0, 40) for name in STRATA})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "places", "given_"),
+    [
+        ({"accepted": 900, "rejected": 90, "undecided": 50}, 50, (20, 20, 0, 10)),
+        ({"accepted": 900, "rejected": 90}, 50, (25, 25, 0, 0)),
+        ({"accepted": 900, "rejected": 90}, 51, (26, 25, 0, 0)),
+        ({"rejected": 90, "unverified": 500}, 40, (0, 20, 20, 0)),
+        ({"accepted": 900, "rejected": 3, "undecided": 50}, 50, (31, 3, 0, 16)),
+        ({"accepted": 4, "rejected": 3}, 50, (4, 3, 0, 0)),
+        ({"accepted": 9, "rejected": 9, "unverified": 9, "undecided": 9}, 4, (1, 1, 1, 1)),
+        ({}, 5, (0, 0, 0, 0)),
+    ],
+)
+def test_places_by_stratum(sizes: dict[str, int], places: int, given_: tuple[int, ...]) -> None:
+    found = allocate(sizes, places)
+    assert (found["accepted"], found["rejected"], found["unverified"], found["undecided"]) == given_
+
+
+@given(SIZES, st.integers(1, 60), st.integers(0, 5))
+def test_a_draw_follows_its_allocation_whatever_the_order(
+    sizes: dict[str, int], size: int, seed: int
+) -> None:
+    strata = {name: [f"c_{name}_{index}" for index in range(count)] for name, count in sizes.items()}
+    turned = {name: ids[::-1] for name, ids in reversed(strata.items())}
+
+    drawn = draw(strata, size=size, seed=seed)
+
+    assert drawn == draw(turned, size=size, seed=seed)
+    assert len({member.candidate_id for member in drawn}) == len(drawn)
+    statuses = [member.status for member in drawn]
+    assert {name: statuses.count(name) for name in STRATA} == allocate(sizes, size)
+    assert all(member.candidate_id in strata[member.status] for member in drawn)
+    assert all(member.stratum_size == sizes[member.status] for member in drawn)

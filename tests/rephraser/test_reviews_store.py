@@ -1,9 +1,9 @@
 import pytest
-from runs import Proposed, add_run
+from runs import Proposed, add_review, add_run
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from rephraser.reviews.status import current_statuses
+from rephraser.reviews.status import current_statuses, status_query
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate, record_reviews, reviews_of
 from rephraser.tables import candidate_id
 from service.database import Database
@@ -11,7 +11,11 @@ from service.errors import InputError, NotFoundError
 from service.questions import make_question
 
 TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
+
+
 QUESTION = make_question("What is 2+3?", "5")
+
+
 GOOD, BAD, UNCLEAR = (candidate_id(QUESTION.id, text) for text in TEXTS)
 
 
@@ -94,3 +98,43 @@ def test_candidates_are_found_by_id_and_by_a_beginning_that_fits_one(db: Databas
         with pytest.raises(InputError, match="several candidates have ids") as several:
             find_candidate(session, "c_")
         assert all(identity in str(several.value) for identity in (GOOD, BAD, UNCLEAR))
+
+
+SUM = make_question("What is 2+3?", "5")
+
+
+def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> None:
+    first = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("rejected",))])])
+    second = add_run(db, "two", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("undecided",))])])
+    with db.read() as session:
+        before = [current_statuses(session, run.id)[0].status for run in (first, second)]
+
+    add_review(db, SUM, "Add 2 and 3.", "rejected", "first look")
+    add_review(db, SUM, "Add 2 and 3.", "accepted", "second look")
+    with db.read() as session:
+        after = [current_statuses(session, run.id)[0] for run in (first, second)]
+
+    assert before == ["rejected", "undecided"]
+    assert [(s.status, s.reason, s.reviewed, s.final) for s in after] == [
+        ("accepted", "second look", True, True),
+        ("accepted", "second look", True, True),
+    ]
+
+
+def test_order_and_one_question(db: Database) -> None:
+    other = make_question("What is 2-3?", "-1")
+    asked = [
+        (SUM.text, "5", [Proposed("Later?", round=1), Proposed("Sooner?"), Proposed("Soon?")]),
+        (other.text, "-1", [Proposed("Take 3 from 2.")]),
+    ]
+    run = add_run(db, "one", asked)
+
+    with db.read() as session:
+        everything = current_statuses(session, run.id)
+        page = session.execute(status_query(run.id).subquery().select().limit(2)).all()
+
+    of_sum = [s for s in everything if s.question_id == SUM.id]
+    assert [(s.round, s.ordinal) for s in of_sum] == [(0, 1), (0, 2), (1, 1_000_000)]
+    assert [s.question_id for s in everything] == sorted(s.question_id for s in everything)
+    assert len(everything) == 4
+    assert len(page) == 2

@@ -15,6 +15,8 @@ from service.database import Database
 from service.questions import make_question
 
 ADD, SUM, HALF = Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3."), Proposed("What is half of 8?")
+
+
 FIVE, FOUR, TWICE = (
     make_question(*asked).id for asked in (("What is 2+3?", "5"), ("Halve 8.", "4"), ("Double 8.", "16"))
 )
@@ -168,3 +170,25 @@ def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
         ("Add 2 and 3.", "rejected"),
     }
     assert [change.now for change in found.added] == [None]
+
+
+def record(strategy: str, **counts: int) -> dict[str, object]:
+    zero = dict.fromkeys(("accepted", "undecided", "unverified", "rejected", "pending"), 0)
+    return {"proposer": "llm", "strategy": strategy, "strategy_hash": "h", "model": "m", **zero, **counts}
+
+
+def test_rates_of_all_and_by_strategy() -> None:
+    rates = accept_rates(
+        [
+            record("perspectives", accepted=5, rejected=3, undecided=2, pending=1),
+            record("format", accepted=1, rejected=1),
+            record("format", rejected=2, unverified=4),
+        ]
+    )
+
+    assert [(r.strategy, r.accepted, r.judged, r.unverified, r.rate) for r in rates] == [
+        ("all", 6, 14, 5, 6 / 14),
+        ("format", 1, 4, 4, 0.25),
+        ("perspectives", 5, 10, 1, 0.5),
+    ]
+    assert (rates[2].low, rates[2].high) == pytest.approx((0.187086, 0.812914), abs=1e-6)

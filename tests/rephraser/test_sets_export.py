@@ -18,6 +18,8 @@ from service.errors import InputError
 from service.questions import make_question
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
+
+
 ASKED: list[Asked] = [
     (
         ODD,
@@ -34,7 +36,11 @@ ASKED: list[Asked] = [
     ),
     ("Double 8.", "", []),
 ]
+
+
 Export = Callable[..., sets.ExportReport]
+
+
 FORMATS: dict[str, tuple[Export, str]] = {
     "hf": (sets.export_hf, "out"),
     "parquet": (partial(sets.export_file, form="parquet"), "out.parquet"),
@@ -314,3 +320,13 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     assert f"| perspectives | 5 | {make_spec().strategies[0].hash} |" in card.text
     assert json.dumps(make_spec().to_json()["rule"], indent=2) in card.text
     assert "load_dataset(" in card.text
+
+
+def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_path: Path) -> None:
+    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
+    add_run(db, "odd", asked)
+    sets.publish(db, "odd", run="odd")
+
+    sets.export_hf(db, "odd", tmp_path / "out")
+
+    assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")

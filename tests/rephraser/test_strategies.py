@@ -3,8 +3,16 @@
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.processors import TemplateProcessing
 
+from rephraser.proposing.parsing import Outcome, parse_candidates
+from rephraser.proposing.request import Earlier, build_messages
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
+from rephraser.proposing.tokens import load_token_counter
+from service.asks.providers import Provider
 from service.errors import InputError
 
 
@@ -47,3 +55,88 @@ def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
 def test_files_that_cannot_be_used(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
         own(tmp_path, content)
+
+
+def saved(folder: Path) -> Path:
+    """Save a tokenizer that counts words and would add one special token."""
+    tokenizer = Tokenizer(WordLevel({"?": 0, "<s>": 1}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    path = folder / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
+
+
+def test_words_are_counted_without_special_tokens(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    for reference in (path, tmp_path):
+        count = load_token_counter(str(reference))
+        assert [count(text) for text in ("", "one", "what is $x + 1$ ?")] == [0, 1, 6]
+
+
+def test_files_that_are_no_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(InputError, match=r"other\.json: not a tokenizer\.json"):
+        load_token_counter(str(tmp_path / "other.json"))
+    with pytest.raises(InputError, match=r"absent\.json: no such file"):
+        load_token_counter(str(tmp_path / "absent.json"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty/tokenizer\.json: no such file"):
+        load_token_counter(str(tmp_path / "empty"))
+
+
+STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
+
+
+QUESTION = "What is $\\frac{1}{2}+1$?"
+
+
+def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...] = ()) -> str:
+    system, asked = build_messages(STRATEGY, QUESTION, count, structured=structured, avoid=avoid)
+    assert (system["role"], system["content"]) == ("system", "Say it anew.")
+    assert asked["role"] == "user"
+    return asked["content"]
+
+
+def test_earlier_candidates_are_shown_whole() -> None:
+    asked = user(avoid=(Earlier("First\nway."), Earlier("Second {way}.")))
+    assert "these earlier rewrites:\n\n<earlier>\nFirst\nway.\n</earlier>" in asked
+    assert "<earlier>\nSecond {way}.\n</earlier>" in asked
+    assert "wrong" not in asked.casefold()
+    assert "earlier" not in user()
+
+
+def test_what_was_wrong_with_an_earlier_candidate_stands_below_it() -> None:
+    asked = user(avoid=(Earlier("First."), Earlier("Second.", "the number {7} is missing")))
+    assert "<earlier>\nFirst.\n</earlier>\n\n<earlier>\nSecond.\n</earlier>\nWrong: the number {7}" in asked
+    assert "make none of these mistakes again" in asked
+
+
+def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
+    for structured in (False, True):
+        echo = user(structured=structured)
+        alone = parse_candidates(echo, question=QUESTION, count=1, truncated=False)
+        assert (alone.candidates, alone.outcome) == ((), Outcome.ECHOED)
+    answered = user() + "\n\n<rephrasing>Add one to $\\frac{1}{2}$.</rephrasing>"
+    parsed = parse_candidates(answered, question=QUESTION, count=1, truncated=False)
+    assert parsed.candidates == ("Add one to $\\frac{1}{2}$.",)
+
+
+@pytest.mark.parametrize(
+    ("model", "api_base", "form"),
+    [
+        ("gpt-4o-mini", None, "json"),
+        ("openai/gpt-4o", None, "json"),
+        ("gpt-4-turbo", None, "tags"),  # it knows JSON, but keeps to no schema
+        ("openai/gpt-4o", "http://localhost:8000/v1", "tags"),  # whatever answers there under this name
+        ("hosted_vllm/Qwen/Qwen3-4B", "http://localhost:8000/v1", "tags"),
+        ("anthropic/claude-3-haiku-20240307", None, "tags"),
+    ],
+)
+def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
+    monkeypatch: pytest.MonkeyPatch, model: str, api_base: str | None, form: str
+) -> None:
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+    provider = Provider(model, api_base)
+    assert provider.enforces_schema == (form == "json")

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.studies.verdict_simulation import PLAIN
 from rephraser.verdict import (
@@ -15,7 +18,9 @@ from rephraser.verdict import (
     new_top,
     original_top,
     overlap,
+    rule_from_spec,
 )
+from service.errors import InputError
 
 RULE = OverlapRule()
 
@@ -214,3 +219,126 @@ def test_the_example_in_the_docs_holds() -> None:
     assert examples
     for example in examples:
         exec(example.split("```")[0], {})
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12)), min_size=1, max_size=8)
+
+
+@st.composite
+def answer_counts(draw: st.DrawFn) -> AnswerCounts:
+    pairs = draw(PAIRS)
+    gold = draw(st.none() | st.integers(0, len(pairs) - 1))
+    unparsed = draw(st.tuples(st.integers(0, 5), st.integers(0, 5)))
+    return AnswerCounts(tuple(o for o, _ in pairs), tuple(c for _, c in pairs), gold, *unparsed)
+
+
+RULE_CASES = st.sampled_from([OverlapRule(), PLAIN, OverlapRule.scaled(4, (4,))])
+
+
+@pytest.mark.slow
+@given(answer_counts(), RULE_CASES, st.randoms(use_true_random=False))
+def test_the_order_of_classes_means_nothing(counted: AnswerCounts, rule: OverlapRule, random: Random) -> None:
+    order = list(range(len(counted.original)))
+    random.shuffle(order)
+    moved = replace(
+        counted,
+        original=tuple(counted.original[i] for i in order),
+        candidate=tuple(counted.candidate[i] for i in order),
+        gold=None if counted.gold is None else order.index(counted.gold),
+    )
+    assert judge(moved, rule) == judge(counted, rule)
+
+
+@given(answer_counts(), st.data())
+def test_one_more_answer_never_lowers_the_overlap(counted: AnswerCounts, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(counted.candidate) - 1))
+    more = list(counted.candidate)
+    more[place] += 1
+    gained = overlap(replace(counted, candidate=tuple(more))) - overlap(counted)
+    assert gained == (1 if counted.candidate[place] < counted.original[place] else 0)
+
+
+@given(answer_counts())
+def test_overlap_is_symmetric_blind_to_the_gold_and_bounded(counted: AnswerCounts) -> None:
+    swapped = replace(counted, original=counted.candidate, candidate=counted.original)
+    assert overlap(swapped) == overlap(counted) <= min(counted.original_total, counted.candidate_total)
+    for gold in (None, *range(len(counted.original))):
+        relabelled = replace(counted, gold=gold)
+        assert (overlap(relabelled), original_top(relabelled)) == (overlap(counted), original_top(counted))
+
+
+@given(answer_counts(), RULE_CASES)
+def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: OverlapRule) -> None:
+    judgement = judge(counted, rule)
+    if judgement.verdict is Verdict.REJECTED:
+        assert counted.gold is not None
+    if judgement.verdict in (Verdict.ACCEPTED, Verdict.REJECTED):
+        assert counted.candidate_drawn >= rule.looks[0]
+        assert counted.candidate_unparsed <= rule.max_unparsed_share * counted.candidate_drawn
+    if judgement.verdict is Verdict.ACCEPTED:
+        assert judgement.overlap >= rule.accept_overlap > 0
+        assert judgement.overlap > rule.accept_over_new * judgement.new_top
+        if rule.accept_gold_from is not None and counted.original_gold >= rule.accept_gold_from:
+            assert counted.candidate_gold > 0
+    if judgement.verdict is Verdict.REJECTED:
+        assert judgement.overlap == counted.candidate_gold == 0
+        assert judgement.new_top >= rule.reject_new
+        assert judgement.original_top >= rule.reject_original_top
+    if judgement.verdict is Verdict.UNVERIFIED:
+        assert 0 in (counted.original_drawn, counted.candidate_drawn)
+
+
+@given(answer_counts())
+def test_what_the_default_rejects_the_plain_rule_rejects(counted: AnswerCounts) -> None:
+    rejected = judge(counted).verdict is Verdict.REJECTED
+    assert not rejected or judge(counted, PLAIN).verdict is Verdict.REJECTED
+
+
+def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
+    assert rule_from_spec({"rule": "overlap", "reject_new": 10}) == OverlapRule(reject_new=10)
+    assert rule_from_spec({"rule": "overlap", "flagged_looks": [20, 24]}) == OverlapRule()
+    for spec, message in (
+        ({"rule": "coin"}, r"'coin' is not a rule\. Choose overlap"),
+        ({}, "None is not a rule"),
+        ({"rule": "overlap", "prior": 0.5}, r"overlap has no prior\. It has accept_gold_from"),
+        ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
+    ):
+        with pytest.raises(InputError, match=message):
+            rule_from_spec(spec)
+
+
+def test_scaled_keeps_the_default_and_shrinks_with_the_samples() -> None:
+    assert OverlapRule.scaled(32, (12, 16)) == RULE
+    assert OverlapRule.scaled(4, (4,)) == replace(
+        RULE, accept_overlap=3, accept_gold_from=2, reject_new=3, reject_original_top=2,
+        original_samples=4, looks=(4,),
+    )  # fmt: skip
+    assert OverlapRule.scaled(64, (24, 32)) == replace(
+        RULE, accept_overlap=18, accept_gold_from=10, reject_new=22, reject_original_top=10,
+        original_samples=64, looks=(24, 32),
+    )  # fmt: skip
+    # the overlap cannot exceed the smaller sample
+    assert OverlapRule.scaled(8, (16,)) == replace(
+        RULE, accept_overlap=5, accept_gold_from=2, reject_original_top=2, original_samples=8, looks=(16,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"accept_overlap": 0}, "accept_overlap is 0"),
+        ({"accept_over_new": 0}, "accept_over_new is 0"),
+        ({"accept_gold_from": 0}, "accept_gold_from is 0"),
+        ({"reject_new": 0}, "reject_new is 0"),
+        ({"reject_original_top": -1}, "reject_original_top is -1"),
+        ({"accept_overlap": 17}, "17 can never be reached with 32 answers to the original and 16"),
+        ({"original_samples": 0}, "original_samples is 0"),
+        ({"looks": ()}, "looks"),
+        ({"looks": (16, 12)}, "increasing"),
+        ({"looks": (0, 12)}, "increasing"),
+        ({"max_unparsed_share": 1.0}, "max_unparsed_share is 1.0"),
+    ],
+)
+def test_overlap_rules_that_make_no_sense_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(RULE, **changes)  # type: ignore[arg-type]

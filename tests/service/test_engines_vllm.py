@@ -15,17 +15,25 @@ from typing import Any
 
 import psutil
 import pytest
+from asking import OPENAI
+from openai_server import OpenAIServer
 from tiny_model import save_tiny_model
 
 from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
 from service.engines.batch_loop import TransformersSettings
-from service.engines.opening import OpenModels
+from service.engines.opening import OpenModels, RemoteSettings
 from service.engines.vllm import VllmEndpoint, VllmSettings
-from service.errors import PrerequisiteError
+from service.errors import InputError, PrerequisiteError
 
 ROOT = Path(__file__).parents[2]
+
+
 PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_vllm_serve.py"))
+
+
 SAMPLING = {"max_tokens": 12, "temperature": 0.8, "top_k": 0}
+
+
 KILLED = """
 import asyncio, sys
 from pathlib import Path
@@ -228,3 +236,14 @@ async def test_without_vllm_the_message_names_the_ways_out(
         async with opened(model, tmp_path / "vllm.log"):
             pass
     assert os.listdir(tmp_path) == []
+
+
+async def test_a_model_of_several_roles_is_asked_at_one_place() -> None:
+    async with OpenAIServer() as server, OpenModels(Path()) as models:
+        first = await models.open(RemoteSettings(model=OPENAI, base_url=(server.url,), max_concurrency=300))
+        assert await models.open(RemoteSettings(model=OPENAI)) is first
+        with pytest.raises(
+            InputError, match=f"{OPENAI} is given two addresses, {server.url} and http://h/v1"
+        ):
+            await models.open(RemoteSettings(model=OPENAI, base_url=("http://h/v1",)))
+        assert (list(models.models().endpoints), models.models().at_once) == ([OPENAI], 300)
