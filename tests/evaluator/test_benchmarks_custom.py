@@ -77,48 +77,23 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
     [
         ("", "is empty"),
         ('file = "rows.jsonl"\nqestion = "q"', r'mine\.toml:2: unknown key "qestion"'),
-        (
-            'file = "rows.jsonl"\n[columns]\nask = "q"',
-            r'mine\.toml:3: unknown key "ask"',
-        ),
-        ("file = \n", r"not valid TOML \(.*line 1"),
         ('name = "a"', "give either file"),
         ('file = "a.jsonl"\nhub = "org/a"', "give either file"),
-        ('file = "rows.jsonl"\nsplit = "test"', "split applies to Hub"),
-        ('hub = "no id"', '"no id" is not a Hub dataset id'),
         (
             'name = "gsm8k"\nfile = "rows.jsonl"',
             r'mine\.toml:1: the name "gsm8k" is that of a known benchmark',
         ),
-        ('name = "süß"\nfile = "rows.jsonl"', r'"süß" is not a valid benchmark name\. Use letters \(a to'),
         ('name = "a b"\nfile = "rows.jsonl"', r'"a b" is not a valid benchmark name\. Use letters \(a to'),
         (
             'file = "rows.jsonl"\nkind = "words"',
             r"mine\.toml:2: kind is 'words': Input should be 'latex', 'integer', 'choice'",
         ),
-        ('file = "rows.jsonl"\ntolerance = "1%"', 'a tolerance needs kind = "tolerance"'),
         ('file = "rows.jsonl"\nkind = "tolerance"\ntolerance = "lots"', r"mine\.toml:3: tolerance 'lots'"),
-        ('file = "rows.jsonl"\nrows = "5"', "rows is '5': Input should be a valid integer"),
-        ('file = "rows.jsonl"\nrows = 0', "rows is 0"),
-        ('file = "rows.jsonl"\ngated = "no"', "gated is 'no': Input should be a valid boolean"),
         ('file = ""', "is a folder. Give a file"),
-        ('file = "rows.jsonl"\ncolumns = "q"', "columns is 'q': Input should be"),
-        ('file = "rows.jsonl"\n[columns]\nquestion = 3', "question is 3: Input should be a valid string"),
-        ('file = "rows.jsonl"\n[columns]\noptions = "a"', "options is 'a': Input should be a valid"),
-        (
-            'file = "rows.jsonl"\nkind = "choice"\n[columns]\noptions = ["a", "b"]',
-            "options need one",
-        ),
-        (
-            'file = "rows.jsonl"\n[columns]\nquestion = "q"\noptions = ["a", "b"]',
-            'options need kind = "choice"',
-        ),
         (
             'file = "rows.jsonl"\n[columns]\nquestion = "text"',
             r"rows\.jsonl: no column 'text'; available: answer",
         ),
-        ('file = "rows.jsonl"\n[columns]\ntolerance = "t"', r'rows\.jsonl: no column "t"; available: answer'),
-        ('file = "none.jsonl"', "no such file"),
         ('file = "rows.jsonl"\nrows = 7', "mine has 7 problems, but this source has 6"),
     ],
 )
@@ -136,14 +111,11 @@ def test_what_is_wrong_with_a_definition_is_named(
             {"question": "1?", "answer": "1", "kind": "number"},
             r'"number" is not a kind of answer \(latex, integer',
         ),
-        ({"question": "1?", "answer": "1", "tolerance": "wide"}, "tolerance 'wide' is not"),
         (
             {"question": "1?", "answer": "1", "kind": "latex", "tolerance": "1%"},
             "has a tolerance, but the kind",
         ),
-        ({"question": "1?", "answer": "1", "kind": ["latex"]}, '"kind" is not text'),
         ({"question": "", "answer": "1"}, '"question" is empty'),
-        ({"question": 7, "answer": "1"}, '"question" is the number 7, not text'),
     ],
 )
 def test_what_is_wrong_with_a_row_is_named(tmp_path: Path, row: dict[str, object], message: str) -> None:

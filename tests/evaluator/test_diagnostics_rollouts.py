@@ -78,22 +78,13 @@ def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "not JSON"),
-        ("[1]", "not a JSON object"),
         ('{"reward": 1}', "nothing tells which question"),
-        ('{"question_id": ["a"], "reward": 1}', "give text or a number"),
         ('{"question_id": "a"}', "has no reward"),
         ('{"question_id": "a", "reward": "yes"}', "give 0 or 1"),
-        ('{"question_id": "a", "reward": NaN}', "give 0 or 1"),
         ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),
-        ('{"question_id": "a", "reward": 1, "variant": 1.5}', '"variant" is 1.5'),
-        ('{"question_id": "a", "reward": 1, "step": 1.5}', '"step" is 1.5'),
-        ('{"question_id": "a", "reward": 1, "neighbor_id": [1]}', "not the id of a neighbor"),
-        ('{"id": "a", "group_size": 0, "successes": [1]}', '"group_size" is 0'),
         ('{"id": "a", "group_size": 8, "successes": []}', '"successes" is'),
         ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes of 8"),
-        ('{"id": "a", "group_size": 8, "successes": [9], "mean_tokens": "5"}', "9 successes of 8"),
         ('{"id": "a", "group_size": 8, "successes": [8], "mean_tokens": "5"}', '"mean_tokens" is'),
-        ('{"group_size": 8, "successes": [1]}', "nothing tells which question"),
     ],
 )
 def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:

@@ -149,10 +149,8 @@ BENCHMARK = [make_problem("What is 1 + 1?", "2"), make_problem("What is\n1 + 1? 
         ("text", {"id": BENCHMARK[1].id}, 1),
         ("inside", {"question": "Solve: What is 1 + 1?"}, 0),
         ("inside", {"question": "Solve: What is 1 + 1? Say it twice."}, 1),  # holds both; the longer one
-        ("inside", {"question": "Solve: 1 + 1?"}, None),
         ("position", {"id": 1}, 1),
         ("position", {"id": 2}, None),
-        ("position", {"id": "1e3"}, None),
     ],
 )
 def test_questions_are_found_in_a_benchmark(
@@ -187,8 +185,6 @@ def test_questions_are_found_in_a_benchmark(
             {"question": "z"},
             r'no column "z" \(--column question=\.\.\.\)\. Available: q',
         ),
-        ('{"text": "x", "q": 1}', {"wish": "q"}, r"--column wish=q: unknown part\. Available: response"),
-        ('{"text": "x", "id": 1}', {}, r"r\.jsonl:1: it has no question\. Name the benchmark"),
         ('{"text": "x", "problem": "q"}', {}, r"r\.jsonl:1: it has no gold answer\. Name the column"),
         (
             '{"text": "x", "problem": "q", "answer": "1"}\n{"problem": "q"}',
@@ -196,28 +192,10 @@ def test_questions_are_found_in_a_benchmark(
             r'r.jsonl:2: it has no "text"',
         ),
         ('{"text": [{}], "problem": "q", "answer": "1"}', {}, r'r\.jsonl:1: "text" is not text'),
-        (
-            '{"text": [{"draw": 1, "said": "2"}], "problem": "q", "answer": "1"}',
-            {},
-            r'"text" contains draw, said instead of text\. .* as in --column response=text\.draw',
-        ),
-        (
-            '{"text": "", "problem": "q", "answer": "1", "tokens": -1}',
-            {},
-            r'1 of 1 rows cannot be used:\n  r\.jsonl:1: "tokens" is -1, which is not',
-        ),
-        (
-            '{"text": "", "problem": "q", "answer": "1", "kind": "x"}',
-            {},
-            r"1 of 1 rows cannot be used:\n  r\.jsonl:1: .kind. is 'x'\. Kinds: latex",
-        ),
         ('{"text": "", "problem": "q", "answer": "1"}\n{"text', {}, r"r.jsonl:2: not valid JSON .* cut off"),
         ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row has a response"),
         ("", {}, r"the file is empty"),
-        ("\n \n", {}, r"r\.jsonl: contains no rows"),
-        ('{"text"\n1', {}, r"r.jsonl: 2 of 2 rows cannot be used:\n  r.jsonl:1: not valid JSON"),
         ('{"text"\n' * 300, {}, r"the first 200 rows cannot be used:(\n  r.jsonl:\d: .*){5}\n  and 195 more"),
-        ("[{}]", {}, r"1 of 1 rows cannot be used:\n  r.jsonl: row 0: it has no columns"),
     ],
 )
 def test_what_cannot_be_imported_says_where_and_what_would_fit(
