@@ -5,11 +5,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from evaluator.signal.difficulty import audit_difficulty, false_discovery, tail_chances
+from evaluator.signal.difficulty import audit_difficulty, false_discovery
 from evaluator.signal.difficulty_tests import EVERY_STRATEGY, homogeneity, strategy_shifts
-from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup
-from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
+from evaluator.signal.groups import CheckpointGroups, PromptSample, QuestionGroup
 
 
 @pytest.fixture(autouse=True)
@@ -65,26 +63,6 @@ def test_strategies_that_shift_difficulty_are_found() -> None:
     assert (found["s1"].adjusted or 0) < 0.001
     assert (found["s2"].adjusted or 0) > 0.05
     assert found["s1"].rate.value < 0 < found["s3"].rate.value
-
-
-def test_tails_are_those_of_the_posterior_predictive() -> None:
-    model = RateModel(Mixture("beta", beta_cells(1.0, 1.0)), Shift(0.0, 0.5, 0.0))
-    counts = GroupCounts(
-        np.zeros(1, int), np.array([[6, 5, 0]]), np.array([[2, 3, 8]]), np.zeros((1, 3), int)
-    )
-    grid, weights, related = rates(), beta_cells(1.0, 1.0), Shift(0.0, 0.5, 0.0).related()
-    chance = lambda c: grid**c * (1 - grid) ** (8 - c)  # noqa: E731
-    posterior = weights * chance(6) * (related @ chance(5))
-    predictive = np.array(
-        [comb(8, c) * (posterior / posterior.sum()) @ (related @ chance(c)) for c in range(9)]
-    )
-    low, high = tail_chances(counts, model)
-    assert predictive.sum() == pytest.approx(1.0)
-    assert low[0, 1] == pytest.approx(predictive[0], rel=1e-6)
-    assert high[0, 1] == pytest.approx(1.0)
-    posterior = weights * chance(6) * (related @ chance(0))
-    fifth = posterior / posterior.sum() @ (related @ sum(comb(8, c) * chance(c) for c in range(6)))
-    assert low[0, 0] == pytest.approx(fifth, rel=1e-6)
 
 
 def test_false_discoveries_are_corrected_as_published() -> None:

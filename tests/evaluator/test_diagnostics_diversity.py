@@ -9,10 +9,8 @@ import pytest
 
 from evaluator.signal.diversity import (
     diversity,
-    fit_tf_idf,
 )
 from evaluator.signal.groups import GroupTexts
-from service.errors import InputError
 
 
 def angles(texts: Sequence[str]) -> Any:
@@ -50,19 +48,3 @@ def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
     assert row["neighbor"] == 0.0
     assert row["matched"] == pytest.approx(2 / 3)  # two of one neighbor, one of the other
     assert row["neighbors"] == pytest.approx(9 / 15)
-
-
-def test_tf_idf_sees_words_and_formulas() -> None:
-    texts = [
-        r"Let $x = \frac{3}{4}$, so we multiply.",
-        r"Let $x = \frac{3}{4}$, so we multiply.",
-        r"Draw the triangle and use $\sin 30^\circ$.",
-        "  ",
-    ]
-    vectors = fit_tf_idf(texts)(texts)
-    likeness = (vectors @ vectors.T).toarray()
-    assert likeness[0, 1] == pytest.approx(1.0)
-    assert likeness[0, 2] < 0.2
-    assert np.diag(likeness) == pytest.approx([1.0, 1.0, 1.0, 0.0])
-    with pytest.raises(InputError, match="no texts"):
-        fit_tf_idf([" "])

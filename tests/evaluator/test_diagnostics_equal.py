@@ -14,7 +14,6 @@ from evaluator.signal.groups import (
     PromptSample,
     QuestionGroup,
     ResponseSource,
-    pool_visits,
 )
 from evaluator.signal.records import diagnosis_record
 from evaluator.signal.zero_gradient import (
@@ -97,14 +96,6 @@ def test_rows_of_a_small_run() -> None:
     assert "needs 6 responses" in result.notes[0]
     assert all(row.questions == 4 and row.left_out == 0 for row in result.shares)
     assert all(row.low is not None and row.low <= row.share <= (row.high or 0) for row in result.shares)
-
-
-def test_questions_weigh_equally_whatever_their_visits() -> None:
-    visits = [group("a", (2, 0)), group("a", (1, 1)), group("a", (1, 1)), group("b", (0, 2))]
-    result = zero_gradient(CheckpointGroups("steps 1-3", tuple(visits)), 2, 0)
-    assert result.shares[0].share == pytest.approx((1 / 3 + 1) / 2)
-    assert result.shares[0].questions == 2
-    assert pool_visits(visits)[0].prompts[0].correct == 4
 
 
 @pytest.mark.parametrize(

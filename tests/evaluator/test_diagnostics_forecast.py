@@ -16,12 +16,10 @@ from evaluator.signal.forecast import (
     thin,
 )
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.rate_model import fit_rates
 from evaluator.signal.rates import (
     Shift,
     binomial_table,
     equal_chances,
-    fit_mixture,
     profile_interval,
     rates,
 )
@@ -50,14 +48,6 @@ def sample(rng: np.random.Generator, success: Floats, m: int) -> GroupCounts:
     return GroupCounts(np.arange(len(success)), correct, m - correct, np.zeros_like(correct))
 
 
-def test_free_weights_find_masses() -> None:
-    correct = np.repeat([0, 16, 8], [50, 30, 20])
-    mixture = fit_mixture("free", binomial_table(correct, 16 - correct), np.ones(100))
-    assert mixture.weights[rates() < 0.02].sum() == pytest.approx(0.5, abs=1e-3)
-    assert mixture.weights[rates() > 0.98].sum() == pytest.approx(0.3, abs=1e-3)
-    assert mixture.weights.sum() == pytest.approx(1.0)
-
-
 @pytest.mark.slow
 def test_a_forecast_finds_the_shares_of_the_population() -> None:
     rng = np.random.default_rng(2)
@@ -81,17 +71,6 @@ def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion() -> None
     # 80 of 100 by the likelihood ratio, to what rates of the grid can say
     assert low == pytest.approx(0.715, abs=0.01)
     assert high == pytest.approx(0.870, abs=0.01)
-
-
-def test_the_family_is_chosen_on_held_out_questions() -> None:
-    rng = np.random.default_rng(6)
-    kinds = rng.choice([0.0, 1.0, 0.5], size=600, p=[0.4, 0.3, 0.3])
-    held_out = fit_rates(sample(rng, kinds[:, None], 16))
-    assert held_out.mixture.family != "beta"
-    rng = np.random.default_rng(0)
-    smooth = fit_rates(sample(rng, rng.beta(2.0, 2.0, (600, 1)), 16))
-    assert smooth.mixture.family == "beta"
-    assert smooth.shift is None
 
 
 def test_neighbors_need_a_pilot_or_an_assumption() -> None:

@@ -2,16 +2,12 @@
 
 import pytest
 from eval_runs import add_eval_run, regrade
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from runs import open_empty
 
 from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import (
     SampleFilters,
     browse_samples,
-    count_samples,
     page_samples,
     read_texts,
 )
@@ -86,36 +82,6 @@ def test_runs_come_with_their_numbers(db: Database, run: Run) -> None:
     assert half.mean is None
     assert half.grader is not None
     assert not half.grader.complete
-
-
-@pytest.mark.slow
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6)).map(
-            lambda c: (c[0] + c[1] + c[2], c[0], c[1])
-        ),
-        min_size=1,
-        max_size=5,
-    ),
-    st.data(),
-)
-def test_counts_and_pages_agree(tmp_path_factory: pytest.TempPathFactory, counts, data) -> None:  # type: ignore[no-untyped-def]
-    cut = [data.draw(st.integers(0, n)) for n, _, _ in counts]
-    graded = [data.draw(st.integers(0, n)) for n, _, _ in counts]
-    with open_empty(tmp_path_factory.mktemp("p") / "t.db") as db:
-        run = add_eval_run(db, "a", counts, truncated=cut, graded=graded)
-        with db.read() as session:
-            grader = find_grader(session, GRADER_VERSION)
-            found = count_samples(session, run.id, grader)
-            for one, problem in zip(found, run_problems(session, run.id), strict=True):
-                samples = page_samples(session, run.id, problem.id, limit=None)
-                values = [sample.value for sample in samples]
-                assert (one.run_problem_id, one.samples) == (problem.id, len(samples))
-                assert one.truncated == sum(sample.stop_reason == "length" for sample in samples)
-                assert (one.correct, one.wrong, one.unknown) == tuple(
-                    values.count(value) for value in ("correct", "wrong", "unknown")
-                )
 
 
 @pytest.fixture(scope="module")

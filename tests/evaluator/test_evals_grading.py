@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from counted import assert_counts_hold
 from eval_runs import add_eval_run, make_problems, regrade
 from sqlalchemy import select
 
@@ -16,10 +15,9 @@ from evaluator.evals.grading import (
 from evaluator.evals.overview import choose_version, other_version, shown_grader
 from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.evals.results import load_result
-from evaluator.evals.sources import PLACES, Sources, read_sources
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import GRADER_VERSION, AnswerKind, Grader
-from evaluator.grading.versions import find_grader, version_taking
+from evaluator.grading.versions import version_taking
 from service.database import Database
 from service.errors import InputError
 
@@ -110,41 +108,10 @@ def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grad
 ALL, BOXED = version_taking("all"), version_taking("boxed")
 
 
-SAID = {"correct": "last sentence", "wrong": "marker", "unknown": None}
-
-
 def sentence(place: PlacedProblem, ordinal: int, grade: str) -> str:
     """Every response is right; those of even ordinals box their answer."""
     answer = place.problem.answer
     return f"\\boxed{{{answer}}}" if ordinal % 2 == 0 else f"The answer is {answer}."
-
-
-def test_grades_are_counted_by_place(db: Database) -> None:
-    run = add_eval_run(db, "a", [(8, 3, 1), (5, 0, 0)], sources=SAID)
-    other = add_eval_run(db, "b", [(4, 4, 0)], graded=[0])
-    assert_counts_hold(db, "grade_sources")
-    with db.read() as session:
-        grader = find_grader(session, ALL)
-        found = read_sources(session, {run.id: grader, other.id: grader, "gone": None})
-        result = load_result(session, run)
-    assert dict(zip(PLACES, found[run.id].grades, strict=True)) == {
-        "box": 0,
-        "marker": 9,
-        "last sentence": 3,
-        "none found": 1,
-    }
-    assert found[run.id].correct == (0, 0, 3, 0)
-    assert result.sources == found[run.id]
-    assert result.sources.shares == {
-        "box": 0.0,
-        "marker": 9 / 13,
-        "last sentence": 3 / 13,
-        "none found": 1 / 13,
-    }
-    assert result.sources.correct_shares is not None
-    assert result.sources.correct_shares["last sentence"] == 1.0
-    assert (found[other.id], found["gone"]) == (Sources(), Sources())
-    assert Sources().shares is None
 
 
 def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:

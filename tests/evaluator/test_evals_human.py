@@ -18,10 +18,6 @@ from evaluator.evals.samples import SampleFilters, browse_samples, count_samples
 from evaluator.evals.tables import HumanGradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
-from evaluator.reports.layout import report_document
-from evaluator.reports.methods import load_methods
-from evaluator.reports.records import records
-from evaluator.reports.report import build_report
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.removing import holdings, remove_run
@@ -123,24 +119,6 @@ def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(
         for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET created_at = ''"):
             with pytest.raises((IntegrityError, SqlError), match="append-only"), database.write() as session:
                 session.execute(text(statement))
-
-
-def test_reports_say_how_many_grades_are_human_and_show_both(database: Database, run: Run) -> None:
-    grade(database, run, 1, 0, "correct")
-    grade(database, run, 2, 0, "correct")
-    notes, rows = {}, {}
-    for grades in ("human", "grader"):
-        with database.read() as session:
-            built = build_report(load_methods(session, ["base"], grades=grades), ks=[1])  # type: ignore[arg-type]
-        notes[grades] = [note for note in report_document(built).notes if "human grade" in note]
-        rows[grades] = records(built)[0]
-    counts = "(base, test: 2, 1 of them different from the grader's)"
-    counted = f"2 human grades counted instead of the grader's {counts}; --grades grader leaves them out."
-    assert notes["human"] == [counted]
-    assert notes["grader"] == [f"2 human grades not counted {counts}; --grades human counts them."]
-    assert [rows[grades]["value"] for grades in ("human", "grader")] == pytest.approx([4 / 12, 3 / 12])
-    assert [rows[grades]["grades"] for grades in ("human", "grader")] == ["human", "grader"]
-    assert all((row["human_grades"], row["overruled"]) == (2, 1) for row in rows.values())
 
 
 def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(database: Database) -> None:

@@ -117,32 +117,6 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
         open_responses([path], scorer="exact_match,loose")
 
 
-def test_samples_of_lm_eval_with_several_responses_options_and_of_older_versions(tmp_path: Path) -> None:
-    several = write_rows(tmp_path / "a.jsonl", *lm_eval_rows("maj@2", resps=[["It is 2.", "It is 3."]]))
-    responses = list(open_responses([several]).read())
-    assert [each.text for each in responses] == ["It is 2.", "It is 3."] * 2
-    assert not any(each.score for each in responses)
-    prompts = ["1+1?\n2\n\n0+2?", "1+1?\n2\n\n1+2?"]
-    options = {"Question": "Which?", "choices": ["red", "blue"]}
-    choice = write_rows(tmp_path / "b.jsonl", *lm_eval_rows("none", doc=options, target="(A)"))
-    assert [each.question for each in open_responses([choice]).read()] == prompts
-    old = [row | {"arguments": [["0+2?", {"until": []}]]} for row in lm_eval_rows("strict", "flexible")]
-    for row in old:
-        del row["filter"], row["metrics"]
-    (first, second) = open_responses([write_rows(tmp_path / "c.jsonl", *old)]).read()
-    assert (first.text, second.text, first.score) == ("It is 2.", "It is 3.", None)
-    likelihoods = write_rows(tmp_path / "d.jsonl", *lm_eval_rows("none", resps=[[["-1.5", "False"]]]))
-    with pytest.raises(InputError, match="Log-likelihood tasks cannot be imported"):
-        list(open_responses([likelihoods]).read())
-    odd = write_rows(
-        tmp_path / "e.jsonl", *lm_eval_rows("none", doc_id=[1], filter=["a"], metrics="em", doc="x")
-    )
-    assert [each.text for each in open_responses([odd]).read()] == ["It is 2."]
-    other = write_rows(tmp_path / "f.jsonl", {"question": "1+1?", "response": "2"})
-    with pytest.raises(InputError, match=r'f\.jsonl:1: it has no "resps"'):
-        list(open_responses([other], "lm-eval").read())
-
-
 def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path: Path) -> None:
     about = {"eval": {"model": "m", "task": "sums", "run_id": "r"}, "plan": {"config": {"top_p": 0.9}}}
     message = {

@@ -57,15 +57,3 @@ def test_another_version_of_the_grader_starts_anew(tmp_path: Path, monkeypatch: 
         assert cache.load([task]) == {}
         cache.save({task: Grade(GradeValue.WRONG, None, "different")})
         assert cache.load([task])[task].value is GradeValue.WRONG
-
-
-def test_what_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
-    grades = {
-        Task("grade", "1", reason): Grade(GradeValue.UNKNOWN, None, reason)
-        for reason in ("timeout", "memory", "crashed", "unparsable", "too large", "no answer")
-    }
-    with Database.open(tmp_path / "a.db") as db:
-        cache = GradeCache(db)
-        cache.save(grades)
-        assert {task.second for task in cache.load(grades)} == {"unparsable", "too large", "no answer"}
-        assert [grade.is_lasting for grade in grades.values()] == [False] * 3 + [True] * 3

@@ -53,12 +53,6 @@ def test_what_may_equal_a_gold_that_others_gave_is_unsettled() -> None:
     assert (result.assignment, result.unsettled) == ((None, 0, 1), (0,))
 
 
-def test_an_unreadable_answer_is_no_doubt() -> None:
-    result, _ = group(["?", "?", "a", None], outcomes(unknown="?a ?g"), gold="g", unreadable="?")
-    assert (result.classes, result.gold) == (("g", "a"), 0)
-    assert (result.assignment, result.unsettled, result.unknown) == ((None, None, 1, None), (), 2)
-
-
 @pytest.mark.parametrize("gold", [None, "g"])
 def test_the_order_of_answers_plays_no_part(gold: str | None) -> None:
     answers = ["a", "a", "b", "c", "d", "e"]

@@ -10,11 +10,9 @@ from evaluator.passk import (
     RERUN,
     SAME_PROBLEMS,
     new_problems_interval,
-    pass_at_k,
     same_problems_interval,
 )
 from evaluator.passk.exact_interval import exact_interval
-from evaluator.passk.intervals import estimate_variances
 
 
 def test_right_or_wrong_problems_get_wilson_with_t() -> None:
@@ -28,16 +26,6 @@ def test_right_or_wrong_problems_get_wilson_with_t() -> None:
     assert (shown.low, shown.high) == pytest.approx((middle - half, middle + half), abs=1e-12)
 
 
-def test_few_solved_problems_get_two_pseudo_problems() -> None:
-    values = [0.2] * 4 + [0.0] * 26
-    both = np.array([*values, 0.0, 1.0])
-    half = stats.t.ppf(0.975, 31) * both.std(ddof=1) / sqrt(32)
-    shown = new_problems_interval(values)
-
-    assert shown.low == max(0.0, both.mean() - half) == 0.0
-    assert shown.high == pytest.approx(both.mean() + half, abs=1e-12)
-
-
 @pytest.mark.parametrize("values", [[0.0], [1.0], [0.5], [0.0] * 30, [1.0] * 675, [0.5] * 20, [0.3, 0.3]])
 def test_equal_values_do_not_make_a_point(values: list[float]) -> None:
     shown = new_problems_interval(values)
@@ -46,20 +34,6 @@ def test_equal_values_do_not_make_a_point(values: list[float]) -> None:
     assert shown.high - shown.low > 1 / (len(values) + 1)
     if len(values) == 1:
         assert shown.high - shown.low > 0.95
-
-
-@pytest.mark.parametrize(("n", "a", "b"), [(32, 3.2, 30.1), (32, 0.05, 33.0), (8, 1.0, 1.0)])
-def test_the_averaged_variance_is_the_integral(n: int, a: float, b: float) -> None:
-    ks = [1, 2, 8]
-    # Equal shares of the chance, not equal steps of the rate: the density has poles.
-    rates = stats.beta.ppf((np.arange(40_000) + 0.5) / 40_000, a, b)
-    chances = stats.binom.pmf(np.arange(n + 1), n, rates[:, None])
-    for k, got in zip(ks, estimate_variances(n, np.array([a]), np.array([b]), ks)[0], strict=True):
-        value = pass_at_k(n, np.arange(n + 1), k)
-        exact = (chances @ value**2 - (chances @ value) ** 2).mean()
-        assert got == pytest.approx(exact, rel=5e-3)
-        mean = chances @ value
-        np.testing.assert_allclose(mean, 1 - (1 - rates) ** k, atol=1e-9)
 
 
 def test_same_problems_cases_at_the_end() -> None:

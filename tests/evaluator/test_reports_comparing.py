@@ -7,9 +7,7 @@ from eval_runs import Counts, add_eval_run, make_problems
 
 from evaluator.reports.comparing import (
     MethodComparison,
-    change_records,
     compare_methods,
-    comparison_records,
 )
 from evaluator.reports.comparison_layout import comparison_document
 from evaluator.reports.methods import load_methods
@@ -72,31 +70,6 @@ def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
     notes = comparison_document(compared(db, "a", "b")).notes
     assert "Only a has two, so there is no comparison." in notes
     assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
-
-
-def test_rows_hold_both_questions(db: Database) -> None:
-    runs(db, "a", one=[(8, 6, 1), *HIGH[1:]])
-    runs(db, "b", one=LOW)
-    found = compared(db, "a", "b", ks=[1])
-    (row,) = comparison_records(found)
-    assert (row["problems"], row["wins"], row["k"]) == (12, 12, 1)
-    assert row["difference"] == pytest.approx(0.5)
-    assert (row["lowest"], row["highest"]) == (pytest.approx(0.5), pytest.approx(0.5 + 1 / 96))
-    assert row["same_low"] < 0.5 < row["same_high"]
-    assert (row["interval"], row["same_interval"]) == ("new problems", "same problems, new samples")
-    assert row["same_z"] > 3
-    changes = change_records(found)
-    assert len(changes) == 12
-    assert changes[0] == {
-        "benchmark": "one",
-        "problem_id": make_problems(1, "one")[0].id,
-        "position": 0,
-        "correct_a": 6,
-        "n_a": 8,
-        "correct_b": 2,
-        "n_b": 8,
-        "change": 0.5,
-    }
 
 
 def test_the_document_marks_what_cannot_be_relied_on(db: Database) -> None:

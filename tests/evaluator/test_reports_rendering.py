@@ -3,12 +3,9 @@
 import csv
 import io
 import json
-import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evaluator.reports.documents.document import (
     Commands,
@@ -19,7 +16,7 @@ from evaluator.reports.documents.document import (
     Table,
     Text,
 )
-from evaluator.reports.documents.rendering import escape_latex, render_latex, render_markdown
+from evaluator.reports.documents.rendering import render_latex, render_markdown
 from evaluator.reports.records import finite, render_csv, render_json
 from ui.cli.documents import render_text
 
@@ -104,23 +101,6 @@ def test_latex_is_a_booktabs_table_with_everything_escaped() -> None:
             "",
         ]
     )
-
-
-@given(st.text(alphabet=st.sampled_from('ab \\{}#$%&_~^<>|"[]*'), max_size=30))
-def test_latex_is_balanced_whatever_a_label_holds(label: str) -> None:
-    text = escape_latex(label)
-    bare = re.sub(r"\\[{}#$%&_]", "", text)
-    assert bare.count("{") == bare.count("}")
-    assert not re.search(r"[#$%&_~^<>|\"]", bare)
-    assert set(re.findall(r"\\([a-z]+)\{\}", bare)) <= {
-        "textbackslash",
-        "textasciitilde",
-        "textasciicircum",
-        "textless",
-        "textgreater",
-        "textbar",
-        "textquotedbl",
-    }
 
 
 def test_csv_keeps_full_precision_and_empty_fields() -> None:

@@ -6,12 +6,11 @@ import pytest
 from eval_runs import Counts, add_eval_run, make_problems, regrade
 
 from evaluator.grading.versions import version_taking
-from evaluator.passk import SAME_PROBLEMS
 from evaluator.reports.documents.document import Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes
-from evaluator.reports.records import COLUMNS, curve_rows, records
+from evaluator.reports.records import records
 from evaluator.reports.report import Report, build_report
 from evaluator.reports.sources import TITLE, source_rows, source_table
 from service.database import Database
@@ -197,42 +196,3 @@ def test_contamination_is_said(db: Database) -> None:
         notes = contamination_notes(session, load_methods(session, ["a"]))
     assert len(notes) == 1
     assert "test: the set math contains 1 of its 2 problems (0 more are similar)" in notes[0]
-
-
-def test_rows_are_tidy_and_whole(db: Database) -> None:
-    for name in COMPETITIONS:
-        add_eval_run(db, f"a.{name}", HALF, benchmark=name, model="Qwen/Qwen3-4B")
-    report = build(db, "a", interval=SAME_PROBLEMS)
-    rows = records(report)
-    assert all(tuple(row) == COLUMNS for row in rows)
-    assert [row["source"] for row in rows].count("runs") == 4 * 6
-    (mean,) = [row for row in rows if row["source"] == "average"]
-    assert (mean["benchmark"], mean["k"], mean["value"]) == (
-        "average of amc12, olympiadbench, aime24, aime25",
-        32,
-        0.5,
-    )
-    paper = [row for row in rows if row["source"].startswith("arXiv")]
-    assert len(paper) == 4 * 8 + 1
-    assert {row["source"] for row in paper} == {
-        "arXiv:2601.22478 v5, Table 1",
-        "arXiv:2601.22478 v5, Figure 7",
-    }
-    assert [(row["printed"], row["value"]) for row in paper if row["odd"]] == [("66.73", 0.6673)]
-    curve = curve_rows(report)
-    assert [row["k"] for row in curve if row["benchmark"] == "aime24"] == [1, 2, 4, 8, 16, 32]
-    assert curve[0]["value"] == pytest.approx(0.25)
-    assert list(curve[0]) == [
-        "run",
-        "label",
-        "benchmark",
-        "k",
-        "value",
-        "value_high",
-        "low",
-        "high",
-        "interval",
-        "problems",
-        "samples",
-    ]
-    assert {row["interval"] for row in curve} == {SAME_PROBLEMS}

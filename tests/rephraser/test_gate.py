@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.studies import gate
-
 ROOT = Path(__file__).resolve().parents[2]
 
 ORIGINAL = "A crate holds 12 jars and a box holds 5 jars. How many jars do a crate and a box hold together?"
@@ -27,25 +25,6 @@ def run(*arguments: str) -> tuple[dict[str, Any], str]:
 def write(path: Path, question: str, count: int, **fields: Any) -> None:
     row = {"original_question": ORIGINAL, "question": question, "original_answer": "17", **fields}
     path.write_text("\n".join([json.dumps(row)] * count))
-
-
-@pytest.mark.parametrize(
-    ("row", "truth"),
-    [
-        ({"relation": "intended_preserving", "same_answer": True}, "honest"),
-        ({"relation": "unknown", "intended": "same"}, "honest"),
-        ({"same_answer": True, "style": "order"}, "honest"),
-        ({"kind": "difficulty", "fault": "easier"}, "honest"),
-        ({"relation": "same", "same_answer": 0}, "changed"),
-        ({"same_answer": False, "fault": "swapped"}, "changed"),
-        ({"relation": "changing"}, "changed"),
-        ({"relation": "changed", "same_answer": 1}, "same answer by chance"),
-        ({"relation": "unanswerable", "perturbation": "remove"}, "unanswerable"),
-        ({"relation": "identical", "same_answer": True}, None),
-    ],
-)
-def test_rows_say_what_they_are(row: dict[str, Any], truth: str | None) -> None:
-    assert gate.question_pairs.truth_of(row) == truth
 
 
 @pytest.mark.slow

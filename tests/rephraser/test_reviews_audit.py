@@ -2,8 +2,6 @@ import pytest
 from runs import Proposed, add_run, add_verdict
 
 from rephraser.reviews.audit import Audit, audit_rates, get_audit, open_audit
-from rephraser.reviews.queue import open_queue, read_item
-from rephraser.reviews.status import read_status
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.errors import InputError
@@ -84,18 +82,3 @@ def test_only_decisions_for_this_audit_count(db: Database, run: Run) -> None:
     with db.read() as session:
         assert audit_rates(session, one).false_accept.count == 0
         assert audit_rates(session, two).reviewed == 0
-
-
-def test_a_run_is_reviewed_by_status_in_order_without_what_was_decided(db: Database, run: Run) -> None:
-    with db.read() as session:
-        queue = open_queue(session, run.id, "ada", statuses=["undecided"])
-        texts = [read_item(session, identity).candidate for identity in queue]
-        shown = read_status(session, run.id, queue[0])
-    assert texts == [f"Wording {number}: add 2 and 3." for number in range(18, 23)]
-    assert (shown.status, shown.strategy, shown.model) == ("undecided", "perspectives", "test/proposer")
-    with db.write() as session:
-        record_reviews(session, [Decision(queue[1], "accepted", "", "ada")])
-    with db.read() as session:
-        assert open_queue(session, run.id, "ada", statuses=["undecided"]) == [queue[0], *queue[2:]]
-        assert queue[1] not in open_queue(session, run.id, "ada", statuses=["accepted"])
-        assert queue[1] in open_queue(session, run.id, "bob", statuses=["accepted"])

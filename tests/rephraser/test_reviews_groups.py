@@ -1,8 +1,5 @@
 """Audits of groups: questions with all their accepted neighbors, and the share with a broken one."""
 
-import json
-from pathlib import Path
-
 import pytest
 from runs import Proposed, add_run
 
@@ -10,8 +7,7 @@ from rephraser.reviews.audit import Audit, audit_groups, open_audit
 from rephraser.reviews.queue import audit_queue, read_item
 from rephraser.reviews.rates import group_rate
 from rephraser.reviews.sampling import AuditMember
-from rephraser.reviews.sheet import read_sheet, write_sheet
-from rephraser.reviews.store import DecisionWord, Review, record_reviews
+from rephraser.reviews.store import DecisionWord, Review
 from service.database import Database
 from service.runs.store import Run
 
@@ -100,23 +96,3 @@ def test_open_groups_bound_the_share() -> None:
     assert (found.low, found.high) == pytest.approx((0.0252, 0.9748), abs=1e-4)
     nothing = group_rate(members, questions, [])
     assert (nothing.open, nothing.broken_groups, nothing.low, nothing.high) == (10, (), 0.0, 1.0)
-
-
-def test_the_sheet_numbers_the_groups_and_comes_back(db: Database, run: Run, tmp_path: Path) -> None:
-    audit, _ = open_audit(db, run, kind="groups", size=4, seed=7)
-    path = tmp_path / "sheet.jsonl"
-    with db.read() as session:
-        write_sheet(session, audit, path)
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    counts = [count for _, count in groups(db, audit)]
-    assert [row["group"] for row in rows] == [n + 1 for n, count in enumerate(counts) for _ in range(count)]
-    for row in rows:
-        row["decision"], row["reason"] = ("reject", "no") if row["group"] == 2 else ("accept", "")
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with db.write() as session:
-        sheet = read_sheet(session, path, reviewer="ada", audit_id=None)
-        record_reviews(session, sheet.decisions)
-        found = audit_groups(session, audit)
-    assert found is not None
-    assert (found.complete, found.open, found.broken.count, found.broken.reviewed) == (4, 0, 1, 4)
-    assert (found.low, found.high) == (found.broken.low, found.broken.high)

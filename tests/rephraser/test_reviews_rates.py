@@ -62,26 +62,6 @@ def test_the_broken_share_weighs_strata_by_their_sizes() -> None:
     assert rates.broken.high == pytest.approx(0.75 * 0.665630 + 0.25 * 0.952879, abs=1e-5)
 
 
-def test_reviewers_are_compared_and_the_newest_decision_stands() -> None:
-    drawn = members("accepted", 4, 40)
-    reviews = decide("accepted", "aarr") + decide("accepted", "arr.", "bob", 10) + decide("x", "a", "eve", 20)
-
-    rates = error_rates(drawn, reviews)
-
-    assert rates.false_accept.count == 3
-    assert rates.false_accepts == ("accepted1", "accepted2", "accepted3")
-    assert rates.complete
-    assert [(r.reviewer, r.reviewed, r.false_accept.count) for r in rates.reviewers] == [
-        ("ada", 4, 2),
-        ("bob", 3, 2),
-    ]
-    (agreement,) = rates.agreements
-    assert (agreement.first, agreement.second, agreement.shared, agreement.agreed) == ("ada", "bob", 3, 2)
-    # Observed 2/3; by chance (2*1 + 1*2) / 9 = 4/9; (6/9 - 4/9) / (5/9).
-    assert agreement.kappa == pytest.approx(0.4)
-    assert rates.disputed == ("accepted1",)
-
-
 @pytest.mark.parametrize(
     ("pairs", "kappa"),
     [

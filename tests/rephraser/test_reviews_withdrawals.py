@@ -11,9 +11,7 @@ from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import (
     Decision,
     Withdrawal,
-    record_changes,
     record_reviews,
-    reviews_of,
     withdraw_review,
 )
 from rephraser.tables import candidate_id
@@ -86,24 +84,3 @@ def test_an_audit_counts_what_is_left(db: Database, run: Run) -> None:
     assert seen() == (0, 0, 3)
     assert not withdraw(db, "ada", GOOD, audit.id)
     assert status(db, run, GOOD) == ("accepted", True)
-
-
-def test_changes_are_made_in_their_order_and_nothing_to_withdraw_is_no_error(db: Database, run: Run) -> None:
-    made = Decision(UNCLEAR, "accepted", "", "ada")
-    taken = Withdrawal(UNCLEAR, "ada")
-    with db.write() as session:
-        record_changes(session, [taken, made, taken, taken, made])
-    assert status(db, run, UNCLEAR) == ("accepted", True)
-    with db.read() as session:
-        assert [one.withdrawn_at is None for one in reviews_of(session, UNCLEAR)] == [False, True]
-
-
-def test_a_candidate_that_another_run_proposes_stands_by_what_counts(db: Database, run: Run) -> None:
-    decide(db, "ada", UNCLEAR, REFUSE)
-    assert withdraw(db, "ada", UNCLEAR)
-    proposed = [Proposed(TEXTS[2], ("accepted",))]
-    again = add_run(db, "again", [(QUESTION.text, "5", proposed)])
-    with db.read() as session:
-        (found,) = current_statuses(session, again.id)
-    assert (found.status, found.reviewed) == ("accepted", False)
-    assert_counts_hold(db, "standings")

@@ -9,7 +9,6 @@ from runs import Proposed, add_ask, add_review, add_run, completion, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.reviews.status import current_statuses, standing_counts
 from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
 from rephraser.views.evidence import (
     AnswerClass,
@@ -126,20 +125,6 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
         assert finding_counts(session, run_id=str(run_id)) == [("unit_lost", 1)]
         with pytest.raises(NotFoundError, match="no question set"):
             page_questions(session, QuestionFilters(question_set="none"))
-
-
-def test_statuses_are_those_of_the_one_answer_to_where_a_candidate_stands(db: Database) -> None:
-    add_review(db, make_question("What is 1 + 1?", "2", "Level 1", "Algebra"), "Add one to 1.", "rejected")
-    assert matching(db, status="rejected") == of(0, 1, 3, 6)
-    with db.read() as session:
-        run_id = str(session.scalar(text("SELECT id FROM runs WHERE name = 'first'")))
-        statuses = current_statuses(session, run_id)
-        for status in {one.status for one in statuses}:
-            assert sum(one.status == status for one in statuses) == sum(
-                one.candidates for one in standing_counts(session, run_id) if one.status == status
-            )
-        (first, *_) = page_questions(session, QuestionFilters(text='"What is 1 +"')).questions
-        assert first.candidates == {"rejected": 1, "undecided": 1}
 
 
 def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> None:

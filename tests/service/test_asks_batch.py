@@ -166,20 +166,6 @@ async def test_a_killed_process_pays_nothing_twice(
         assert set(session.scalars(select(JobRow.collected))) == {True}
 
 
-async def test_a_stopped_process_leaves_its_job_to_the_next(db: Database) -> None:
-    run_id = make_run(db)
-    async with OpenAIServer(batch_polls=10**6) as server:
-        async with asking(db, server, run_id) as asker:
-            asks = asyncio.create_task(ask_all(asker))
-            await until(lambda: any(server.batches.asked.values()))
-            asker.stop("interrupted", "interrupted")
-            assert all(isinstance(each, Stopped) for each in await asks)
-        server.batches.polls = 1
-        async with asking(db, server, run_id) as again:
-            assert all_answered(await ask_all(again))
-        assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
-
-
 async def test_another_run_collects_the_job_of_a_stopped_one(db: Database) -> None:
     first, second = make_run(db, name="first"), make_run(db, name="second")
     async with OpenAIServer(batch_polls=10**6) as server:
@@ -268,14 +254,6 @@ async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(
             (outcome,) = await ask_all(asker, [question(2, OPENAI)])
     assert isinstance(outcome, Failed)
     assert outcome.final
-
-
-def test_a_refused_field_is_left_out_of_the_next_job(db: Database) -> None:
-    server = OpenAIServer(refuse_fields=["seed"])
-    outcomes = run_batch(db, server)
-    assert all_answered(outcomes)
-    assert server.batches.created == 2
-    assert not any(each.seeded for each in outcomes if isinstance(each, Answer))
 
 
 async def test_places_without_batch_jobs_are_refused() -> None:

@@ -15,7 +15,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, text
 
-from service.database import Base, Database, engine, schema, sqlite
+from service.database import Base, Database, engine, schema
 from service.database.engine import KNOWN_REVISIONS, UNRELEASED
 from service.errors import DatabaseError
 
@@ -186,21 +186,6 @@ def test_a_read_only_database_can_be_read_and_says_so_on_writing(path: Path) -> 
         insert_run(db, "a")
     with Database.open(path, read_only=True) as db:
         assert count_runs(db) == 1
-        with pytest.raises(DatabaseError, match="cannot be written"):
-            insert_run(db, "b")
-
-
-def test_a_database_in_a_folder_that_cannot_be_written_is_read_and_nothing_is_left_beside_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Database.open(path) as db:
-        insert_run(db, "a")
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
-    # Permissions do not bind a test that runs as root.
-    monkeypatch.setattr(sqlite, "can_be_written", lambda place: False)
-    with Database.open(path, create=False) as db:
-        assert count_runs(db) == 1
-        assert [each.name for each in path.parent.iterdir()] == [path.name]
         with pytest.raises(DatabaseError, match="cannot be written"):
             insert_run(db, "b")
 

@@ -228,28 +228,6 @@ def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_tra
 
 
 @pytest.mark.slow
-def test_a_commit_before_an_ordinary_restart_is_asked_after(
-    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Database.open(url) as db:
-        store(db, "before")
-        dialect = db.connections.engine.dialect
-        commit = dialect.do_commit
-
-        def restart(connection: Any) -> None:
-            monkeypatch.setattr(dialect, "do_commit", commit)
-            commit(connection)
-            cluster.stop(how="fast")
-            cluster.start()
-            connection.driver_connection.close()
-            raise psycopg.OperationalError("server closed the connection unexpectedly")
-
-        monkeypatch.setattr(dialect, "do_commit", restart)
-        store(db, "mine")
-        assert count(db) == 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("request_number", [5, 17])
 def test_a_restart_in_the_middle_of_a_run_loses_nothing_and_pays_nothing_twice(
     cluster: Cluster, url: str, request_number: int

@@ -1,20 +1,17 @@
 """Questions with images imported from rows: from files beside them, from bytes, and what is refused."""
 
 import base64
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import run_here
 from importing import import_questions
 from json_rows import write_rows
 from pictures import picture, png
 from sqlalchemy import text
 
 from service.database import Database
-from service.errors import InputError
 from service.questions.images import ImageProblem, RowImages, load_images, order_numbered, read_image
 from service.questions.store import load_question_set
 
@@ -121,25 +118,6 @@ def test_what_is_no_image_is_refused(folder: Path, images: Any, reason: str) -> 
     assert reason in str(problem.value)
 
 
-def test_a_row_that_is_refused_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:
-    good = {"question": "See <image>.", "answer": "1", "images": "pictures/red.png"}
-    source = write_rows(
-        folder / "rows.jsonl",
-        good,
-        {**ASKED, "images": "bomb.png"},
-        {**ASKED, "images": ["pictures/red.png"] * 2},
-        {**ASKED, "images": 7},
-    )
-    with Database.open(tmp_path / "t.db") as db:
-        with pytest.raises(InputError) as error:
-            import_questions(db, source)
-        with db.read() as session:
-            assert session.scalar(text("SELECT count(*) FROM images")) == 0
-    assert 'rows.jsonl:2: "images": "bomb.png" is 50000x50000 pixels' in str(error.value)
-    assert 'rows.jsonl:3: "images" contains 2 images for a text with 1 <image>' in str(error.value)
-    assert 'rows.jsonl:4: "images": is a number, not an image' in str(error.value)
-
-
 def test_numbers_in_a_text_name_images() -> None:
     assert order_numbered("A <image1> B <image2>", ["a", "b"]) == ("A <image> B <image>", ("a", "b"))
     assert order_numbered("A <image_2> B <image 2>", ["a", "b"]) == ("A <image> B <image>", ("b", "b"))
@@ -151,48 +129,3 @@ def test_numbers_in_a_text_name_images() -> None:
     )
     with pytest.raises(ImageProblem, match="contains 2 for a text that refers to image 3"):
         order_numbered("<image1> <image3>", ["a", "b"])
-
-
-def data_set() -> Any:
-    """Return rows as data sets with pictures have them, one of which does not decode."""
-    import datasets
-
-    features = datasets.Features(
-        {
-            "images": datasets.List(datasets.Image()),
-            "problem": datasets.Value("string"),
-            "answer": datasets.Value("string"),
-        }
-    )
-    rows = [
-        {"images": [{"bytes": RED, "path": None}], "problem": "<image>Find x.", "answer": "2"},
-        {"images": [{"bytes": b"no image", "path": "a.png"}], "problem": "<image>Find y.", "answer": "3"},
-        {"images": [{"bytes": None, "path": "/etc/hostname"}], "problem": "<image>Find z.", "answer": "3"},
-        {"images": [], "problem": "What is 1+1?", "answer": "2"},
-    ]
-    return datasets.Dataset.from_list(rows, features=features)
-
-
-def test_a_parquet_file_of_datasets_is_imported_with_its_bad_rows_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data_set().to_parquet(tmp_path / "geo.parquet")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
-    refused = run_here("questions", "import", "geo.parquet")
-    assert refused.code == 2
-    assert 'geo.parquet: row 1: "images": is not a PNG, JPEG, WebP or GIF' in refused.err
-    assert 'geo.parquet: row 2: "images": names "/etc/hostname". Give a path below' in refused.err
-    done = run_here("questions", "import", "geo.parquet", "--skip-bad-rows")
-    assert done.code == 3
-    assert "1 image, 1 new in the database" in done.out
-    assert "images from images" in done.out
-    listed = json.loads(run_here("questions", "list", "geo", "--json").out)["questions"]
-    assert [question["images"] for question in listed] == [[RED_ID], []]
-    shown = run_here("questions", "show", listed[0]["id"]).out
-    assert f"<image 1: PNG 8x6, {len(RED)} bytes>Find x." in shown
-    assert run_here("db", "check").code == 0
-    assert run_here("db", "copy", "t.db", "copied.db").code == 0
-    assert run_here("db", "check", "--db", "copied.db").code == 0
-    with Database.open(tmp_path / "copied.db") as db, db.read() as session:
-        assert load_images(session, [RED_ID])[RED_ID].data == RED

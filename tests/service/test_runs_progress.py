@@ -2,7 +2,6 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -12,12 +11,9 @@ from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
 from service.runs import progress
-from service.runs.progress import Minute, RunProgress
 from service.runs.removing import holdings, remove_run
 from service.runs.spending import read_account, set_cap
 from service.runs.store import Run, finish_run, open_run
-
-NOW = datetime(2026, 1, 31, 12, 10, 30, tzinfo=UTC)
 
 
 def start(db: Database, name: str, *tasks: tuple[str, str | None]) -> Run:
@@ -41,20 +37,6 @@ def add_ask(db: Database, run: Run, state: str, usd: float | None, tokens: int, 
         cost = None if usd is None else round(usd * 1e12)
         end(session, [Ended(ask_id, state, cost, 10, tokens, reply=b"")])
     return ask_id
-
-
-def of(run: Run, **counts: int) -> RunProgress:
-    fields: dict[str, Any] = dict.fromkeys(("done", "open", "failed", "final"), 0) | counts
-    requests = fields.pop("requests", fields["done"])
-    return RunProgress(
-        run,
-        **fields,
-        requests_by_kind={"a": requests},
-        prompt_tokens=0,
-        completion_tokens=0,
-        usd=0.0,
-        unpriced=0,
-    )
 
 
 def test_progress_counts_tasks_and_what_they_cost(db: Database) -> None:
@@ -101,22 +83,6 @@ def test_the_state_of_a_run(db: Database, tasks: list[tuple[str, str | None]], s
         assert found.state == ("finished" if state == "done" else state)
         assert progress.page_runs(session, kind="eval") == []
         assert progress.count_runs(session) == {"propose": 1}
-
-
-def test_pace_is_of_the_whole_minutes_before_now(db: Database) -> None:
-    run = start(db, "r")
-    minutes = [
-        Minute("2026-01-31T12:00", 1000, 0, 1000, 1.0),  # too long ago
-        Minute("2026-01-31T12:06", 10, 1, 600, 0.5),
-        Minute("2026-01-31T12:09", 20, 0, 600, 0.5),
-        Minute("2026-01-31T12:10", 99, 0, 9999, 9.0),  # not over
-    ]
-    found = progress.pace(minutes, of(run, done=20, open=20, failed=10, requests=40), NOW)
-    assert found is not None
-    assert (found.requests_per_minute, found.tokens_per_second) == (6.0, 4.0)
-    assert found.usd_per_minute == pytest.approx(0.2)
-    assert found.minutes_left == 10.0  # 30 tasks of 2 requests
-    assert progress.pace([], of(run), NOW) is None
 
 
 def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Database) -> None:
