@@ -32,10 +32,6 @@ FILES = {
     "math500": "math500",
     "gsm8k": "gsm8k_test",
 }
-NO_GOLD = {  # rows whose answer is empty; those of math_train have an empty box in their solution
-    "math_train": {5341, 5343},
-    "grpo_group_log_dsrsub": {145},
-}
 SECRET = "Which quark is the secret one"
 
 
@@ -100,20 +96,6 @@ def test_every_file_at_hand_is_the_benchmark_it_is_known_as(
     assert set(loaded.source) == {"file", "sha256"}
     assert json.loads(json.dumps(loaded.source)) == loaded.source
     assert require_golds(loaded, grader) == []
-
-
-@pytest.mark.slow
-@pytest.mark.shared
-def test_every_gold_of_every_other_file_is_correct_or_named(data_folder: Path, grader: Grader) -> None:
-    for path in sorted(data_folder.glob("*.jsonl")):
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        if path.stem in FILES.values() or not all(isinstance(row["answer"], str) for row in rows):
-            continue
-        if path.stem in ("grader_cases", "reliablemath_unsolvable"):
-            continue  # not golds: cases of graders' own tests; questions that have no answer
-        grades = grader.check_golds([row["answer"] for row in rows])
-        failed = {row for row, grade in enumerate(grades) if grade.value != "correct"}
-        assert failed == NO_GOLD.get(path.stem, set()), path
 
 
 def test_a_wrong_number_of_rows_stops_unless_allowed(tmp_path: Path) -> None:

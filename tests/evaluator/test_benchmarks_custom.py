@@ -104,27 +104,6 @@ def test_what_is_wrong_with_a_definition_is_named(
         load_benchmark(toml(tmp_path, text))
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (
-            {"question": "1?", "answer": "1", "kind": "number"},
-            r'"number" is not a kind of answer \(latex, integer',
-        ),
-        (
-            {"question": "1?", "answer": "1", "kind": "latex", "tolerance": "1%"},
-            "has a tolerance, but the kind",
-        ),
-        ({"question": "", "answer": "1"}, '"question" is empty'),
-    ],
-)
-def test_what_is_wrong_with_a_row_is_named(tmp_path: Path, row: dict[str, object], message: str) -> None:
-    path = tmp_path / "bad.jsonl"
-    path.write_text(json.dumps(ROWS[0]) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=f"(?m)bad.jsonl:2: .*{message}"):
-        load_benchmark(str(path))
-
-
 RED, BLUE = picture("red"), picture("blue", kind="JPEG")
 
 

@@ -93,22 +93,3 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message:
     with pytest.raises(InputError, match=message) as refused:
         read_rollouts(path)
     assert str(refused.value).startswith(f"{path}:2: ")
-
-
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        read_rollouts(tmp_path / "none.jsonl")
-    with pytest.raises(InputError, match=r"holds no \.jsonl files"):
-        read_rollouts(tmp_path)
-    (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
-    with pytest.raises(InputError, match="there are no rollouts"):
-        read_rollouts(tmp_path / "empty.jsonl")
-    with pytest.raises(InputError, match="there are no rows"):
-        read_visits(tmp_path / "empty.jsonl")
-    with pytest.raises(InputError, match="--windows"):
-        read_rollouts(tmp_path, windows=0)
-    (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_rollouts(tmp_path / "latin.jsonl")
-    with pytest.raises(InputError, match="needs rows of visits"):
-        read_visits(write_rows(tmp_path / "r.jsonl", row("a", 1)))

@@ -9,12 +9,10 @@ from evaluator.evals.samples import (
     SampleFilters,
     browse_samples,
     page_samples,
-    read_texts,
 )
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
 from service.database import Database, searching
-from service.errors import NotFoundError
 from service.runs.store import Run
 
 COUNTS = [(8, 2, 1), (8, 8, 0), (8, 0, 0), (4, 2, 0), (8, 2, 0)]
@@ -40,21 +38,6 @@ def test_samples_come_in_order_page_by_page_with_their_grades(db: Database, run:
     assert [sample.value for sample in one + two] == ["correct"] * 2 + ["unknown"] + ["wrong"] * 5
     assert (one[0].reason, one[0].extracted, one[0].source) == ("exact", "1", "box")
     assert (one[0].prompt_tokens, one[0].completion_tokens, one[0].seed) == (20, 100, 0)
-
-
-def test_texts_are_read_by_id(db: Database) -> None:
-    run = add_eval_run(
-        db, "a", [(600, 1, 0)], texts=lambda place, ordinal, value: f"{ordinal} {value} \ud800"
-    )
-    (problem,) = problem_ids(db, run)
-    with db.read() as session:
-        samples = page_samples(session, run.id, problem, limit=None)
-        texts = read_texts(session, [sample.id for sample in samples])
-        assert read_texts(session, []) == {}
-        with pytest.raises(NotFoundError, match="sample 999999 is not in the database"):
-            read_texts(session, [samples[0].id, 999_999])
-    assert [texts[sample.id] for sample in samples[:2]] == ["0 correct \ud800", "1 wrong \ud800"]
-    assert len(texts) == 600
 
 
 def test_grades_shown_are_this_versions_then_the_newest_complete_ones(db: Database, run: Run) -> None:

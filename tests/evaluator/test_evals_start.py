@@ -105,35 +105,6 @@ def test_the_presets_of_the_paper() -> None:
     assert public.fill("1 + 1?").endswith("outputting the box.\n1 + 1?")
 
 
-def test_every_part_can_be_replaced(tmp_path: Path) -> None:
-    file = tmp_path / "prompt.txt"
-    file.write_text("Solve: {question}\nAnswer:\n")
-    prompt = config(
-        preset="paper",
-        system="Be brief.",
-        prompt_file=file,
-        chat_template_kwargs={"enable_thinking": True},
-    ).prompt()
-    assert (prompt.template, prompt.system) == ("Solve: {question}\nAnswer:", "Be brief.")
-    assert prompt.chat_template_kwargs == {"enable_thinking": True}
-    own = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 99, "seed": 7, "samples_per_request": 2}
-    sampling = config(preset="paper", **own).drawing(at_once=8)
-    assert {name: getattr(sampling, name) for name in own} == own
-
-
-def test_raw_text_leaves_the_presets_chat_settings_out_but_not_the_users() -> None:
-    raw = config(preset="paper", form="raw").prompt()
-    assert (raw.form, raw.chat_template_kwargs) == ("raw", {})
-    for given_too in ({"system": "x"}, {"chat_template_kwargs": {"a": 1}}):
-        with pytest.raises(InputError, match="need form=chat"):
-            config(form="raw", **given_too).prompt()
-
-
-def test_greedy_responses_are_asked_for_one_at_a_time() -> None:
-    assert config(temperature=0.0).drawing(at_once=8).samples_per_request == 1
-    assert config(temperature=0.1).drawing(at_once=8).samples_per_request == 8
-
-
 @pytest.mark.parametrize("content", [b"no place for it", b"\xff{question}"])
 def test_a_prompt_file_has_to_be_text_with_the_placeholder(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "prompt.txt"

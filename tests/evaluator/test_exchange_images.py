@@ -14,10 +14,9 @@ from runs import open_empty
 from evaluator.evals.problems import make_problem
 from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
 from evaluator.exchange.files import open_responses
-from evaluator.exchange.matching import FromFile, survey
+from evaluator.exchange.matching import FromFile
 from evaluator.grading import AnswerKind
 from service.database import Database
-from service.errors import InputError
 from service.questions.images import RowImages, data_address, load_headers, read_image, rows, store_images
 
 RED, BLUE = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
@@ -77,20 +76,3 @@ def test_the_same_words_below_another_picture_are_another_problem(
     assert [place.problem.images for place in matcher.placed()] == [(RED.id,), (BLUE.id,), ()]
     assert [row[0] for row in stored(db, run)] == [0, 0, 0, 1, 2]
     assert len(decoded) == 2  # in two passes over five responses
-
-
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("gone.png", r'r\.jsonl:1: the cell of its images names "gone\.png", but there is no such file'),
-        ("https://example.org/a.png", "or pass --column images= to import only the texts; a benchmark"),
-        (7, r"is a number, not an image\. Name another column with --column images=NAME"),
-        ([data_address(RED)] * 2, r"r\.jsonl:1: there are 2 images for a text with 1 <image>"),
-    ],
-)
-def test_an_image_that_cannot_be_used_says_where_and_the_way_out(
-    cell: Any, message: str, tmp_path: Path
-) -> None:
-    path = write_rows(tmp_path / "r.jsonl", {**asked(images=cell), "question": "Find x: <image>."})
-    with pytest.raises(InputError, match=message):
-        survey(open_responses([path]).read(), from_file(tmp_path))

@@ -1,7 +1,5 @@
 """Documents and rows as text."""
 
-import csv
-import io
 import json
 from collections.abc import Callable
 
@@ -17,7 +15,7 @@ from evaluator.reports.documents.document import (
     Text,
 )
 from evaluator.reports.documents.rendering import render_latex, render_markdown
-from evaluator.reports.records import finite, render_csv, render_json
+from evaluator.reports.records import finite, render_json
 from ui.cli.documents import render_text
 
 TABLE = Table(("method", "x"), (("a|b", "1.00\n[0.1, 2.0]"), ("c & d", "-")), "A_1, 95%", breaks=(1,))
@@ -101,14 +99,6 @@ def test_latex_is_a_booktabs_table_with_everything_escaped() -> None:
             "",
         ]
     )
-
-
-def test_csv_keeps_full_precision_and_empty_fields() -> None:
-    rows = [{"label": 'a, "b"', "value": 1 / 3, "low": None}, {"label": "ü", "value": 1e-17, "low": 2}]
-    read = list(csv.DictReader(io.StringIO(render_csv(rows))))
-    assert [float(row["value"]) for row in read] == [1 / 3, 1e-17]
-    assert [(row["label"], row["low"]) for row in read] == [('a, "b"', ""), ("ü", "2")]
-    assert render_csv([]) == ""
 
 
 def test_json_keeps_full_precision_and_names_infinity() -> None:

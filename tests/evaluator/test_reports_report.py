@@ -3,19 +3,18 @@
 from typing import Any
 
 import pytest
-from eval_runs import Counts, add_eval_run, make_problems, regrade
+from eval_runs import Counts, add_eval_run, regrade
 
 from evaluator.grading.versions import version_taking
 from evaluator.reports.documents.document import Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
-from evaluator.reports.notes import contamination_notes, report_notes
+from evaluator.reports.notes import report_notes
 from evaluator.reports.records import records
 from evaluator.reports.report import Report, build_report
 from evaluator.reports.sources import TITLE, source_rows, source_table
 from service.database import Database
 from service.errors import InputError
-from service.questions.contamination import Overlap, Settings, store_check
 
 COMPETITIONS = ("amc12", "olympiadbench", "aime24", "aime25")
 HALF: Counts = [(32, 16, 0), (32, 0, 0)]
@@ -176,23 +175,3 @@ def test_a_report_of_boxed_answers_says_so(db: Database) -> None:
     assert said(boxed, "Only boxed answers count")
     assert said(boxed, "this installation has") == []
     assert {row["answers"] for row in records(boxed)} == {"boxed"}
-
-
-def test_contamination_is_said(db: Database) -> None:
-    run = add_eval_run(db, "a", HALF)
-    found = Overlap("q_1", make_problems(2)[0].id, "n-gram", 100.0)
-    with db.write() as session:
-        for name, overlaps in (("math", [found]), ("clean", [])):
-            store_check(
-                session,
-                set_name=name,
-                set_hash=name,
-                benchmark="test",
-                problems_hash=run.spec["problems_hash"],
-                settings=Settings(),
-                overlaps=overlaps,
-            )
-    with db.read() as session:
-        notes = contamination_notes(session, load_methods(session, ["a"]))
-    assert len(notes) == 1
-    assert "test: the set math contains 1 of its 2 problems (0 more are similar)" in notes[0]

@@ -103,20 +103,6 @@ async def test_images_are_parts_of_their_message(make: Any) -> None:
 
 
 @EITHER
-async def test_raw_text_is_continued(make: Any) -> None:
-    async with OpenAIServer(faults=fault_sequence(None, "rate_limit")) as server:
-        endpoint = make(server)
-        await endpoint.open()
-        got = await answer(endpoint, question(prompt="1 + 1 =", n=2))
-        with pytest.raises(Fault, match="rate limited"):
-            await answer(endpoint, question(prompt="1 + 1 ="))
-        await endpoint.close()
-    assert [choice.finish_reason for choice in got.choices] == ["stop", "stop"]
-    assert server.requests[0].body["prompt"] == "1 + 1 ="
-    assert server.requests[0].body["top_k"] == -1
-
-
-@EITHER
 async def test_a_thought_that_the_server_took_out_is_kept(make: Any) -> None:
     async with OpenAIServer(thinks=True, reasoning_parser=True) as server:
         endpoint = make(server)

@@ -5,7 +5,6 @@ import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -225,28 +224,3 @@ def test_a_full_disk_loses_nothing_that_was_committed(path: Path) -> None:
         assert count_runs(db) == int(lines[-2])
         assert db.integrity_report() == []
         insert_run(db, "there is room again")
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        *("questions", "candidates", "verdicts", "reviews", "audit_members", "problems", "samples"),
-        *("sample_texts", "grades", "neighbor_sets", "neighbor_set_questions", "neighbor_set_members"),
-        *("contamination_checks", "overlaps"),
-    ],
-)
-def test_rows_that_matter_are_append_only(shared: Database, table: str) -> None:
-    query = text("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :t")
-    with shared.read() as session:
-        names = set(session.scalars(query, {"t": table}))
-    assert {f"{table}_no_update", f"{table}_no_delete"} <= names
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with Database.open(tmp_path_factory.mktemp("database") / "t.db") as db:
-        with db.write() as session:
-            session.execute(
-                text("INSERT INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')")
-            )
-        yield db

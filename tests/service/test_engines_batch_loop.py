@@ -15,7 +15,6 @@ from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
 from service.asks.request import (
     CONTEXT_LENGTH,
     SERVER_ERROR,
-    SETTINGS,
     Choice,
     Fault,
     Message,
@@ -143,24 +142,6 @@ async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model: 
         with pytest.raises(Fault) as raised:
             await ask(endpoint, Request("m", prompt="x" * 512, sampling=SAMPLING, seed=5))
     assert raised.value.kind == CONTEXT_LENGTH
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"response_schema": {"type": "object"}}, "does not support response_schema"),
-        ({"extra": {"priority": 1}}, "does not support priority"),
-        ({"sampling": {**SAMPLING, "typical_p": 0.5}}, "does not support typical_p"),
-    ],
-)
-async def test_settings_that_transformers_does_not_support_are_refused(
-    model: Path, changes: dict[str, Any], message: str
-) -> None:
-    asked = {"messages": (Message("user", "1+1?"),), "sampling": SAMPLING, "seed": 1, **changes}
-    async with opened(model) as endpoint:
-        with pytest.raises(Fault, match=message) as raised:
-            await ask(endpoint, Request("m", **asked))
-    assert raised.value.kind == SETTINGS
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,14 @@ from pathlib import Path
 import pytest
 from importing import import_questions
 from json_rows import write_rows
-from sqlalchemy import select
 
-from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import DatabaseError, InputError
 from service.questions import (
     load_members,
     load_question_set,
-    make_question,
     question_id,
-    store_questions,
 )
-from service.questions.store import as_question
-from service.questions.tables import QuestionRow
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -45,21 +39,6 @@ def test_ids_are_those_of_the_content_and_stay_so() -> None:
     assert question_id(" What is 1+1?  \r\n", "2\n") == question_id("What is 1+1?", "2")
     assert question_id("What is 1+1?", "3") != question_id("What is 1+1?", "2")
     assert question_id("cafe\u0301", "1") == question_id("caf\u00e9", "1")
-
-
-def test_the_kind_is_part_of_an_id_where_it_is_not_latex(db: Database) -> None:
-    tests = 'assert shout("a  \n") == "A  \n"\nassert shout("") == ""'
-    asked = make_question("Write shout.", tests + "\r\n", kind=AnswerKind.CODE)
-    assert question_id("What is 1+1?", "2", AnswerKind.LATEX) == "q_9702b3401da16c4b6d9e2588"
-    assert asked.id == question_id("Write shout.", tests, AnswerKind.CODE)
-    assert asked.id != question_id("Write shout.", tests)
-    assert asked.answer == tests
-    with db.write() as session:
-        store_questions(session, [asked, make_question("What is 1+1?", "2")])
-    with db.read() as session:
-        kinds = dict(session.execute(select(QuestionRow.id, QuestionRow.kind)).all())
-        assert as_question(session.get_one(QuestionRow, asked.id)) == asked
-    assert kinds == {asked.id: AnswerKind.CODE, "q_9702b3401da16c4b6d9e2588": AnswerKind.LATEX}
 
 
 def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
