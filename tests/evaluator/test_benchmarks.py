@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 from json_rows import write_rows
 
-from evaluator.benchmarks import (
-    BENCHMARKS,
-    ChangedBenchmarkError,
-    check_golds,
-    load_benchmark,
-    require_golds,
-)
+from evaluator.benchmarks import BENCHMARKS, ChangedBenchmarkError, check_golds, load_benchmark, require_golds
 from evaluator.benchmarks.rows import canonical_integer
 from evaluator.evals.problems import make_problem
 from evaluator.grading import AnswerKind, Grader

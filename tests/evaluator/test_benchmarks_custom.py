@@ -157,7 +157,6 @@ def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> N
         {"question": "What colour is <image>?", "answer": "red", "images": "https://example.org/a.png"},
     )
     with pytest.raises(
-        InputError,
-        match=r"is an address \(https://example\.org/a\.png\), which tagrpo does not fetch",
+        InputError, match=r"is an address \(https://example\.org/a\.png\), which tagrpo does not fetch"
     ):
         load_benchmark(str(tmp_path / "rows.jsonl"))

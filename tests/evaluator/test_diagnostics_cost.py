@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluator.signal.cost import (
-    BREAK_EVEN,
-    DYNAMIC,
-    RESCUE,
-    TokenCosts,
-    cost_report,
-)
+from evaluator.signal.cost import BREAK_EVEN, DYNAMIC, RESCUE, TokenCosts, cost_report
 from evaluator.signal.forecast import Forecast, GroupShape
 from evaluator.signal.rate_model import RateModel
 from evaluator.signal.rates import Mixture, Shift, beta_cells, rates

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluator.signal.diversity import (
-    diversity,
-)
+from evaluator.signal.diversity import diversity
 from evaluator.signal.groups import GroupTexts
 
 

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.signal.diagnosis import diagnose
-from evaluator.signal.groups import (
-    CheckpointGroups,
-    GroupTexts,
-    PromptSample,
-    QuestionGroup,
-    ResponseSource,
-)
+from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, ResponseSource
 from evaluator.signal.records import diagnosis_record
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
@@ -47,8 +41,7 @@ def equal_by_enumeration(prompts: list[list[int]], g: int) -> float:
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=5), min_size=2, max_size=3),
-    st.integers(2, 3),
+    st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=5), min_size=2, max_size=3), st.integers(2, 3)
 )
 def test_a_joint_group_is_counted_exactly(prompts: list[list[int]], g: int) -> None:
     correct = np.array([[sum(rewards) for rewards in prompts]])

@@ -16,13 +16,7 @@ from evaluator.signal.forecast import (
     thin,
 )
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.rates import (
-    Shift,
-    binomial_table,
-    equal_chances,
-    profile_interval,
-    rates,
-)
+from evaluator.signal.rates import Shift, binomial_table, equal_chances, profile_interval, rates
 from evaluator.signal.sources.rollouts import read_visits
 from service.errors import InputError
 

@@ -5,11 +5,7 @@ from eval_runs import add_eval_run, regrade
 
 from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.problems import run_problems
-from evaluator.evals.samples import (
-    SampleFilters,
-    browse_samples,
-    page_samples,
-)
+from evaluator.evals.samples import SampleFilters, browse_samples, page_samples
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
 from service.database import Database, searching

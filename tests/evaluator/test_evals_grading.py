@@ -7,11 +7,7 @@ from eval_runs import add_eval_run, make_problems, regrade
 from sqlalchemy import select
 
 from evaluator.evals import grading
-from evaluator.evals.grading import (
-    Graded,
-    grade_changes,
-    grade_run,
-)
+from evaluator.evals.grading import Graded, grade_changes, grade_run
 from evaluator.evals.overview import choose_version, other_version, shown_grader
 from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.evals.results import load_result

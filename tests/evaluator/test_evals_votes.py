@@ -30,17 +30,13 @@ def counted(*problems: Sequence[Hashable | None]) -> tuple[Counter[Hashable | No
 def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path: Path) -> None:
     with open_empty(tmp_path / "t.db") as db:
         run = add_eval_run(
-            db,
-            "a",
-            [(6, 2, 0), (3, 0, 2)],
-            answers=[["1", "1.0", "7", "7.0", "?", None], [None, None, "4"]],
+            db, "a", [(6, 2, 0), (3, 0, 2)], answers=[["1", "1.0", "7", "7.0", "?", None], [None, None, "4"]]
         )
         with db.read() as session:
             votes = make_votes([read_answers(session, run.id, GRADER_VERSION)], same_number)
     seven = ("wrong", ("class", 0))
     assert votes.votes == counted(
-        (GOLD, GOLD, seven, seven, ("wrong", "?"), None),
-        (UNKNOWN, UNKNOWN, ("wrong", "4")),
+        (GOLD, GOLD, seven, seven, ("wrong", "?"), None), (UNKNOWN, UNKNOWN, ("wrong", "4"))
     )
 
 

@@ -69,7 +69,7 @@ def test_a_log_becomes_responses(form: Literal["eval", "json"], tmp_path: Path) 
     assert file.settings["temperature"] == 0.7
     responses = sorted(file.read(), key=lambda each: each.place)
     assert [(each.id, each.text) for each in responses] == [
-        *(("a", texts[0]), ("a", texts[3]), ("b", texts[1]), ("b", None), ("c", texts[2]), ("c", texts[5])),
+        *(("a", texts[0]), ("a", texts[3]), ("b", texts[1]), ("b", None), ("c", texts[2]), ("c", texts[5]))
     ]
     first, second, third = responses[:3]
     assert (first.question, first.answer, first.stop_reason) == ("What is 1/2 + 1/4?", "3/4", "stop")
@@ -103,5 +103,5 @@ def test_the_scorer_leaves_unknown_grades_out_and_counts_them(tmp_path: Path) ->
             ("b", "wrong"),
             ("c", "unknown"),
             ("c", "unknown"),
-        ),
+        )
     ]

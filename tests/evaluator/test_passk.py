@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.passk import (
-    g_pass_at_k,
-    maj_at_k,
-    mg_pass_at_k,
-    pass_at_k,
-    pass_hat_k,
-    with_replacement,
-)
+from evaluator.passk import g_pass_at_k, maj_at_k, mg_pass_at_k, pass_at_k, pass_hat_k, with_replacement
 
 
 @st.composite

@@ -5,13 +5,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.studies.passk_coverage import KS, POPULATIONS, coverage
-from evaluator.passk import (
-    NEW_PROBLEMS,
-    RERUN,
-    SAME_PROBLEMS,
-    new_problems_interval,
-    same_problems_interval,
-)
+from evaluator.passk import NEW_PROBLEMS, RERUN, SAME_PROBLEMS, new_problems_interval, same_problems_interval
 from evaluator.passk.exact_interval import exact_interval
 
 

@@ -5,10 +5,7 @@ from typing import Any
 import pytest
 from eval_runs import Counts, add_eval_run, make_problems
 
-from evaluator.reports.comparing import (
-    MethodComparison,
-    compare_methods,
-)
+from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.comparison_layout import comparison_document
 from evaluator.reports.methods import load_methods
 from service.database import Database

@@ -5,15 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evaluator.reports.documents.document import (
-    Commands,
-    Document,
-    Heading,
-    Picture,
-    Points,
-    Table,
-    Text,
-)
+from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
 from evaluator.reports.documents.rendering import render_latex, render_markdown
 from evaluator.reports.records import finite, render_json
 from ui.cli.documents import render_text

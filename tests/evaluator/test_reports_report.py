@@ -104,13 +104,7 @@ def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> Non
         "all six",
     )
     table = cells(sheet)
-    assert list(table) == [
-        "a",
-        "Base (paper)",
-        "GRPO (paper)",
-        "GRPO w/ DS (paper)",
-        "TA-GRPO (paper)",
-    ]
+    assert list(table) == ["a", "Base (paper)", "GRPO (paper)", "GRPO w/ DS (paper)", "TA-GRPO (paper)"]
     assert (table["a"]["AIME24"], table["a"]["AMC"]) == ("50.00", "-")
     assert table["TA-GRPO (paper)"]["AIME24"] == "57.37"
     assert table["TA-GRPO (paper)"]["avg5"] == "66.73(!)"

@@ -56,10 +56,7 @@ def test_what_a_metric_has_not_is_refused() -> None:
 
 
 def test_an_average_joins_intervals_as_of_independent_estimates() -> None:
-    parts = [
-        Score(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30),
-        Score(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83),
-    ]
+    parts = [Score(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30), Score(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83)]
     found = average(parts)
     assert (found.value, found.value_high, found.problems) == (pytest.approx(0.6), pytest.approx(0.65), 113)
     assert found.low == pytest.approx(0.6 - np.hypot(0.3, 0.4) / 2)

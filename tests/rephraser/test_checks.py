@@ -11,14 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rephraser.checks import (
-    FATAL,
-    FINDINGS,
-    CheckOptions,
-    Severity,
-    check_candidate,
-    estimate_tokens,
-)
+from rephraser.checks import FATAL, FINDINGS, CheckOptions, Severity, check_candidate, estimate_tokens
 from rephraser.checks.asking import asks, count_questions
 from rephraser.checks.chatter import check_chatter
 from rephraser.checks.language import language, script

@@ -54,10 +54,7 @@ def test_a_spec_with_premises_survives_and_one_without_is_as_before() -> None:
 )
 def test_a_dropped_premise_blocks(tmp_path: Path, answer: str, status: str, names: list[str]) -> None:
     world = World(
-        tmp_path,
-        make_spec(n=1, rounds=1, premises=ASKED),
-        proposed=[proposals(GOOD[0])],
-        premises=[answer],
+        tmp_path, make_spec(n=1, rounds=1, premises=ASKED), proposed=[proposals(GOOD[0])], premises=[answer]
     )
     world.work()
     (request,) = world.asked(PREMISES)

@@ -95,9 +95,7 @@ def test_a_run_that_stops_at_any_request_ends_as_if_undisturbed(tmp_path: Path) 
 
 def test_an_open_slot_is_proposed_again_with_the_reasons(tmp_path: Path) -> None:
     world = World(
-        tmp_path,
-        make_spec(solvers=()),
-        proposed=[proposals(GOOD[0], BAD_NUMBER), proposals(GOOD[1])],
+        tmp_path, make_spec(solvers=()), proposed=[proposals(GOOD[0], BAD_NUMBER), proposals(GOOD[1])]
     )
     assert world.work().done == 1
     assert [status for _, status, _ in world.statuses()] == ["unverified", "undecided", "unverified"]

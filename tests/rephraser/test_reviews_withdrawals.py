@@ -8,12 +8,7 @@ from sqlalchemy import text
 from rephraser.reviews.audit import audit_rates, open_audit
 from rephraser.reviews.queue import audit_progress, audit_queue
 from rephraser.reviews.status import current_statuses
-from rephraser.reviews.store import (
-    Decision,
-    Withdrawal,
-    record_reviews,
-    withdraw_review,
-)
+from rephraser.reviews.store import Decision, Withdrawal, record_reviews, withdraw_review
 from rephraser.tables import candidate_id
 from service.database import Database
 from service.questions import make_question

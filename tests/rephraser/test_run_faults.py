@@ -168,9 +168,7 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(
-    tmp_path: Path,
-) -> None:
+def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(tmp_path: Path) -> None:
     db = tmp_path / "capped.db"
     import_world(db, QUESTIONS)
     prices = ["proposer.price=[10,30]", "solver.price=[0,0]"]

@@ -21,19 +21,8 @@ ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
 
 
 ASKED: list[Asked] = [
-    (
-        ODD,
-        "4",
-        [
-            Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"),
-            Proposed("f of 8?"),
-        ],
-    ),
-    (
-        "What is 2+3?",
-        "5",
-        [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")],
-    ),
+    (ODD, "4", [Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"), Proposed("f of 8?")]),
+    ("What is 2+3?", "5", [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")]),
     ("Double 8.", "", []),
 ]
 

@@ -10,12 +10,7 @@ from sqlalchemy import text
 
 from rephraser import sets
 from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
-from rephraser.views.evidence import (
-    AnswerClass,
-    FoundFinding,
-    page_answers,
-    read_evidence,
-)
+from rephraser.views.evidence import AnswerClass, FoundFinding, page_answers, read_evidence
 from rephraser.views.questions import QuestionFilters, count_questions, finding_counts, page_questions
 from service.database import Database
 from service.errors import NotFoundError
@@ -158,10 +153,7 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
             "the same to me",
             "new answer",
         )
-        assert card.evidence.classes == (
-            AnswerClass("3", 30, 2, True),
-            AnswerClass("7", 1, 10, False),
-        )
+        assert card.evidence.classes == (AnswerClass("3", 30, 2, True), AnswerClass("7", 1, 10, False))
         assert card.evidence.findings == (FoundFinding("unit_lost", "warning", "km became m"),)
         assert card.evidence.original_unparsed == 1
         pending = by_text["Third of 2."]

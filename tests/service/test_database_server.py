@@ -73,8 +73,7 @@ def test_a_place_that_cannot_be_used_is_named_with_the_way_out(
         assert "\n" not in str(refusal.value)
 
     refused(
-        url.replace("tagrpo@", "tagrpo:secret@") + "_not",
-        r'"t\w+_not" does not exist\. Create it: `createdb',
+        url.replace("tagrpo@", "tagrpo:secret@") + "_not", r'"t\w+_not" does not exist\. Create it: `createdb'
     )
     refused(url.replace("tagrpo@", "nobody_here:secret@"), "Create it: `createuser nobody_here`")
     refused(url.replace(str(cluster.port), "1"), "the server cannot be reached")

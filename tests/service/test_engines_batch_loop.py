@@ -12,15 +12,7 @@ from pictures import picture
 from tiny_model import SPECIAL_TOKENS, save_tiny_model
 from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
 
-from service.asks.request import (
-    CONTEXT_LENGTH,
-    SERVER_ERROR,
-    Choice,
-    Fault,
-    Message,
-    Request,
-    read_reply,
-)
+from service.asks.request import CONTEXT_LENGTH, SERVER_ERROR, Choice, Fault, Message, Request, read_reply
 from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
 from service.errors import InputError, PrerequisiteError
 from service.questions.images import read_image

@@ -9,11 +9,7 @@ from json_rows import write_rows
 
 from service.database import Database
 from service.errors import DatabaseError, InputError
-from service.questions import (
-    load_members,
-    load_question_set,
-    question_id,
-)
+from service.questions import load_members, load_question_set, question_id
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -127,10 +123,7 @@ def test_math_arrives_at_7498(db: Database) -> None:
         pytest.skip(f"{path} is not there; set TAGRPO_DATA to the folder of the real data")
     report = import_questions(db, path)
     assert (report.rows, report.usable) == (7500, 7498)
-    assert [(held.position, held.held) for held in report.held] == [
-        (5341, "no answer"),
-        (5343, "no answer"),
-    ]
+    assert [(held.position, held.held) for held in report.held] == [(5341, "no answer"), (5343, "no answer")]
     assert report.duplicates == ()
     assert report.likeness.conflicts == ()
     near = {(pair.row, pair.earlier) for pair in report.likeness.near_duplicates}
