@@ -10,10 +10,7 @@ from evaluator.signal.forecast import (
     GroupShape,
     check_halves,
     forecast,
-    halves,
-    observed_share,
     paper_shapes,
-    thin,
 )
 from evaluator.signal.groups import GroupCounts
 from evaluator.signal.rates import Shift, binomial_table, equal_chances, profile_interval, rates
@@ -80,24 +77,6 @@ def test_neighbors_need_a_pilot_or_an_assumption() -> None:
     alone = forecast(counts, replicates=2).share(GroupShape("matched", 0, 32))
     assert narrow == pytest.approx(alone, abs=0.01)
     assert wide < narrow - 0.03
-
-
-def test_visits_are_halved_and_thinned() -> None:
-    visits = [[(1, 8), (2, 8), (8, 8)], [(0, 8), (8, 8)]]
-    first, second = halves(visits)
-    assert first.correct[:, 0].tolist() == [1, 0]
-    assert second.correct[:, 0].tolist() == [2, 8, 8]
-    assert second.question.tolist() == [0, 0, 1]
-    assert observed_share(second, 8).value == pytest.approx((0.5 + 1) / 2)
-    thinned = thin(second, 4, np.random.default_rng(0))
-    assert thinned.known[:, 0].tolist() == [4, 4, 4]
-    assert thinned.correct[1:, 0].tolist() == [4, 4]
-    with pytest.raises(InputError, match="fewer than 9"):
-        thin(second, 9, np.random.default_rng(0))
-    with pytest.raises(InputError, match="fewer than G=9"):
-        observed_share(second, 9)
-    with pytest.raises(InputError, match="prompt 2 has 1 visits"):
-        halves([visits[0], [(1, 8)]])
 
 
 @pytest.mark.slow

@@ -3,19 +3,18 @@
 from collections.abc import Iterator
 
 import pytest
-from eval_runs import add_eval_run, make_problems, regrade
+from eval_runs import add_eval_run, make_problems
 from sqlalchemy import select
 
 from evaluator.evals import grading
 from evaluator.evals.grading import Graded, grade_changes, grade_run
-from evaluator.evals.overview import choose_version, other_version, shown_grader
+from evaluator.evals.overview import choose_version, other_version
 from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.evals.results import load_result
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import GRADER_VERSION, AnswerKind, Grader
 from evaluator.grading.versions import version_taking
 from service.database import Database
-from service.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -124,22 +123,3 @@ def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
     assert [(one.old, one.old_source, one.new, one.new_source) for one in changes] == [
         ("correct", "marker", "wrong", None)
     ] * 2
-
-
-def test_the_answers_that_a_run_was_made_with_are_reported_first(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 1, 0)], grader_version=BOXED, counting="boxed")
-    regrade(db, run, [(4, 2, 0)], ALL)
-    older = add_eval_run(db, "b", [(4, 1, 0)], grader_version="old")
-    regrade(db, older, [(4, 2, 0)], BOXED)
-    alone = add_eval_run(db, "c", [(4, 1, 0)], grader_version=BOXED, counting="boxed")
-    with db.read() as session:
-        for one, version in ((run, BOXED), (older, "old")):
-            shown = shown_grader(session, one.id)
-            assert shown is not None
-            assert shown.version == choose_version(session, [one]) == version
-        assert choose_version(session, [run], "all") == ALL
-        assert choose_version(session, [run, older]) == BOXED  # the only one that graded both
-        with pytest.raises(InputError, match=r"takes all answers; .*`tagrpo eval grade c --answers all`"):
-            choose_version(session, [older, alone], "all")
-        with pytest.raises(InputError, match="4 of 4 samples have no grade by 'never'"):
-            load_result(session, alone, "never")

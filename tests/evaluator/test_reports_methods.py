@@ -2,13 +2,12 @@
 
 import pytest
 from eval_runs import add_eval_run, make_problems
-from runs import add_run
 
 from evaluator.passk.estimators import pass_at_k
 from evaluator.reports.contrast import contrast_runs, contrast_texts
 from evaluator.reports.methods import Method, load_methods
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 
 TWO = [(4, 2, 0), (4, 1, 1)]
 
@@ -60,21 +59,6 @@ def test_the_same_seed_is_not_pooled_unasked(db: Database) -> None:
         load(db, "a+b")
 
 
-@pytest.mark.parametrize(
-    ("reference", "message"),
-    [
-        ("=a", "names no runs"),
-        ("X=", "names no runs"),
-        ("a++b", "names no runs"),
-        ("a+a", "names a run twice"),
-    ],
-)
-def test_references_that_cannot_be_read(db: Database, reference: str, message: str) -> None:
-    add_eval_run(db, "a", TWO)
-    with pytest.raises(InputError, match=message):
-        load(db, reference)
-
-
 def test_two_runs_of_one_benchmark_need_labels(db: Database) -> None:
     add_eval_run(db, "a.one", TWO)
     add_eval_run(db, "a.two", TWO)
@@ -85,15 +69,6 @@ def test_two_runs_of_one_benchmark_need_labels(db: Database) -> None:
     with pytest.raises(InputError, match="X selects several runs of test"):
         load(db, "X=a.one", "X=a.two")
     assert len(load(db, "X=a.one", "Y=a.two")) == 2
-
-
-def test_only_eval_runs_are_found(db: Database) -> None:
-    add_run(db, "rules", [("1+1=?", "2", [])])
-    add_eval_run(db, "a", TWO)
-    with pytest.raises(NotFoundError, match=r"no eval run 'rules'.*only: a\."):
-        load(db, "rules")
-    with pytest.raises(InputError, match="name at least one run"):
-        load(db)
 
 
 def test_problems_stand_by_the_size_of_their_difference(db: Database) -> None:

@@ -10,10 +10,6 @@ from evaluator.reports.documents.rendering import render_latex, render_markdown
 from evaluator.reports.records import finite, render_json
 from ui.cli.documents import render_text
 
-TABLE = Table(("method", "x"), (("a|b", "1.00\n[0.1, 2.0]"), ("c & d", "-")), "A_1, 95%", breaks=(1,))
-DOCUMENT = Document((TABLE,), ("run `tagrpo eval grade a_b` on 50% of #1",))
-
-
 WHOLE = Document(
     [
         Text("It is **so** & `x<y`."),
@@ -63,34 +59,6 @@ def test_every_block_stands_in_every_format(
 ) -> None:
     text = render(WHOLE)
     assert [part for part in parts if part not in text] == []
-
-
-def test_latex_is_a_booktabs_table_with_everything_escaped() -> None:
-    assert render_latex(DOCUMENT) == "\n".join(
-        [
-            r"% needs \usepackage{booktabs} and \usepackage[T1]{fontenc}",
-            "",
-            r"\begin{table}",
-            r"\centering",
-            r"\caption{A\_1, 95\%}",
-            r"\begin{tabular}{lr}",
-            r"\toprule",
-            r"method & x \\",
-            r"\midrule",
-            r"a\textbar{}b & \shortstack[r]{1.00\\{\scriptsize [0.1, 2.0]}} \\",
-            r"\midrule",
-            r"c \& d & - \\",
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-            r"\begin{itemize}",
-            r"\footnotesize",
-            r"\item run \texttt{tagrpo eval grade a\_b} on 50\% of \#1",
-            r"\end{itemize}",
-            "",
-        ]
-    )
 
 
 def test_json_keeps_full_precision_and_names_infinity() -> None:

@@ -65,21 +65,6 @@ def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db: Data
         assert audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
 
 
-def test_the_exact_interval_by_hand() -> None:
-    """Two of ten groups: Clopper and Pearson's interval as printed in tables, .0252 to .5561."""
-    members = [AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(3)]
-    questions = {member.candidate_id: member.candidate_id[0] for member in members}
-    words: dict[str, DecisionWord] = {"2-1": "rejected", "5-0": "rejected", "5-2": "rejected"}
-    reviews = [
-        Review(n, one.candidate_id, "ada", words.get(one.candidate_id, "accepted"), "", 1, "")
-        for n, one in enumerate(members)
-    ]
-    found = group_rate(members, questions, reviews)
-    assert (found.size, found.drawn, found.complete, found.broken_groups) == (40, 10, 10, ("2", "5"))
-    assert (found.broken.count, found.broken.share) == (2, 0.2)
-    assert (found.broken.low, found.broken.high) == pytest.approx((0.0252, 0.5561), abs=1e-4)
-
-
 def test_open_groups_bound_the_share() -> None:
     """Ten groups of two: 0, 1 sound; 2 broken; 3 broken, not whole; 4 accepted in part; 5 to 9 not."""
     members = [AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(2)]

@@ -3,7 +3,7 @@ from runs import Proposed, add_review, add_run
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from rephraser.reviews.status import current_statuses, status_query
+from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate, record_reviews, reviews_of
 from rephraser.tables import candidate_id
 from service.database import Database
@@ -119,22 +119,3 @@ def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> Non
         ("accepted", "second look", True, True),
         ("accepted", "second look", True, True),
     ]
-
-
-def test_order_and_one_question(db: Database) -> None:
-    other = make_question("What is 2-3?", "-1")
-    asked = [
-        (SUM.text, "5", [Proposed("Later?", round=1), Proposed("Sooner?"), Proposed("Soon?")]),
-        (other.text, "-1", [Proposed("Take 3 from 2.")]),
-    ]
-    run = add_run(db, "one", asked)
-
-    with db.read() as session:
-        everything = current_statuses(session, run.id)
-        page = session.execute(status_query(run.id).subquery().select().limit(2)).all()
-
-    of_sum = [s for s in everything if s.question_id == SUM.id]
-    assert [(s.round, s.ordinal) for s in of_sum] == [(0, 1), (0, 2), (1, 1_000_000)]
-    assert [s.question_id for s in everything] == sorted(s.question_id for s in everything)
-    assert len(everything) == 4
-    assert len(page) == 2

@@ -9,7 +9,6 @@ from runs import Asked, Proposed, add_review, add_run, open_empty
 
 from rephraser import sets
 from rephraser.sets import Change, SetDiff, changes
-from rephraser.sets.counts import accept_rates
 from service.database import Database
 from service.questions import make_question
 
@@ -139,25 +138,3 @@ def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
         ("Add 2 and 3.", "rejected"),
     }
     assert [change.now for change in found.added] == [None]
-
-
-def record(strategy: str, **counts: int) -> dict[str, object]:
-    zero = dict.fromkeys(("accepted", "undecided", "unverified", "rejected", "pending"), 0)
-    return {"proposer": "llm", "strategy": strategy, "strategy_hash": "h", "model": "m", **zero, **counts}
-
-
-def test_rates_of_all_and_by_strategy() -> None:
-    rates = accept_rates(
-        [
-            record("perspectives", accepted=5, rejected=3, undecided=2, pending=1),
-            record("format", accepted=1, rejected=1),
-            record("format", rejected=2, unverified=4),
-        ]
-    )
-
-    assert [(r.strategy, r.accepted, r.judged, r.unverified, r.rate) for r in rates] == [
-        ("all", 6, 14, 5, 6 / 14),
-        ("format", 1, 4, 4, 0.25),
-        ("perspectives", 5, 10, 1, 0.5),
-    ]
-    assert (rates[2].low, rates[2].high) == pytest.approx((0.187086, 0.812914), abs=1e-6)

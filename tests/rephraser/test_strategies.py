@@ -74,17 +74,6 @@ def test_words_are_counted_without_special_tokens(tmp_path: Path) -> None:
         assert [count(text) for text in ("", "one", "what is $x + 1$ ?")] == [0, 1, 6]
 
 
-def test_files_that_are_no_tokenizer(tmp_path: Path) -> None:
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(InputError, match=r"other\.json: not a tokenizer\.json"):
-        load_token_counter(str(tmp_path / "other.json"))
-    with pytest.raises(InputError, match=r"absent\.json: no such file"):
-        load_token_counter(str(tmp_path / "absent.json"))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"empty/tokenizer\.json: no such file"):
-        load_token_counter(str(tmp_path / "empty"))
-
-
 STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
 
 

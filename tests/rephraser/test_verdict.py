@@ -249,15 +249,6 @@ def test_the_order_of_classes_means_nothing(counted: AnswerCounts, rule: Overlap
     assert judge(moved, rule) == judge(counted, rule)
 
 
-@given(answer_counts(), st.data())
-def test_one_more_answer_never_lowers_the_overlap(counted: AnswerCounts, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(counted.candidate) - 1))
-    more = list(counted.candidate)
-    more[place] += 1
-    gained = overlap(replace(counted, candidate=tuple(more))) - overlap(counted)
-    assert gained == (1 if counted.candidate[place] < counted.original[place] else 0)
-
-
 @given(answer_counts())
 def test_overlap_is_symmetric_blind_to_the_gold_and_bounded(counted: AnswerCounts) -> None:
     swapped = replace(counted, original=counted.candidate, candidate=counted.original)
@@ -307,35 +298,13 @@ def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
             rule_from_spec(spec)
 
 
-def test_scaled_keeps_the_default_and_shrinks_with_the_samples() -> None:
-    assert OverlapRule.scaled(32, (12, 16)) == RULE
-    assert OverlapRule.scaled(4, (4,)) == replace(
-        RULE, accept_overlap=3, accept_gold_from=2, reject_new=3, reject_original_top=2,
-        original_samples=4, looks=(4,),
-    )  # fmt: skip
-    assert OverlapRule.scaled(64, (24, 32)) == replace(
-        RULE, accept_overlap=18, accept_gold_from=10, reject_new=22, reject_original_top=10,
-        original_samples=64, looks=(24, 32),
-    )  # fmt: skip
-    # the overlap cannot exceed the smaller sample
-    assert OverlapRule.scaled(8, (16,)) == replace(
-        RULE, accept_overlap=5, accept_gold_from=2, reject_original_top=2, original_samples=8, looks=(16,),
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"accept_overlap": 0}, "accept_overlap is 0"),
-        ({"accept_over_new": 0}, "accept_over_new is 0"),
-        ({"accept_gold_from": 0}, "accept_gold_from is 0"),
-        ({"reject_new": 0}, "reject_new is 0"),
-        ({"reject_original_top": -1}, "reject_original_top is -1"),
         ({"accept_overlap": 17}, "17 can never be reached with 32 answers to the original and 16"),
         ({"original_samples": 0}, "original_samples is 0"),
-        ({"looks": ()}, "looks"),
         ({"looks": (16, 12)}, "increasing"),
-        ({"looks": (0, 12)}, "increasing"),
         ({"max_unparsed_share": 1.0}, "max_unparsed_share is 1.0"),
     ],
 )

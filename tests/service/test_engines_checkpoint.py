@@ -1,14 +1,13 @@
 """The identity of a checkpoint: its commit, or the fingerprint of its folder."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 from tiny_model import save_tiny_model
 
-from service.engines.checkpoint import fingerprint, gpu_name, open_checkpoint
+from service.engines.checkpoint import fingerprint, open_checkpoint
 from service.errors import PrerequisiteError
 
 
@@ -59,14 +58,3 @@ def test_an_unmerged_adapter_is_refused(folder: Path, tmp_path: Path) -> None:
     (beside / "lora_adapter").mkdir()
     with pytest.raises(PrerequisiteError, match="has an unmerged adapter"):
         open_checkpoint(str(beside), None, "local")
-
-
-def test_the_first_visible_gpu_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text('#!/bin/sh\necho "GPU $1"\necho another\n', encoding="utf-8")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
-    assert gpu_name() == "GPU --id=3"
-    program.write_text("#!/bin/sh\necho no driver; exit 9\n", encoding="utf-8")
-    assert gpu_name() is None

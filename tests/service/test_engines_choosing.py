@@ -7,10 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import random_model, sampling
+from tiny_models import sampling
 
 from service.engines.choosing import choose_tokens, log_probs, penalize
-from service.engines.decoding import Decoder, Row
 from service.errors import InputError
 from service.models.settings import Sampling
 
@@ -111,24 +110,3 @@ def probabilities(how: Sampling) -> list[float]:
 )
 def test_log_probs_are_of_the_tokens_that_could_be_drawn(how: Sampling, kept: list[float]) -> None:
     assert probabilities(how)[: len(kept)] == kept
-
-
-def test_forbidden_tokens_are_not_drawn_and_have_no_probability() -> None:
-    model, how = random_model("llama"), sampling(0.0)
-
-    def likeliest(never: frozenset[int]) -> Row:
-        decoder = Decoder(model, 1, 1 << 40, never)
-        decoder.add([Row((9, 10, 11), 1, 0, how, frozenset(), log_probs=[])])
-        (row,) = decoder.step()
-        return row
-
-    first = likeliest(frozenset())
-    second = likeliest(frozenset(first.tokens))
-    assert second.tokens != first.tokens
-    assert first.log_probs
-    assert second.log_probs
-    # The others share the probability of the forbidden token.
-    with torch.no_grad():
-        log_p = torch.log_softmax(model(torch.tensor([[9, 10, 11]])).logits[0, -1], dim=-1)
-    rest = math.log1p(-math.exp(first.log_probs[0]))
-    assert second.log_probs[0] == pytest.approx(float(log_p[second.tokens[0]]) - rest, abs=1e-4)
