@@ -47,7 +47,7 @@ def read_through(words: str) -> set[str]:
 
 
 SEARCHES = r"""\frac{12}{7} \TFRAC 7x$ \cdot [asy] (0,0)-- "one_two" one_two oneXtwo 100% 100_ '"' text: NEAR( *:^ --
-GROßER café CAFÉ 数学の の問 題 ab x % _ needle xneedle yneedle \ '' "" " /""".split()
+GROßER café CAFÉ 数学の の問 題 ab x % _ needle xneedle yneedle \ '' "" " /"""
 
 
 @pytest.mark.parametrize(
