@@ -46,23 +46,13 @@ def read_through(words: str) -> set[str]:
     return {row[0] for row in TEXTS if any(all(folded(term) in folded(one) for term in terms) for one in row)}
 
 
-SEARCHES = r"""\frac{12}{7} \TFRAC 7x$ \cdot [asy] (0,0)-- "one_two" one_two oneXtwo 100% 100_ '"' text: NEAR( *:^ --
-GROßER café CAFÉ 数学の の問 題 ab x % _ needle xneedle yneedle \ '' "" " /"""
+SEARCHES = r"""\frac{12}{7} \TFRAC 7x$ \cdot [asy] (0,0)-- "one_two" one_two oneXtwo 100% 100_ '"' text: NEAR( *:^
+-- GROßER café CAFÉ 数学の の問 題 ab x % _ needle xneedle yneedle \ '' "" " /"""
 
 
 @pytest.mark.parametrize(
     "words",
-    [
-        *SEARCHES,
-        "b\tc",
-        "a\nb",
-        "   d",
-        "OR 1=1",
-        "AND OR NOT",
-        "no such words",
-        "x" * 500,
-        "x" * 500 + "needle",
-    ],
+    [*SEARCHES.split(), "b\tc", "a\nb", "   d", "OR 1=1", "AND OR NOT", "x" * 500, "x" * 500 + "needle"],
 )
 def test_any_part_of_a_text_is_found(db: Database, words: str) -> None:
     assert found(db, words) == read_through(words)
