@@ -46,8 +46,8 @@ def read_through(words: str) -> set[str]:
     return {row[0] for row in TEXTS if any(all(folded(term) in folded(one) for term in terms) for one in row)}
 
 
-SEARCHES = r"""\frac{12}{7} \TFRAC 7x$ \cdot [asy] (0,0)-- "one_two" one_two oneXtwo 100% 100_ '"' text: NEAR( *:^
--- GROßER café CAFÉ 数学の の問 題 ab x % _ needle xneedle yneedle \ '' "" " /"""
+SEARCHES = r"""\frac{12}{7} \TFRAC 7x$ \cdot [asy] (0,0)-- "one_two" one_two oneXtwo 100% 100_ '"' text: NEAR(
+*:^ -- GROßER café CAFÉ 数学の の問 題 ab x % _ needle xneedle yneedle \ '' "" " /"""
 
 
 @pytest.mark.parametrize(
