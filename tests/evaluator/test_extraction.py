@@ -101,6 +101,9 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         ("#### 2 hours 30 minutes", "2 hours 30 minutes"),
         ("Sie zahlt 1.234,50 Euro.", "1.234,50 Euro"),
         ("The town has 3 million people.", "3 million"),
+        ("So 5. The answer is 5.\n\nQuestion: Mia has 3?\nAnswer: Let us see. The answer is 3.", "5"),
+        ("Q: Two and two?\nA: The answer is 4.\n\nQ: And three?\nA: The answer is 7.", "7"),
+        ("The answer is 4.\nQuestion 2: And three more?\nThe answer is 7.", "7"),
         (r"It earns \$2.5 million in 3 years.", r"\$2.5 \text{million}"),
     ],
 )
