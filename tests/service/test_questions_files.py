@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hub_folder import CLOSED, COMMIT, HubSet, in_own_process, serve_hub
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -168,3 +169,58 @@ def test_a_question_of_a_megabyte_is_refused_unless_allowed(tmp_path: Path) -> N
         read(tmp_path / "a.jsonl", content)
     rows = read(tmp_path / "a.jsonl", content, max_characters=1_000_000)
     assert len(rows.members[0].question.text) == 1_000_000
+
+
+HUB_ROWS = [{"problem": f"What is {n}+{n}?", "solution": f"It is \\boxed{{{2 * n}}}."} for n in range(5)]
+
+
+HUB_DATA = "".join(json.dumps(row) + "\n" for row in HUB_ROWS).encode()
+
+
+SCRIPT = """
+from service.questions import Columns, RowLimits, read_source
+
+def read(source, options):
+    rows = read_source(source, columns=Columns(), limits=RowLimits(), **options)
+    return {"golds": [member.question.answer for member in rows.members], "origin": rows.origin}
+"""
+
+
+@pytest.mark.slow
+def test_a_data_set_is_read_at_the_commit_that_is_recorded(tmp_path: Path) -> None:
+    with serve_hub({"org/tiny": HubSet({"train.jsonl": HUB_DATA})}) as hub:
+        found, nothing, revision, split, config = in_own_process(
+            SCRIPT,
+            hub.address,
+            tmp_path,
+            ["org/tiny", {}],
+            ["org/nothing", {}],
+            ["org/tiny", {"revision": "v9"}],
+            ["org/tiny", {"split": "validation"}],
+            ["org/tiny", {"configs": ["large"]}],
+        )
+    assert found["golds"] == ["0", "2", "4", "6", "8"]
+    assert (found["origin"]["commit"], found["origin"]["split"]) == (COMMIT, "train")
+    assert f"/datasets/org/tiny/resolve/{COMMIT}/train.jsonl" in hub.asked
+    for result, message in (
+        (nothing, "no such dataset on the Hub"),
+        (revision, 'the Hub has no revision "v9"'),
+        (split, "see --config and --split"),
+        (config, "see --config and --split"),
+    ):
+        assert result["error"] == "InputError"
+        assert message in result["message"]
+
+    # The network goes away; what was read stays readable, and is not taken for another revision.
+    cached, prefix, other = in_own_process(
+        SCRIPT,
+        CLOSED,
+        tmp_path,
+        ["hf:org/tiny", {}],
+        ["org/tiny", {"revision": COMMIT[:10]}],
+        ["org/tiny", {"revision": "v2"}],
+    )
+    assert cached == found
+    assert prefix["golds"] == found["golds"]
+    assert other["error"] == "PrerequisiteError"
+    assert 'may differ from the revision "v2"' in other["message"]
