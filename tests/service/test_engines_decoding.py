@@ -60,37 +60,6 @@ def test_greedy_tokens_are_those_of_generate(name: str) -> None:
         assert found[number, 0][0] == whole[0, len(prompt) :].tolist()
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "mistral", "lfm2"])
-def test_tokens_do_not_depend_on_the_batch(name: str) -> None:
-    model, prompts = random_model(name), random_prompts(4)
-    alone = draw(Decoder(model, 1, PLENTY), prompts, 4)
-    assert len({tuple(tokens) for tokens, _ in alone.values()}) > 12
-    assert {reason for _, reason in alone.values()} == {"stop", "length"}
-    small = 100 * Decoder(model, 1, PLENTY)._bytes_per_token()
-    for rows, memory in ((3, PLENTY), (16, PLENTY), (8, small)):
-        assert draw(Decoder(model, rows, memory), prompts, 4) == alone
-
-
-def test_rows_of_several_settings_share_a_batch_and_get_what_each_gets_alone(llama: Any) -> None:
-    prompts, ways = (
-        random_prompts(3),
-        [HOW, sampling(0), sampling(1.2, repetition_penalty=1.3), sampling(top_k=3)],
-    )
-    alone = [draw(Decoder(llama, 8, PLENTY), prompts, 1, how) for how in ways]
-    decoder, found = Decoder(llama, 16, PLENTY), {}
-    decoder.add(
-        [
-            Row(prompt, MAX_TOKENS, 100 * number, how, frozenset(STOPS))
-            for number, prompt in enumerate(prompts)
-            for how in ways
-        ]
-    )
-    while decoder.open_rows:
-        found |= {(ways.index(row.how), row.seed // 100): row.tokens for row in decoder.step()}
-    for (place, number), tokens in found.items():
-        assert tokens == alone[place][number, 0][0]
-
-
 def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(llama, 4, PLENTY)
 
