@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -32,7 +32,7 @@ from service.asks.request import (
 )
 from service.asks.store import SILENT_S, Store, add_tasks
 from service.asks.tables import AskRow, TaskRow, WorkerRow
-from service.asks.work import Outcome, Progress, work_on
+from service.asks.work import Outcome, work_on
 from service.database import Database
 from service.errors import DatabaseError
 from service.runs.spending import read_account, read_ledger, set_cap
@@ -69,34 +69,19 @@ async def asking(
         store.close()
 
 
+async def ask_item(asker: Asker, item: str) -> None:
+    await asker.ask(question(int(item)))
+
+
 def work(
-    db: Database,
-    run: Run,
-    endpoint: ScriptedEndpoint,
-    report: Callable[[Progress], None] = lambda progress: None,
-    **options: Any,
+    db: Database, run: Run, endpoint: ScriptedEndpoint, one: working.Work = ask_item, **options: Any
 ) -> Outcome:
     """Ask one question per open task, as a process of its own does."""
 
-    async def one(asker: Asker, item: str) -> None:
-        await asker.ask(question(int(item)))
-
-    return work_with(db, run, endpoint, one, report, **options)
-
-
-def work_with(
-    db: Database,
-    run: Run,
-    endpoint: ScriptedEndpoint,
-    one: working.Work,
-    report: Callable[[Progress], None] = lambda progress: None,
-    **options: Any,
-) -> Outcome:
     async def main() -> Outcome:
         store = Store(db)
         try:
-            models = Models({VLLM: endpoint}, **{"retries": QUICK} | options)
-            return await work_on(store, run.id, one, models, report)
+            return await work_on(store, run.id, one, Models({VLLM: endpoint}, **{"retries": QUICK} | options))
         finally:
             store.close()
 
@@ -274,13 +259,10 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: i
 
     endpoints = [ScriptedEndpoint(watch, latency_s=0.001) for _ in range(processes)]
 
-    async def one(asker: Asker, item: str) -> None:
-        await asker.ask(question(int(item)))
-
     async def main() -> list[Outcome]:
         stores = [Store(db) for _ in endpoints]
         works = [
-            work_on(store, run.id, one, Models({VLLM: endpoint}, retries=QUICK))
+            work_on(store, run.id, ask_item, Models({VLLM: endpoint}, retries=QUICK))
             for store, endpoint in zip(stores, endpoints, strict=True)
         ]
         outcomes = await asyncio.gather(*works)
@@ -335,16 +317,13 @@ async def test_a_request_of_a_dead_process_is_sent_again_and_stays_paid(db: Data
 async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) -> None:
     run, slow, quick = make_run(db, tasks=3, max_usd=1.0), ScriptedEndpoint(latency_s=0.2), ScriptedEndpoint()
 
-    async def one(asker: Asker, item: str) -> None:
-        await asker.ask(question(int(item)))
-
     store, other = Store(db), Store(db)
-    far = asyncio.create_task(work_on(store, run.id, one, Models({VLLM: slow}, retries=QUICK)))
+    far = asyncio.create_task(work_on(store, run.id, ask_item, Models({VLLM: slow}, retries=QUICK)))
     while len(slow.sent) < 3:
         await asyncio.sleep(0.005)
     with db.write() as session:
         session.execute(update(WorkerRow).values(process=ELSEWHERE, seen_at=time.time() - SILENT_S - 1))
-    near = await work_on(other, run.id, one, Models({VLLM: quick}, retries=QUICK))
+    near = await work_on(other, run.id, ask_item, Models({VLLM: quick}, retries=QUICK))
     assert (near.done, len(quick.sent), task_states(db, run)) == (3, 3, {"done": 3})
     await far  # it was alive after all: what it brings is paid, and changes nothing else
     assert states(db) == ["lost"] * 3 + ["answered"] * 3
@@ -380,7 +359,7 @@ def test_an_error_comes_out_after_what_is_in_flight_was_stored(db: Database) -> 
         await asker.ask(question(int(item)))
 
     with pytest.raises(ValueError, match="a bug"):
-        work_with(db, run, endpoint, one)
+        work(db, run, endpoint, one)
     assert states(db) == ["answered"] * len(endpoint.sent)
     assert work(db, run, ScriptedEndpoint()).open == 0
 
