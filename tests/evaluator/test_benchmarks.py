@@ -1,4 +1,4 @@
-"""Known benchmarks: what the catalogue says, files that are read as them, changed rows, gated rows, golds."""
+"""Known benchmarks: the catalogue, files and Hub sets read as them, changed rows, gated rows, golds."""
 
 import csv
 import json
@@ -27,8 +27,6 @@ FILES = {
     "math500": "math500",
     "gsm8k": "gsm8k_test",
 }
-
-
 SECRET = "Which quark is the secret one"
 
 
@@ -204,22 +202,14 @@ def test_integers_lose_what_copies_spell_differently(spelled: str, plain: str) -
 
 
 HUB_ROWS = [{"problem": f"What is {n}+{n}?", "answer": f"{2 * n:03}", "solution": "No."} for n in range(30)]
-
-
 HUB_DATA = "".join(json.dumps(row) + "\n" for row in HUB_ROWS).encode()
-
-
 PINNED = {name: BENCHMARKS[name].revision or "" for name in ("aime24", "aime25", "gpqa-diamond")}
-
-
 SETS = {
     "HuggingFaceH4/aime_2024": HubSet({"train.jsonl": HUB_DATA}, PINNED["aime24"]),
     "math-ai/aime25": HubSet({"test.jsonl": HUB_DATA}, PINNED["aime25"]),
     "Idavidrein/gpqa": HubSet({"train.jsonl": HUB_DATA}, PINNED["gpqa-diamond"], gated=True),
     "org/mine": HubSet({"test.jsonl": HUB_DATA}),
 }
-
-
 SCRIPT = """
 from evaluator.benchmarks import load_benchmark
 

@@ -1,4 +1,4 @@
-"""Benchmarks of the user's own: files of rows, TOML definitions, and what is wrong with them."""
+"""Benchmarks of the user's own and those with images: files of rows, TOML definitions, pictures."""
 
 import json
 from pathlib import Path
@@ -105,8 +105,6 @@ def test_what_is_wrong_with_a_definition_is_named(
 
 
 RED, BLUE = picture("red"), picture("blue", kind="JPEG")
-
-
 RED_ID, BLUE_ID = read_image(RED).id, read_image(BLUE).id
 
 

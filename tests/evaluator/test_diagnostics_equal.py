@@ -1,4 +1,4 @@
-"""Equal rewards: exact small cases by enumeration, unbiasedness, populations, unknown grades."""
+"""Equal rewards: exact small cases by enumeration, unknown grades; what a diagnosis leaves out."""
 
 from itertools import combinations, product
 

@@ -1,4 +1,4 @@
-"""Looking at eval runs: their numbers, samples page by page, texts."""
+"""Looking at eval runs: their numbers, samples page by page, filters, and the search in responses."""
 
 import pytest
 from eval_runs import add_eval_run, regrade

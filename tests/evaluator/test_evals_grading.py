@@ -1,4 +1,4 @@
-"""Grading runs: once by each version of the grader, in parts, with changes between versions told."""
+"""Grading runs: by each version of the grader, in parts, by the answers that count."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Results of eval runs, read from runs made of nothing."""
+"""Results of eval runs, read from runs made of nothing, and the votes of their samples."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence

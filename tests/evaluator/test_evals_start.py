@@ -1,4 +1,4 @@
-"""Starting eval runs: names, keys, and settings that make another run."""
+"""Starting eval runs: names, keys, presets of prompts, and settings that make another run."""
 
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,6 @@ from service.models.prompts import PromptConfig
 from service.runs.store import check_name, open_run
 
 PROBLEMS = make_problems(3)
-
-
 PLACED = [PlacedProblem(problem) for problem in PROBLEMS]
 
 

@@ -1,4 +1,4 @@
-"""Files of other tools: known by their columns, read as responses, logs of inspect_ai without inspect_ai."""
+"""Files of other tools: known by their columns, read as responses, with images, there and back."""
 
 import json
 from collections.abc import Iterator
@@ -149,8 +149,6 @@ def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tm
 
 
 RED, BLUE = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
-
-
 BOTH = [make_problem("<image>Find x.", "2", images=[image.id]) for image in (RED, BLUE)]
 
 

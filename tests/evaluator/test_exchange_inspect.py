@@ -11,7 +11,6 @@ from evaluator.grading import GradeValue
 from service.errors import InputError
 
 pytestmark = pytest.mark.inspect
-
 QUESTIONS = [("a", "What is 1/2 + 1/4?", "3/4"), ("b", "2+2?", "4"), ("c", "Nobody knows.", " ")]
 
 

@@ -18,7 +18,6 @@ from evaluator.grading import Grader, GradeValue
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = r"\int_0^1 \sin(\sin(\sin(x^x))) \cos(x^{\sin x}) dx"
-
 HARD = (r"\sin(1)+\sin(1)", r"2\sin(1)")  # a pair that only a worker can settle
 
 

@@ -1,4 +1,4 @@
-"""Structural checks: a table of pairs, files of pairs, hostile text, and the rates on real pairs."""
+"""Structural checks: a table of pairs, files of pairs, hostile text, likeness, rates on real pairs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ from rephraser.checks.parts import options_of
 from rephraser.checks.wording import MIN_DISTANCE, choose_apart, distance, likeness, wording
 
 HERE = Path(__file__).parent / "data"
-
-
 SHARED = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
-
-
 PENS = "How many are 3 and 4?"
 
 
@@ -153,8 +149,6 @@ CHATTER = [
     "I cannot provide paraphrases of 3 and 4.",
     "Paraphrased text:\nHow many are 3 and 4?",
 ]
-
-
 NO_CHATTER = [
     "New York City: 5 parks\nBoston: 7 parks\nHow many parks are there?",
     "Running time: 3 hours\nOutput per hour: 5 items\nHow many items are made?",
@@ -274,11 +268,7 @@ def test_shares_on_real_pairs(
 
 
 QUESTION = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls are left on the tray?"
-
-
 SWAPPED = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls remain on the tray?"
-
-
 OTHER = "After handing 9 rolls to an aunt, what number stays on Nora's tray, if 24 came out of the oven?"
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-
 ORIGINAL = "A crate holds 12 jars and a box holds 5 jars. How many jars do a crate and a box hold together?"
 REPHRASED = "How many jars fit into one crate and one box together, if a crate takes 12 jars and a box 5?"
 OTHER = "A crate holds 12 jars and a box holds 7 jars. How many jars do a crate and a box hold together?"

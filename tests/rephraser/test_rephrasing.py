@@ -1,4 +1,4 @@
-"""A run from questions to verdicts, with models that answer by a script."""
+"""A run from questions to verdicts, with models that answer by a script; its spec, reasons, rejudging."""
 
 import json
 from collections.abc import Callable

@@ -11,11 +11,7 @@ from service.errors import InputError, NotFoundError
 from service.questions import make_question
 
 TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
-
-
 QUESTION = make_question("What is 2+3?", "5")
-
-
 GOOD, BAD, UNCLEAR = (candidate_id(QUESTION.id, text) for text in TEXTS)
 
 

@@ -13,8 +13,6 @@ from service.database import Database
 from service.questions import make_question
 
 ADD, SUM, HALF = Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3."), Proposed("What is half of 8?")
-
-
 FIVE, FOUR, TWICE = (
     make_question(*asked).id for asked in (("What is 2+3?", "5"), ("Halve 8.", "4"), ("Double 8.", "16"))
 )

@@ -1,4 +1,4 @@
-"""Exports hold everything, appear at one stroke, and read back to the same hash."""
+"""Exports hold everything, appear at one stroke, and read back to the same hash, without a database too."""
 
 import json
 import re
@@ -20,18 +20,12 @@ from service.errors import InputError
 from service.questions import make_question
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
-
-
 ASKED: list[Asked] = [
     (ODD, "4", [Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"), Proposed("f of 8?")]),
     ("What is 2+3?", "5", [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")]),
     ("Double 8.", "", []),
 ]
-
-
 Export = Callable[..., sets.ExportReport]
-
-
 FORMATS: dict[str, tuple[Export, str]] = {
     "hf": (sets.export_hf, "out"),
     "parquet": (partial(sets.export_file, form="parquet"), "out.parquet"),

@@ -1,4 +1,4 @@
-"""Strategies: shipped ones, files of the user's, headers, hashes."""
+"""What a model is asked for: strategies from files, its prompt, and how tokens are counted."""
 
 from pathlib import Path
 
@@ -75,8 +75,6 @@ def test_words_are_counted_without_special_tokens(tmp_path: Path) -> None:
 
 
 STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
-
-
 QUESTION = "What is $\\frac{1}{2}+1$?"
 
 

@@ -1,4 +1,4 @@
-"""Verdicts from answer counts: every branch by hand, then what must hold for all counts."""
+"""Verdicts from answer counts: every branch by hand, what must hold for all counts, and rules as specs."""
 
 from dataclasses import replace
 from pathlib import Path

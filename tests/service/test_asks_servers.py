@@ -1,4 +1,4 @@
-"""Several servers of a model, and how many requests each bears."""
+"""Several servers of a model, how many requests each bears, and what a request costs."""
 
 import asyncio
 import logging

@@ -19,7 +19,6 @@ from service.database.engine import KNOWN_REVISIONS, UNRELEASED
 from service.errors import DatabaseError
 
 pytestmark = pytest.mark.sqlite
-
 ROOT = Path(__file__).parents[2]
 INSERT_RUN = text(
     "INSERT INTO runs (id, name, kind, spec, versions, created_at) VALUES (:n, :n, 'k', '{}', '{}', 'now')"

@@ -17,7 +17,6 @@ from service.errors import DatabaseError
 from service.process import this_process
 
 pytestmark = pytest.mark.sqlite
-
 MOUNTINFO = r"""
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 30 22 0:25 / /users rw,relatime shared:2 master:7 - nfs4 filer:/users rw,vers=4.2

@@ -16,8 +16,6 @@ from service.enclosure.namespaces import Limits
 from service.enclosure.running import Enclosures, Program, ProgramResult
 
 LIMITS = Limits(seconds=1, wall_seconds=2.0, memory_mb=256)
-
-
 FORGED = """
 import json, os
 def f():

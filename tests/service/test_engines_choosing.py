@@ -1,4 +1,4 @@
-"""Choose tokens: exact nuclei and cuts, penalties, choices that do not depend on other rows."""
+"""Choose tokens: exact nuclei and cuts, penalties, and the probabilities of what was chosen."""
 
 import math
 

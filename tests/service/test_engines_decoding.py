@@ -14,7 +14,6 @@ from service.models.settings import Sampling
 PLENTY = 1 << 40
 HOW = sampling(0.9, 0.9)
 MAX_TOKENS = 12
-
 Tokens = dict[tuple[int, int], tuple[list[int], str | None]]
 
 

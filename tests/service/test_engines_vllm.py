@@ -26,14 +26,8 @@ from service.engines.vllm import VllmEndpoint, VllmSettings
 from service.errors import InputError, PrerequisiteError
 
 ROOT = Path(__file__).parents[2]
-
-
 PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_vllm_serve.py"))
-
-
 SAMPLING = {"max_tokens": 12, "temperature": 0.8, "top_k": 0}
-
-
 KILLED = """
 import asyncio, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Content hashes: one spelling for one content."""
+"""Content hashes and JSON lines: one spelling for one content, and lines that are none."""
 
 from pathlib import Path
 

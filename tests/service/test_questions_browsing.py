@@ -1,4 +1,4 @@
-"""Looking at sets and questions: pages by key, filters, prefixes of ids."""
+"""Looking at sets and questions: pages by key, filters, prefixes of ids; removing a set."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -172,11 +172,7 @@ def test_a_question_of_a_megabyte_is_refused_unless_allowed(tmp_path: Path) -> N
 
 
 HUB_ROWS = [{"problem": f"What is {n}+{n}?", "solution": f"It is \\boxed{{{2 * n}}}."} for n in range(5)]
-
-
 HUB_DATA = "".join(json.dumps(row) + "\n" for row in HUB_ROWS).encode()
-
-
 SCRIPT = """
 from service.questions import Columns, RowLimits, read_source
 

@@ -1,4 +1,4 @@
-"""Images: what is read of them, what is refused and why, and how they are stored."""
+"""Images: what is read of them, what is refused and why, how they are stored and imported with rows."""
 
 import base64
 import io
@@ -178,11 +178,7 @@ def test_images_are_stored_once_loaded_by_id_and_never_changed(tmp_path: Path) -
 
 
 RED, BLUE = picture("red"), picture("blue", kind="JPEG")
-
-
 RED_ID, BLUE_ID = read_image(RED).id, read_image(BLUE).id
-
-
 ASKED = {"question": "Find x in <image>.", "answer": "2"}
 
 

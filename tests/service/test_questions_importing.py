@@ -1,4 +1,4 @@
-"""Importing: golds checked against themselves, nothing twice, nothing changed, nothing half-written."""
+"""Importing: golds checked against themselves, programs too; nothing twice, changed or half-written."""
 
 import os
 from pathlib import Path
@@ -20,8 +20,6 @@ ROWS = [
     {"question": "How many are there?", "answer": ""},
     {"question": "What is 3+4?", "answer": "7"},
 ]
-
-
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
 
 
@@ -142,8 +140,6 @@ HUMANEVAL = {
     "canonical_solution": "    return math.ceil(x)\n",
     "test": "METADATA = {}\n\ndef check(candidate):\n    assert candidate(1.5) == 2\n",
 }
-
-
 MBPP = {
     "text": "Write a function to add two numbers.",
     "code": "def sum(a, b):\r\n  return a + b",
