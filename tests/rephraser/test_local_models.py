@@ -179,24 +179,6 @@ def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Pat
     assert state(db) == before
 
 
-@pytest.mark.parametrize(
-    ("solver_name", "more", "message"),
-    [
-        ("hosted_vllm/m", ["solver.batch_size=2"], "solver.0: batch_size does not belong to sampler=remote"),
-        ("FOLDER", ["solver.base_url=http://localhost:1/v1"], "base_url is for remote models"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused_before_the_run_is_made(
-    tmp_path: Path, solver_name: str, more: list[str], message: str
-) -> None:
-    db = import_questions(tmp_path)
-    folder = save_tiny_model(tmp_path / "tiny")
-    done = run_here(*propose_words(db, folder if solver_name == "FOLDER" else solver_name, *more))
-    assert (done.code, done.out) == (2, "")
-    assert message in words(done.err)
-    assert rows(db, "SELECT count(*) FROM runs") == [(0,)]
-
-
 def asked(world: World, solver: str) -> set[tuple[str, str]]:
     """Return what a solver was asked about the question."""
     requests = [each for each in world.endpoints[solver].requests if each.kind == ANSWER]

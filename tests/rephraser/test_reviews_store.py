@@ -115,3 +115,14 @@ def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> Non
         ("accepted", "second look", True, True),
         ("accepted", "second look", True, True),
     ]
+
+
+def test_an_unknown_id_names_those_near_it(db: Database) -> None:
+    ids = sorted([GOOD, BAD, UNCLEAR])
+    with db.read() as session:
+        with pytest.raises(NotFoundError, match=f"similar ids: {ids[0]}, {ids[1]}, {ids[2]}"):
+            find_candidate(session, ids[1] + "0")
+        with pytest.raises(NotFoundError, match=f"similar ids: {ids[1]}, {ids[2]}"):
+            find_candidate(session, "c_zzz")
+        with pytest.raises(NotFoundError):
+            find_candidate(session, "c_%")

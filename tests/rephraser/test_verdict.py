@@ -119,28 +119,6 @@ def test_overlap_rule_branches(original: str, candidate: str, gold: str, verdict
     assert reason in judgement.reason
 
 
-PLAIN_BRANCHES = [
-    ("g" * 32, "g" * 9 + "nnn", "undecided", "accepting needs 10, rejecting none"),
-    ("g" * 32, "g" * 10 + "n" * 6, "accepted", "10 of 16"),
-    ("g" * 32, "g" * 10 + "n" * 10, "undecided", "given 10 times: accepting needs more than 10 shared"),
-    ("g" * 16 + "a" * 16, "a" * 12, "accepted", "12 of 12"),
-    ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "n" * 3 + "123456789", "rejected", "was given 5 times"),
-    (
-        "g" * 32,
-        "nn" + "1234567890",
-        "undecided",
-        "most frequent one was given 2 times, and rejecting needs 3",
-    ),
-]
-
-
-@pytest.mark.parametrize(("original", "candidate", "verdict", "reason"), PLAIN_BRANCHES)
-def test_plain_rule_branches(original: str, candidate: str, verdict: str, reason: str) -> None:
-    judgement = judge(counts_for(original, candidate), PLAIN)
-    assert judgement.verdict == verdict
-    assert reason in judgement.reason
-
-
 def test_without_answers_on_a_side_nothing_is_verified() -> None:
     for counted, side in (
         (AnswerCounts((), (), None), "original"),
@@ -277,12 +255,6 @@ def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: OverlapRule) 
         assert judgement.original_top >= rule.reject_original_top
     if judgement.verdict is Verdict.UNVERIFIED:
         assert 0 in (counted.original_drawn, counted.candidate_drawn)
-
-
-@given(answer_counts())
-def test_what_the_default_rejects_the_plain_rule_rejects(counted: AnswerCounts) -> None:
-    rejected = judge(counted).verdict is Verdict.REJECTED
-    assert not rejected or judge(counted, PLAIN).verdict is Verdict.REJECTED
 
 
 def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
