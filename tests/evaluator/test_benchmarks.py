@@ -243,3 +243,15 @@ def test_a_benchmark_is_read_at_its_pinned_commit(tmp_path: Path) -> None:
     assert missing["error"] == "InputError"
     assert other["error"] == "ChangedBenchmarkError"
     assert "mine has 31 problems, but this source has 30" in other["message"]
+
+
+def test_missing_columns_and_bad_rows_name_file_and_line(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", {"text": "1+1?", "answer": "2"})
+    with pytest.raises(InputError, match=r"a\.jsonl: no question and answer found; available: answer, text"):
+        load_benchmark("aime24", source=path)
+    path.write_bytes(b'{"question": "1+1?", "answer": "2"}\n{"question": "\xff", "answer": "2"}\n')
+    with pytest.raises(InputError, match=r"1 of 2 rows cannot be used:\n  a\.jsonl:2: not UTF-8"):
+        load_benchmark("aime24", source=path)
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(InputError, match="the file is empty"):
+        load_benchmark("aime24", source=tmp_path / "empty.jsonl")

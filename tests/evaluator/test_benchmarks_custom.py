@@ -158,3 +158,27 @@ def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> N
         InputError, match=r"is an address \(https://example\.org/a\.png\), which tagrpo does not fetch"
     ):
         load_benchmark(str(tmp_path / "rows.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"question": "1?", "answer": "1", "kind": "number"},
+            r'"number" is not a kind of answer \(latex, integer',
+        ),
+        ({"question": "1?", "answer": "1", "tolerance": "wide"}, "tolerance 'wide' is not"),
+        (
+            {"question": "1?", "answer": "1", "kind": "latex", "tolerance": "1%"},
+            "has a tolerance, but the kind",
+        ),
+        ({"question": "1?", "answer": "1", "kind": ["latex"]}, '"kind" is not text'),
+        ({"question": "", "answer": "1"}, '"question" is empty'),
+        ({"question": 7, "answer": "1"}, '"question" is the number 7, not text'),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_named(tmp_path: Path, row: dict[str, object], message: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(json.dumps(ROWS[0]) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=f"(?m)bad.jsonl:2: .*{message}"):
+        load_benchmark(str(path))

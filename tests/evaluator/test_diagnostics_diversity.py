@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluator.signal.diversity import diversity
+from evaluator.signal.diversity import (
+    densities,
+    diversity,
+)
 from evaluator.signal.groups import GroupTexts
 
 
@@ -46,3 +49,18 @@ def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
     assert row["neighbor"] == 0.0
     assert row["matched"] == pytest.approx(2 / 3)  # two of one neighbor, one of the other
     assert row["neighbors"] == pytest.approx(9 / 15)
+
+
+def test_a_density_integrates_to_one() -> None:
+    rng = np.random.default_rng(1)
+    texts = [GroupTexts(f"q{n}", {0: tuple(map(str, rng.normal(0, 40, 3)))}) for n in range(200)]
+    result = diversity("base", texts, angles, 3, 0)
+    rows = densities(result, points=400)
+    axis = np.array([row["distance"] for row in rows])
+    density = np.array([row["density"] for row in rows])
+    assert np.trapezoid(density, axis) == pytest.approx(1.0, abs=0.1)
+    assert axis.min() >= 0
+    alike = diversity(
+        "base", [GroupTexts("a", {0: ("1", "1")}), GroupTexts("b", {0: ("2", "2")})], angles, 2, 0
+    )
+    assert densities(alike) == []

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.signal.diagnosis import diagnose
-from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, ResponseSource
+from evaluator.signal.groups import (
+    CheckpointGroups,
+    GroupCounts,
+    GroupTexts,
+    PromptSample,
+    QuestionGroup,
+    ResponseSource,
+    count_groups,
+    usual_neighbors,
+)
 from evaluator.signal.records import diagnosis_record
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
@@ -125,3 +134,21 @@ def test_one_part_is_refused_and_among_several_it_is_left_out() -> None:
     assert record["notes"][0] == "read with care"
     assert record["notes"][-1].startswith("difficulty is left out: step 0: 0 questions")
     assert (len(record["zero_gradient"]), record["difficulty_neighbors"], record["flagged"]) == (2, [], [])
+
+
+def test_a_variant_stands_in_a_group_once() -> None:
+    with pytest.raises(ValueError, match="each variant must occur once"):
+        QuestionGroup("a", (PromptSample(1, 1, 0), PromptSample(1, 0, 1)))
+    with pytest.raises(ValueError, match="not be negative"):
+        PromptSample(0, -1, 0)
+    with pytest.raises(ValueError, match="one shape"):
+        GroupCounts(np.zeros(1, int), np.zeros((1, 2), int), np.zeros((1, 1), int), np.zeros((1, 2), int))
+
+
+def test_counts_keep_gaps_among_variants() -> None:
+    gap = QuestionGroup("a", (PromptSample(2, 3, 1), PromptSample(0, 1, 1)))
+    counts = count_groups([gap])
+    assert counts.correct.tolist() == [[1, 0, 3]]
+    assert counts.known.tolist() == [[2, 0, 4]]
+    assert usual_neighbors([gap, group("b", (1, 1)), group("c", (1, 1))]) == 0
+    assert usual_neighbors([gap, group("b", (1, 1))]) == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from json_rows import write_rows
 
-from evaluator.signal.sources.rollouts import ALL, read_rollouts, read_visits
+from evaluator.signal.sources.rollouts import ALL, read_rollouts, read_visits, rollout_texts
 from service.errors import InputError
 
 
@@ -93,3 +93,47 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message:
     with pytest.raises(InputError, match=message) as refused:
         read_rollouts(path)
     assert str(refused.value).startswith(f"{path}:2: ")
+
+
+def test_texts_of_chosen_questions(tmp_path: Path) -> None:
+    path = write_rows(
+        tmp_path / "r.jsonl",
+        row("a", 1, response="one", step=1),
+        row("b", 1, response="two", step=1),
+        row("a", 1, response="three", step=1, neighbor_id="c_1"),
+        row("a", 1, response="later", step=2),
+    )
+    (found,) = rollout_texts(path, [1], ["a"])
+    assert (found.group_id, found.prompts) == ("a", {0: ("one",), 1: ("three",)})
+    with pytest.raises(InputError, match=r'r\.jsonl:1: has no "response"'):
+        list(rollout_texts(write_rows(path, row("a", 1)), [None], ["a"]))
+    with pytest.raises(InputError, match='has no "response"'):
+        list(rollout_texts(write_rows(path, {"id": "a", "group_size": 2, "successes": [1]}), [1], ["a"]))
+
+
+def test_contradictions_are_refused(tmp_path: Path) -> None:
+    twice = {"id": "a", "group_size": 2, "successes": [1]}
+    with pytest.raises(InputError, match="was there before"):
+        read_rollouts(write_rows(tmp_path / "v.jsonl", twice, twice))
+    rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
+    with pytest.raises(InputError, match="variant 2 here and 1 before"):
+        read_rollouts(write_rows(tmp_path / "r.jsonl", *rows))
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_rollouts(tmp_path / "none.jsonl")
+    with pytest.raises(InputError, match=r"holds no \.jsonl files"):
+        read_rollouts(tmp_path)
+    (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
+    with pytest.raises(InputError, match="there are no rollouts"):
+        read_rollouts(tmp_path / "empty.jsonl")
+    with pytest.raises(InputError, match="there are no rows"):
+        read_visits(tmp_path / "empty.jsonl")
+    with pytest.raises(InputError, match="--windows"):
+        read_rollouts(tmp_path, windows=0)
+    (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_rollouts(tmp_path / "latin.jsonl")
+    with pytest.raises(InputError, match="needs rows of visits"):
+        read_visits(write_rows(tmp_path / "r.jsonl", row("a", 1)))

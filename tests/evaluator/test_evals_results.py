@@ -169,3 +169,15 @@ def test_an_unsettled_answer_bounds_the_majority_too() -> None:
     unsettled = counted((GOLD, GOLD, (UNSETTLED, "x"), (UNSETTLED, "y")))
     low, high = majority_values(Votes(("p",), unsettled), 4)
     assert (low.tolist(), high.tolist()) == ([0.5], [1.0])
+
+
+def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 1, 0), (2, 0, 0)], tokens=lambda position, _: 40 if position else None)
+    with db.read() as session:
+        assert load_result(session, run).mean_tokens == pytest.approx((4 * 100 + 2 * 40) / 6)
+
+
+def test_an_unknown_price_is_no_zero(db: Database) -> None:
+    run = add_eval_run(db, "a", [(2, 1, 0)], usd=None)
+    with db.read() as session:
+        assert load_result(session, run).usd is None

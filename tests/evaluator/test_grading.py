@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evaluator.grading import Grader, GradeValue
+from evaluator.grading import GradeCase, Grader, GradeValue
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = r"\int_0^1 \sin(\sin(\sin(x^x))) \cos(x^{\sin x}) dx"
@@ -220,3 +220,23 @@ def test_golds_against_themselves(grader: Grader) -> None:
     ]  # fmt: skip
     assert {grade.value for grade in grader.check_golds(golds)} == {GradeValue.CORRECT}
     assert [(g.value, g.reason) for g in grader.check_golds([""])] == [(GradeValue.UNKNOWN, "no answer")]
+
+
+@pytest.mark.parametrize("step", ["answer_of", "compare"])
+def test_an_error_before_the_workers_is_one_unknown_grade(
+    grader: Grader, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    module = sys.modules["evaluator.grading.grader"]
+    owner = module if step == "answer_of" else sys.modules["evaluator.grading.compare"]
+    honest = getattr(owner, step)
+
+    def break_on_bad(*arguments: object) -> object:
+        if "bad" in str(arguments):
+            raise RecursionError("too deep")
+        return honest(*arguments)
+
+    monkeypatch.setattr(owner, step, break_on_bad)
+    first, second = grader.grade_many([(r"\boxed{bad}", "71"), (r"\boxed{71}", "71")])
+    assert (first.value, first.reason) == (GradeValue.UNKNOWN, "crashed")
+    assert second.value is GradeValue.CORRECT
+    assert module.look(GradeCase(r"\boxed{bad}", "71")) == first

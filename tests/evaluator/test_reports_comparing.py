@@ -1,12 +1,16 @@
 """Comparisons of methods over benchmarks."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from eval_runs import Counts, add_eval_run, make_problems
 
-from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.comparison_layout import comparison_document
+from evaluator.reports.comparing import (
+    MethodComparison,
+    compare_methods,
+)
+from evaluator.reports.comparison_layout import ahead, comparison_document
 from evaluator.reports.methods import load_methods
 from service.database import Database
 from service.errors import InputError
@@ -81,3 +85,21 @@ def test_the_document_marks_what_cannot_be_relied_on(db: Database) -> None:
     assert any(note.startswith("(!) one at k = 1: only 1 of 12 problems differ") for note in document.notes)
     assert document.notes[-1] == "one more"
     assert len(comparison_document(compared(db, "a", "b", ks=[1]), changes=0).tables) == 1
+
+
+def intervals(spans: dict[int, tuple[float, float]]) -> Any:
+    """Return a comparison of x with y of which the intervals at some k are known."""
+    points = [
+        SimpleNamespace(k=k, interval=SimpleNamespace(low=low, high=high)) for k, (low, high) in spans.items()
+    ]
+    part = SimpleNamespace(comparison=SimpleNamespace(points=points))
+    return SimpleNamespace(label_a="x", label_b="y", parts=[part])
+
+
+def test_a_side_is_ahead_only_where_the_interval_leaves_zero_out() -> None:
+    spans = {1: (-0.05, -0.01), 8: (0.01, 0.03), 16: (0.0, 0.03), 32: (-0.01, 0.02)}
+    assert ahead(intervals(spans)) == (
+        "**x** is ahead at k = 8; **y** is ahead at k = 1; the interval contains 0 at k = 16 and 32"
+    )
+    level = intervals({1: (-0.05, 0.01), 8: (-0.02, 0.02)})
+    assert ahead(level) == "no significant difference at any k"

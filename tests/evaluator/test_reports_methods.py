@@ -2,12 +2,14 @@
 
 import pytest
 from eval_runs import add_eval_run, make_problems
+from sqlalchemy import update
 
 from evaluator.passk.estimators import pass_at_k
 from evaluator.reports.contrast import contrast_runs, contrast_texts
-from evaluator.reports.methods import Method, load_methods
+from evaluator.reports.methods import Method, load_methods, method_choices
 from service.database import Database
 from service.errors import InputError
+from service.runs.tables import RunRow
 
 TWO = [(4, 2, 0), (4, 1, 1)]
 
@@ -93,3 +95,41 @@ def test_problems_stand_by_the_size_of_their_difference(db: Database) -> None:
             found.page("both", after=ids[0])
         with pytest.raises(InputError, match="k is 0"):
             contrast_runs(session, first.id, second.id, 0)
+
+
+@pytest.mark.parametrize("created_at", ["2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"])
+def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path, created_at):
+    with Database.open(tmp_path / "t.db") as db:
+        add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+        add_eval_run(db, "base.aime25", [(4, 2, 0)], benchmark="aime25")
+        add_eval_run(db, "base", [(4, 3, 0)], benchmark="aime24", seed=1)
+        with db.write() as session:  # whichever came first
+            session.execute(update(RunRow).where(RunRow.name == "base").values(created_at=created_at))
+        add_eval_run(db, "late.aime24", [(4, 1, 0)], benchmark="aime24", graded=[1], seed=2)
+        with db.read() as session:
+            found = {one.label: one for one in method_choices(session)}
+            assert sorted(found["base"].benchmarks) == ["aime24", "aime25"]
+            assert found["late"].runs == ()
+            assert [overview.run.name for overview in found["late"].not_ready] == ["late.aime24"]
+            held = [run.run.name for one in found.values() for run in one.runs]
+            assert sorted(held) == ["base", "base.aime24", "base.aime25"]
+            for one in found.values():
+                for run in one.runs:
+                    (method,) = load_methods(session, one.references((run.run.spec["problems"],)))
+                    assert method.label == one.label
+                    assert method.entries[run.run.spec["problems"]].runs == (run.run.name,)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("=a", "names no runs"),
+        ("X=", "names no runs"),
+        ("a++b", "names no runs"),
+        ("a+a", "names a run twice"),
+    ],
+)
+def test_references_that_cannot_be_read(db: Database, reference: str, message: str) -> None:
+    add_eval_run(db, "a", TWO)
+    with pytest.raises(InputError, match=message):
+        load(db, reference)

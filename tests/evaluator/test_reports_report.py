@@ -3,18 +3,21 @@
 from typing import Any
 
 import pytest
-from eval_runs import Counts, add_eval_run, regrade
+from eval_runs import Counts, add_eval_run, make_problems, regrade
 
+from evaluator.evals.problems import PlacedProblem
 from evaluator.grading.versions import version_taking
+from evaluator.passk import SAME_PROBLEMS
 from evaluator.reports.documents.document import Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
-from evaluator.reports.notes import report_notes
-from evaluator.reports.records import records
+from evaluator.reports.notes import contamination_notes, report_notes
+from evaluator.reports.records import COLUMNS, curve_rows, records
 from evaluator.reports.report import Report, build_report
 from evaluator.reports.sources import TITLE, source_rows, source_table
 from service.database import Database
 from service.errors import InputError
+from service.questions.contamination import Overlap, Settings, store_check
 
 COMPETITIONS = ("amc12", "olympiadbench", "aime24", "aime25")
 HALF: Counts = [(32, 16, 0), (32, 0, 0)]
@@ -169,3 +172,89 @@ def test_a_report_of_boxed_answers_says_so(db: Database) -> None:
     assert said(boxed, "Only boxed answers count")
     assert said(boxed, "this installation has") == []
     assert {row["answers"] for row in records(boxed)} == {"boxed"}
+
+
+def test_no_average_over_different_problems(db: Database) -> None:
+    for method in ("a", "b"):
+        for name in COMPETITIONS:
+            text = f"{name} of {method}" if name == "aime24" else name
+            add_eval_run(db, f"{method}.{name}", HALF, benchmark=name, problems=make_problems(2, text))
+    assert (report := build(db, "a", "b")).averages == ()
+    assert said(report, "no average over AMC, Olympiad, AIME24, AIME25: the rows have different problems")
+    assert said(report, "aime24: the rows have different problems (a 2, b 2)")
+
+
+def test_other_graders_and_settings_are_said(db: Database) -> None:
+    for name, temperature in (("a", 0.6), ("b", 1.0)):
+        run = add_eval_run(db, name, HALF, grader_version="old 1", temperature=temperature)
+        regrade(db, run, HALF, "old 2")
+    report = build(db, "a", "b")
+    assert said(report, "Graded by old 2; this installation has")
+    assert said(report, "test: the rows were sampled with different settings: sampling.temperature (0.6 in a")
+
+
+def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
+    placed = [PlacedProblem(problem, "g", place) for place, problem in enumerate(make_problems(2))]
+    for name in ("a", "b"):
+        add_eval_run(db, name, HALF, problems=placed)
+    assert said(build(db, "a"), "Run a contains 1 neighbor; only the original questions")
+    assert said(build(db, "a", "b"), "Runs a, b contain 1 neighbor each; only the original questions count")
+
+
+def test_contamination_is_said(db: Database) -> None:
+    run = add_eval_run(db, "a", HALF)
+    found = Overlap("q_1", make_problems(2)[0].id, "n-gram", 100.0)
+    with db.write() as session:
+        for name, overlaps in (("math", [found]), ("clean", [])):
+            store_check(
+                session,
+                set_name=name,
+                set_hash=name,
+                benchmark="test",
+                problems_hash=run.spec["problems_hash"],
+                settings=Settings(),
+                overlaps=overlaps,
+            )
+    with db.read() as session:
+        notes = contamination_notes(session, load_methods(session, ["a"]))
+    assert len(notes) == 1
+    assert "test: the set math contains 1 of its 2 problems (0 more are similar)" in notes[0]
+
+
+def test_rows_are_tidy_and_whole(db: Database) -> None:
+    for name in COMPETITIONS:
+        add_eval_run(db, f"a.{name}", HALF, benchmark=name, model="Qwen/Qwen3-4B")
+    report = build(db, "a", interval=SAME_PROBLEMS)
+    rows = records(report)
+    assert all(tuple(row) == COLUMNS for row in rows)
+    assert [row["source"] for row in rows].count("runs") == 4 * 6
+    (mean,) = [row for row in rows if row["source"] == "average"]
+    assert (mean["benchmark"], mean["k"], mean["value"]) == (
+        "average of amc12, olympiadbench, aime24, aime25",
+        32,
+        0.5,
+    )
+    paper = [row for row in rows if row["source"].startswith("arXiv")]
+    assert len(paper) == 4 * 8 + 1
+    assert {row["source"] for row in paper} == {
+        "arXiv:2601.22478 v5, Table 1",
+        "arXiv:2601.22478 v5, Figure 7",
+    }
+    assert [(row["printed"], row["value"]) for row in paper if row["odd"]] == [("66.73", 0.6673)]
+    curve = curve_rows(report)
+    assert [row["k"] for row in curve if row["benchmark"] == "aime24"] == [1, 2, 4, 8, 16, 32]
+    assert curve[0]["value"] == pytest.approx(0.25)
+    assert list(curve[0]) == [
+        "run",
+        "label",
+        "benchmark",
+        "k",
+        "value",
+        "value_high",
+        "low",
+        "high",
+        "interval",
+        "problems",
+        "samples",
+    ]
+    assert {row["interval"] for row in curve} == {SAME_PROBLEMS}

@@ -1,10 +1,11 @@
 """Every answer is paid once, stored before it is used, and kept; the cap holds at every moment."""
 
 import asyncio
+import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -32,7 +33,7 @@ from service.asks.request import (
 )
 from service.asks.store import SILENT_S, Store, add_tasks
 from service.asks.tables import AskRow, TaskRow, WorkerRow
-from service.asks.work import Outcome, work_on
+from service.asks.work import Outcome, Progress, work_on
 from service.database import Database
 from service.errors import DatabaseError
 from service.runs.spending import read_account, read_ledger, set_cap
@@ -74,14 +75,20 @@ async def ask_item(asker: Asker, item: str) -> None:
 
 
 def work(
-    db: Database, run: Run, endpoint: ScriptedEndpoint, one: working.Work = ask_item, **options: Any
+    db: Database,
+    run: Run,
+    endpoint: ScriptedEndpoint,
+    one: working.Work = ask_item,
+    report: Callable[[Progress], None] = lambda progress: None,
+    **options: Any,
 ) -> Outcome:
     """Ask one question per open task, as a process of its own does."""
 
     async def main() -> Outcome:
         store = Store(db)
         try:
-            return await work_on(store, run.id, one, Models({VLLM: endpoint}, **{"retries": QUICK} | options))
+            models = Models({VLLM: endpoint}, **{"retries": QUICK} | options)
+            return await work_on(store, run.id, one, models, report)
         finally:
             store.close()
 
@@ -406,3 +413,28 @@ def test_a_signal_lets_requests_in_flight_finish(db: Database, number: signal.Si
     assert 9 <= len(endpoint.sent) <= 17
     assert states(db) == ["answered"] * len(endpoint.sent)
     assert outcome.done == len(endpoint.sent)
+
+
+def test_progress_tells_tasks_rate_cost_and_what_is_left(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "REPORT_S", 0.02)
+    run, told = make_run(db, tasks=30), list[Progress]()
+    work(db, run, ScriptedEndpoint(latency_s=0.02, max_concurrency=2), report=told.append)
+    last = told[-1]
+    assert told[0].done == 0
+    assert 0 < last.done <= last.total == 30
+    assert last.usd == pytest.approx(last.answered * USED / 1e12)
+    assert last.seconds_left is not None
+    assert "requests/s" in last.words
+    assert "left" in last.words
+
+
+def test_a_run_without_answers_says_what_it_waits_for(
+    db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    work(db, make_run(db, tasks=1), ScriptedEndpoint(latency_s=0.1), stall_s=0.03)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no answer for 0 s: 1 request in flight. the script"
+    ]

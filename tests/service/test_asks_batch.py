@@ -265,3 +265,44 @@ async def test_places_without_batch_jobs_are_refused() -> None:
     await anthropic.load()
     with pytest.raises(PrerequisiteError, match="anthropic has no batch jobs in OpenAI's form"):
         BatchJobs(anthropic)
+
+
+def test_a_cap_below_the_next_request_stops(db: Database) -> None:
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, cap=WORST - 1)
+    assert server.batches.created == 0
+    assert [str(each) for each in outcomes] == [
+        "what is left under --max-usd is enough for 0 of 6 requests"
+    ] * 6
+
+
+def test_the_number_of_requests_is_capped(db: Database) -> None:
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, max_requests=4)
+    assert server.batches.lines == 4
+    assert sum(isinstance(each, Answer) for each in outcomes) == 4
+    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {"max_requests=4 is reached"}
+
+
+def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
+    server = OpenAIServer()
+    server.batches.room = 0
+    outcomes = run_batch(db, server, cap=6 * WORST)
+    assert {type(each) for each in outcomes} == {Stopped}
+    assert "Nothing is lost; resume when other batch jobs have ended." in str(outcomes[0])
+    assert committed(db) == 0
+
+
+def test_an_outage_of_a_day_ends_the_wait(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_jobs, "OUTAGE_S", 0.1)
+    server = OpenAIServer()
+    server.batches.fail_look = [503] * 1000
+    outcomes = run_batch(db, server)
+    assert {type(each) for each in outcomes} == {PrerequisiteError}
+    assert str(outcomes[0]).startswith(f"batch jobs at {server.url}: server error: not now")
+    assert states(db) == ["sent"] * 6
+
+
+def test_a_failed_job_says_why(db: Database) -> None:
+    outcomes = run_batch(db, OpenAIServer(batch_end="failed"), jobs={"tries": 1})
+    assert {str(each) for each in outcomes} == {"line 1 is bad"}

@@ -9,16 +9,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from asking import answer, question, remote
+from asking import answer, attempt, question, remote
 from openai_faults import Fault as ServerFault
-from openai_faults import FaultPlan, Seen
+from openai_faults import FaultPlan, Seen, always
 from openai_server import OpenAIServer
 from pictures import picture
 
 from service.asks import servers as module
 from service.asks.money import Price, find_price, max_image_tokens, require_price, worst_pico
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import Message
+from service.asks.request import UNKNOWN_MODEL, Fault, Message
 from service.errors import BudgetError, InputError, PrerequisiteError
 from service.questions.images import read_image
 
@@ -177,3 +177,25 @@ def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:
     pictured = question(2, messages=(Message("user", "What is 2 + 3?", ("What is 2 + 3?", image)),))
     assert max_image_tokens(image) == 2_833 + 2 * 5_667
     assert worst_pico(pictured, price) == short + max_image_tokens(image) * 10**6
+
+
+async def test_a_server_that_returns_as_another_model_rests_on() -> None:
+    good, dying = OpenAIServer(root="a"), OpenAIServer(root="a")
+    async with opened([good, dying], max_concurrency=4) as endpoint:
+        await dying.__aexit__()
+        await ask_many(endpoint, 10)
+        async with OpenAIServer(port=dying.port, root="b") as other:
+            await asyncio.sleep(0.5)
+            await ask_many(endpoint, 10)
+            assert other.stats["requests"] == 0
+
+
+async def test_when_every_server_refuses_the_model_the_fault_is_fatal() -> None:
+    servers = [OpenAIServer(faults=always("no_model")) for _ in range(2)]
+    async with opened(servers) as endpoint:
+        kinds = []
+        for _ in range(2):
+            with pytest.raises(Fault) as failed:
+                await attempt(endpoint, question())
+            kinds.append(failed.value.kind)
+    assert kinds == ["server error", UNKNOWN_MODEL]

@@ -220,3 +220,15 @@ def test_a_full_disk_loses_nothing_that_was_committed(path: Path) -> None:
         assert count_runs(db) == int(lines[-2])
         assert db.integrity_report() == []
         insert_run(db, "there is room again")
+
+
+def test_a_missing_database_is_not_made_where_none_may_be(path: Path) -> None:
+    with pytest.raises(DatabaseError, match="there is no database here"):
+        Database.open(path, create=False)
+    assert not path.exists()
+
+
+def test_an_empty_file_is_no_older_database(path: Path) -> None:
+    path.touch()
+    with pytest.raises(DatabaseError, match="the database is empty"):
+        Database.open(path, read_only=True)

@@ -68,3 +68,29 @@ def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(llama, "forward", never)
     with pytest.raises(PrerequisiteError, match="One response does not fit into the GPU's memory"):
         draw(decoder, [(9, 10)], 1)
+
+
+def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
+    per_token = Decoder(llama, 1, PLENTY)._bytes_per_token()
+    decoder = Decoder(llama, 16, 120 * per_token)
+    decoder.add([Row((9, 10, 11), MAX_TOKENS, seed, HOW, frozenset(STOPS)) for seed in range(30)])
+    done = 0
+    while done < 30:
+        done += len(decoder.step())
+        assert len(decoder._running) * (3 + MAX_TOKENS) <= 120
+    decoder.add([Row(tuple([9] * 200), 20, 1, HOW, frozenset(STOPS))])  # more than fits: drawn alone
+    while decoder.open_rows:
+        done += len(decoder.step())
+    assert done == 31
+
+
+def test_a_model_that_ignores_the_mask_shares_no_batch(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = llama.forward
+
+    def without_mask(**arguments: Any) -> Any:
+        return forward(**{**arguments, "attention_mask": None})
+
+    assert Decoder(llama, 4, PLENTY).notices == []
+    monkeypatch.setattr(llama, "forward", without_mask)
+    decoder = Decoder(llama, 4, PLENTY)
+    assert "prompts of one length" in decoder.notices[0]

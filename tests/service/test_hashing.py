@@ -45,3 +45,9 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, content: bytes, message: s
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         list(read_objects(path, "with an a"))
+
+
+def test_objects_come_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes('\ufeff{"a": "x\u2028y"}\n\n  \r\n{"a": 2}\r\n'.encode())
+    assert list(read_objects(path)) == [(1, {"a": "x\u2028y"}), (4, {"a": 2})]

@@ -132,3 +132,21 @@ def test_answers_in_many_forms(value: Any, expected: str) -> None:
 def test_rows_that_cannot_be_used_say_why(values: dict[str, Any], message: str) -> None:
     with pytest.raises(RowProblem, match=message):
         read_question(values, resolve(Columns(), values, "s"), RowLimits())
+
+
+def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
+    with pytest.raises(InputError, match=r'no column "options" \(--question-column\)'):
+        resolve(Columns("question", further=("options",)), ["question", "answer"], "s")
+    values = {"question": "q", "answer": "1", "choices": {"text": ["1"]}}
+    with pytest.raises(RowProblem, match=r"--question-column choices\.NAME"):
+        read_question(values, resolve(Columns(further=("choices",)), values, "s"), RowLimits())
+
+
+def test_a_question_may_be_the_one_message_of_a_user() -> None:
+    system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 3+4?"}
+    values = {"prompt": [system, user], "reward_model": {"ground_truth": "7"}}
+    columns = resolve(Columns(answer="reward_model.ground_truth"), values, "s")
+    assert read_question(values, columns, RowLimits()).text == "What is 3+4?"
+    for messages in ([user, user], [system], [{"role": "user", "content": [user]}], []):
+        with pytest.raises(RowProblem, match=r'"prompt" is (a list|empty)'):
+            read_question(values | {"prompt": messages}, columns, RowLimits())

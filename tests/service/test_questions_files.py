@@ -220,3 +220,25 @@ def test_a_data_set_is_read_at_the_commit_that_is_recorded(tmp_path: Path) -> No
     assert prefix["golds"] == found["golds"]
     assert other["error"] == "PrerequisiteError"
     assert 'may differ from the revision "v2"' in other["message"]
+
+
+def test_csv_with_quoted_line_breaks_and_tsv(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.csv", b'answer,question\r\n2,"What is\r\n1+1?"\r\n5,What is 2+3?\r\n')
+    assert answers(rows) == [(0, "What is\n1+1?", "2"), (1, "What is 2+3?", "5")]
+    assert answers(read(tmp_path / "a.tsv", b"question\tanswer\nWhat is 1+1?\t2\n")) == EXPECTED[:1]
+    assert answers(read(tmp_path / "b.csv", b"\nquestion,answer\n\nWhat is 1+1?,2\n")) == EXPECTED[:1]
+
+
+def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "problem": ["a?", "b?", "c?", "d?"],
+            "answer": [3.0, 0.5, float("nan"), None],
+            "level": [1, 2, None, 4],
+            "unused": [[1], [2], [3], [4]],
+        }
+    )
+    parquet.write_table(table, tmp_path / "a.parquet")
+    rows = read(tmp_path / "a.parquet")
+    assert [answer for _, _, answer in answers(rows)] == ["3", "0.5", "", ""]
+    assert [member.question.level for member in rows.members] == ["1", "2", None, "4"]

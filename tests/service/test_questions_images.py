@@ -291,3 +291,12 @@ def test_numbers_in_a_text_name_images() -> None:
     )
     with pytest.raises(ImageProblem, match="contains 2 for a text that refers to image 3"):
         order_numbered("<image1> <image3>", ["a", "b"])
+
+
+def test_a_csv_cell_holds_a_path_or_a_list(folder: Path) -> None:
+    images = RowImages(folder)
+    assert images.take("pictures/red.png") == (RED_ID,)
+    assert images.take('["pictures/red.png", "blue.wrong"]') == (RED_ID, BLUE_ID)
+    assert images.take("") == images.take(float("nan")) == images.take(None) == ()
+    with pytest.raises(ImageProblem, match="is not a list in JSON"):
+        images.take("[pictures/red.png")

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -11,6 +12,7 @@ from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
 from service.runs import progress
+from service.runs.progress import Minute, RunProgress
 from service.runs.removing import holdings, remove_run
 from service.runs.spending import read_account, set_cap
 from service.runs.store import Run, finish_run, open_run
@@ -102,3 +104,36 @@ def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Data
         assert session.query(TaskRow).count() == 0
     # The cap of both stays as far as it was used.
     assert (account.max_usd, account.committed_usd, account.spent_usd) == (10.0, 1.25, 0.25)
+
+
+NOW = datetime(2026, 1, 31, 12, 10, 30, tzinfo=UTC)
+
+
+def of(run: Run, **counts: int) -> RunProgress:
+    fields: dict[str, Any] = dict.fromkeys(("done", "open", "failed", "final"), 0) | counts
+    requests = fields.pop("requests", fields["done"])
+    return RunProgress(
+        run,
+        **fields,
+        requests_by_kind={"a": requests},
+        prompt_tokens=0,
+        completion_tokens=0,
+        usd=0.0,
+        unpriced=0,
+    )
+
+
+def test_pace_is_of_the_whole_minutes_before_now(db: Database) -> None:
+    run = start(db, "r")
+    minutes = [
+        Minute("2026-01-31T12:00", 1000, 0, 1000, 1.0),  # too long ago
+        Minute("2026-01-31T12:06", 10, 1, 600, 0.5),
+        Minute("2026-01-31T12:09", 20, 0, 600, 0.5),
+        Minute("2026-01-31T12:10", 99, 0, 9999, 9.0),  # not over
+    ]
+    found = progress.pace(minutes, of(run, done=20, open=20, failed=10, requests=40), NOW)
+    assert found is not None
+    assert (found.requests_per_minute, found.tokens_per_second) == (6.0, 4.0)
+    assert found.usd_per_minute == pytest.approx(0.2)
+    assert found.minutes_left == 10.0  # 30 tasks of 2 requests
+    assert progress.pace([], of(run), NOW) is None
