@@ -74,27 +74,6 @@ def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
     assert read_visits(path) == [[(0, 8), (4, 8), (8, 8)], [(1, 4), (4, 4)]]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", "not JSON"),
-        ('{"reward": 1}', "nothing tells which question"),
-        ('{"question_id": "a"}', "has no reward"),
-        ('{"question_id": "a", "reward": "yes"}', "give 0 or 1"),
-        ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),
-        ('{"id": "a", "group_size": 8, "successes": []}', '"successes" is'),
-        ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes of 8"),
-        ('{"id": "a", "group_size": 8, "successes": [8], "mean_tokens": "5"}', '"mean_tokens" is'),
-    ],
-)
-def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text('{"question_id": "z", "reward": 0}\n' + line + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=message) as refused:
-        read_rollouts(path)
-    assert str(refused.value).startswith(f"{path}:2: ")
-
-
 def test_texts_of_chosen_questions(tmp_path: Path) -> None:
     path = write_rows(
         tmp_path / "r.jsonl",
@@ -111,9 +90,30 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
         list(rollout_texts(write_rows(path, {"id": "a", "group_size": 2, "successes": [1]}), [1], ["a"]))
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON"),
+        ('{"reward": 1}', "does not name its question"),
+        ('{"question_id": "a"}', "has no reward"),
+        ('{"question_id": "a", "reward": "yes"}', "boolean; or .*number; or .*'correct'"),
+        ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),
+        ('{"id": "a", "group_size": 8, "successes": []}', '"successes" is'),
+        ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes among 8"),
+        ('{"id": "a", "group_size": 8, "successes": [8], "mean_tokens": "5"}', '"mean_tokens" is'),
+    ],
+)
+def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"question_id": "z", "reward": 0}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message) as refused:
+        read_rollouts(path)
+    assert str(refused.value).startswith(f"{path}:2: ")
+
+
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     twice = {"id": "a", "group_size": 2, "successes": [1]}
-    with pytest.raises(InputError, match="was there before"):
+    with pytest.raises(InputError, match="appears twice"):
         read_rollouts(write_rows(tmp_path / "v.jsonl", twice, twice))
     rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
     with pytest.raises(InputError, match="variant 2 here and 1 before"):
@@ -135,5 +135,5 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
     with pytest.raises(InputError, match="not UTF-8"):
         read_rollouts(tmp_path / "latin.jsonl")
-    with pytest.raises(InputError, match="needs rows of visits"):
+    with pytest.raises(InputError, match="group_size.*required"):
         read_visits(write_rows(tmp_path / "r.jsonl", row("a", 1)))
