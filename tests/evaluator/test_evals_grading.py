@@ -90,14 +90,14 @@ def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grad
     with db.read() as session:
         assert other_version(session, run.id, GRADER_VERSION) == "old grader"
         assert other_version(session, run.id, "old grader") == GRADER_VERSION
-        changes = grade_changes(session, run.id, "old grader", GRADER_VERSION)
-        assert [(c.position, c.ordinal, c.old, c.new, c.gold) for c in changes] == [
-            (1, 2, "correct", "wrong", "2"),
-            (1, 3, "unknown", "wrong", "2"),
+        changes = grade_changes(session, run, "old grader", GRADER_VERSION)
+        assert [[c[name] for name in ("position", "ordinal", "old", "new", "gold")] for c in changes] == [
+            [1, 2, "correct", "wrong", "2"],
+            [1, 3, "unknown", "wrong", "2"],
         ]
-        assert changes[0].new_extracted == "77"
-        assert grade_changes(session, run.id, GRADER_VERSION, GRADER_VERSION) == []
-        assert grade_changes(session, run.id, "never was", GRADER_VERSION) == []
+        assert changes[0]["new_extracted"] == "77"
+        assert grade_changes(session, run, GRADER_VERSION, GRADER_VERSION) == []
+        assert grade_changes(session, run, "never was", GRADER_VERSION) == []
 
 
 ALL, BOXED = version_taking("all"), version_taking("boxed")
@@ -118,8 +118,8 @@ def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
         assert load_result(session, run).sources.grades == (2, 2, 0, 0)
         boxed = load_result(session, run, choose_version(session, [run], "boxed"))
         assert (boxed.grader_version, boxed.sources.grades) == (BOXED, (2, 0, 0, 2))
-        changes = grade_changes(session, run.id, ALL, BOXED)
+        changes = grade_changes(session, run, ALL, BOXED)
         assert other_version(session, run.id, BOXED) == ALL
-    assert [(one.old, one.old_source, one.new, one.new_source) for one in changes] == [
+    assert [tuple(one[name] for name in ("old", "old_source", "new", "new_source")) for one in changes] == [
         ("correct", "marker", "wrong", None)
     ] * 2

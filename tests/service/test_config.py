@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evaluator.config import EvalConfig, JudgeConfig
+from evaluator.config import EvalConfig, ScoreConfig
 from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesProposer
 from service.config import Config, Reading, read_stored, template
 from service.errors import InputError
@@ -15,7 +15,7 @@ EVAL = ["benchmarks=aime24", "model=m"]
 REPHRASE = ["questions=math", "name=r", "proposer.model=m"]
 WORDS: dict[type[Config], list[str]] = {
     EvalConfig: EVAL,
-    JudgeConfig: ["run=r", "model=m"],
+    ScoreConfig: ["run=r", "model=m"],
     RephraseConfig: REPHRASE,
 }
 LAB = '[endpoint.lab]\nbase_url = "http://lab/v1"\nmodel = "served"\nmax_concurrency = 8\n'
@@ -150,7 +150,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
             ["endpoint=other"],
             "endpoint=other: [endpoint.other] does not exist. Available: lab.",
         ),
-        (JudgeConfig, "", ["retry_final=true"], "Remove retry_final."),
+        (ScoreConfig, "", ["retry_final=true"], "Remove retry_final."),
         (
             RephraseConfig,
             "[[solver]]\nmodel = 'a'\n[[solver]]\nmodel = 'b'\nmax_tokens = '7'",
