@@ -63,17 +63,6 @@ def test_responses_as_likely_on_the_question_are_trained_as_by_ta_grpo(name: str
     assert plain.response_weights_B is None
 
 
-def test_where_no_response_is_a_neighbors_it_is_grpo() -> None:
-    given = step([0, 1, 0, 0, 1, 0, 0, 1], [-5.0] * 8, foreign_B=torch.zeros(8, dtype=torch.bool))
-    rescued, grpo = (advantages(RECIPES[name], given) for name in ("ta_rescue", "grpo"))
-    torch.testing.assert_close(rescued.advantages_BT, grpo.advantages_BT)
-
-
-def test_nothing_right_anywhere_teaches_nothing() -> None:
-    made = advantages(RECIPES["ta_rescue"], step([0] * 8, [-1.0] * 8))
-    assert (made.advantages_BT == 0).all()
-
-
 def test_weights_stand_on_the_tokens_and_not_in_the_advantage_of_the_group() -> None:
     given = step([0, 0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, -2.0, -2.0, 1.0, -1.0])
     made = advantages(RECIPES["ta_grpo_tapered"], given)

@@ -164,12 +164,6 @@ def test_a_response_that_cannot_be_graded_is_missing_alone(monkeypatch: pytest.M
     assert queue.status == ["running", "failure"]
 
 
-def test_a_response_that_cannot_be_drawn_is_missing_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = run_ours(monkeypatch, RewardWorker(), sessions=4)  # there is no fourth answer
-    assert list(queue.rows) == [f"1-000000000_{session}_0" for session in range(3)]
-    assert queue.status == ["running", "failure"]
-
-
 def test_requests_are_gathered_and_errors_go_to_who_asked() -> None:
     from trainer_adapter.verl.cpu.grouped_agent_loop import _REQUESTS_A_CALL, GatheringClient
 
@@ -210,24 +204,3 @@ def test_requests_are_gathered_and_errors_go_to_who_asked() -> None:
     numbers = [n for n in range(_REQUESTS_A_CALL + 6) if n != 3]
     assert [answer.ids for answer in answers] == [[n] for n in numbers]
     assert {answer.extra_fields["max_global_steps"] for answer in answers} == {7}
-
-
-def test_a_prompt_is_rendered_once() -> None:
-    from trainer_adapter.verl.cpu.grouped_agent_loop import _RememberingBuilder
-
-    rendered: list[Any] = []
-
-    class Builder:
-        name = "builder"
-
-        def build_initial_tokens(self, messages: Any, **kwargs: Any) -> list[int]:
-            rendered.append(messages)
-            return [len(rendered)]
-
-    builder = _RememberingBuilder(Builder())
-    first = builder.build_initial_tokens(ROW["raw_prompt"], tools=None, mm_inputs_out={})
-    first.append(99)
-    assert builder.build_initial_tokens(ROW["raw_prompt"], tools=None) == [1]
-    assert builder.build_initial_tokens(ROW["neighbors"][0]) == [2]
-    assert builder.build_initial_tokens(ROW["raw_prompt"], tools=[{"name": "t"}]) == [3]
-    assert builder.name == "builder"

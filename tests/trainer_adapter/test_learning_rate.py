@@ -79,10 +79,6 @@ def test_every_step_of_a_cosine_trains(steps: int, monkeypatch: pytest.MonkeyPat
     assert made[:warm_up] == pytest.approx([step / warm_up for step in range(1, warm_up + 1)])
 
 
-def test_verls_own_count_leaves_the_first_step_without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert rates(56, from_zero=True, monkeypatch=monkeypatch)[:2] == [0.0, 0.2]
-
-
 def test_a_constant_rate_begins_at_0_and_a_flat_cosine_is_the_same_without_that_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

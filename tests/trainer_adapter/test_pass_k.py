@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from service.errors import InputError
-from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.advantages.pass_k import pass_k_advantages
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.methods.step_advantages import step_advantages
@@ -62,15 +61,6 @@ def test_it_agrees_with_the_public_code(
     made = pass_k_advantages(rewards, [0] * size, k=k)
     assert made[0].item() == pytest.approx(of_right, rel=2e-4)
     assert made[-1].item() == pytest.approx(of_wrong, rel=2e-4)
-
-
-def test_k_of_1_is_grpo() -> None:
-    rewards, ids = torch.tensor([1.0, 0, 0, 1, 1, 1, 0, 0, 0, 1]), [0, 1, 0, 1, 1, 2, 2, 3, 3, 0]
-    torch.testing.assert_close(pass_k_advantages(rewards, ids, k=1), grpo_advantages(rewards, ids))
-
-
-def test_a_group_smaller_than_k_has_no_advantage() -> None:
-    assert pass_k_advantages([1, 0, 0], [0, 0, 0], k=4).tolist() == [0.0] * 3
 
 
 def test_it_refuses_rewards_between_right_and_wrong() -> None:

@@ -1,6 +1,5 @@
 """Records that were killed, flipped, half copied, pruned or listed late: nothing is silently wrong."""
 
-import os
 import random
 import shutil
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rescues import RECIPE
-from rollout_shards import make_record, make_step, write_run
+from rollout_shards import make_step, write_run
 
 from service.errors import InputError, TagrpoError
 from service.parquet import DamagedFileError
@@ -127,20 +126,6 @@ def test_half_files_are_named_and_the_rest_answers(folder: Path, tmp_path: Path)
             assert record.rollout("1:0").response.startswith("Step 1")
             (place / f"{kind}.parquet").write_bytes(content)  # the copy ends
             assert Record(place).problems() == ()
-
-
-def test_a_missing_file_of_texts_is_named_and_headers_answer(folder: Path, tmp_path: Path) -> None:
-    place = shutil.copytree(folder, tmp_path / "ta")
-    (place / "texts-00000002.parquet").unlink()
-    record = Record(place)
-    assert record.problems() == (
-        f"{place}/texts-00000002.parquet: is missing. Copy it again or put it back.",
-    )
-    group = record.joint_group(2, QUESTION)
-    assert "texts-00000002.parquet: is missing" in str(group.problem)
-    assert len(group.columns[0].rollouts) == 4
-    with pytest.raises(DamagedFileError, match=r"texts-00000002\.parquet: is missing"):
-        record.rollout("2:0")
 
 
 def test_a_kill_between_the_files_of_a_step_mixes_nothing(
@@ -304,15 +289,3 @@ def test_files_of_another_run_are_refused(folder: Path, tmp_path: Path) -> None:
     assert "step-00000002.parquet: tagrpo.run is 'other' in this file, not 'ta'" in problem
     with pytest.raises(InputError, match="not 'ta'"):
         Record(place).rollout("2:0")
-
-
-def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path) -> None:
-    place = write_run(tmp_path / "ta")
-    record = Record(place)
-    shutil.rmtree(place)
-    with pytest.raises(InputError, match=r"ta: this folder of rollouts cannot be read"):
-        record.counts()
-    with RolloutWriter(place, "ta") as writer:
-        writer.write(1, [make_record(1)])
-    assert len(record.counts().page_groups()) == 1
-    assert os.listdir(place)

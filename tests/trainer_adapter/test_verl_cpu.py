@@ -1,8 +1,6 @@
 """The plug-in's parts, without a run; the run itself is in `test_verl_training.py`."""
 
 import importlib.util
-import os
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -40,10 +38,6 @@ def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workarounds: Any)
     monkeypatch.setattr(importlib.util, "find_spec", {"verl": found}.get)
     monkeypatch.setattr(metadata, "version", lambda name: "0.9.1")
     return tmp_path
-
-
-def test_the_tested_verl_is_taken(fake_verl: Path, workarounds: Any) -> None:
-    workarounds.check_verl()
 
 
 def test_a_changed_source_is_refused(fake_verl: Path, workarounds: Any) -> None:
@@ -132,14 +126,3 @@ def test_another_platform_beside_the_plug_in_is_refused(verl_forks: Forks, tmp_p
     loaded = run_code(verl_forks, code, tmp_path, VERL_PLATFORM="nvidia")
     assert loaded.returncode != 0
     assert "VERL_PLATFORM is nvidia" in loaded.stderr
-
-
-@pytest.mark.slow
-def test_whoever_composes_a_run_imports_no_verl_and_chooses_no_platform() -> None:
-    code = (
-        "import os, sys\nimport trainer_adapter.runs.running, trainer_adapter.verl.cpu.fork_server\n"
-        "assert not {'verl', 'ray', 'torch'} & set(sys.modules) and 'VERL_PLATFORM' not in os.environ"
-    )
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
