@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ui.charts.densities import density_chart, density_panel
+from ui.charts.densities import density_chart
 from ui.charts.difficulty import difficulty_chart
 from ui.charts.theme import PALETTE
 
@@ -39,14 +39,6 @@ def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
     ]
 
 
-def test_difficulty_without_flags_names_the_sides_only() -> None:
-    spec = difficulty_chart([neighbor(2, 4), neighbor(1, 1)]).to_dict()
-    assert spec["title"]["subtitle"][1:] == [
-        "Mean difference −12.5 points",
-        "above the dashes: neighbor easier, below: harder",
-    ]
-
-
 def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
     points = [
         {"checkpoint": checkpoint, "series": series, "distance": x / 10, "density": height * x * (10 - x)}
@@ -64,14 +56,3 @@ def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
     pixels = [row["pixel"] for row in values(names)]
     assert pixels[1] - pixels[0] >= 13
     assert len(values(line)) == 22
-
-
-def test_a_panel_of_one_checkpoint_is_as_wide_as_its_place():
-    points = [
-        {"checkpoint": "base", "series": name, "distance": x / 4, "density": 1.0 - x / 4}
-        for name in ("original, G", "neighbors, N*G")
-        for x in range(5)
-    ]
-    spec = density_panel(points, title="Diversity").to_dict()
-    assert spec["width"] == "container"
-    assert spec["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["original, G", "neighbors, N*G"]

@@ -12,13 +12,8 @@ from pages import open_page, said, tables
 from rollout_shards import add_training, make_step
 
 from service.database import Database
-from service.runs.progress import Minute, Pace, RunProgress
-from service.runs.store import Run
 from trainer_adapter.record import RolloutWriter
-from ui.pages.overview.running import duration, facts, is_quiet
 from ui.pages.state import settings
-
-NOW = datetime(2026, 1, 31, 12, 0, 30, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -54,25 +49,11 @@ def test_numbers_and_runs_are_shown(db):
     assert [list(table[name]) for name in ("done", "open", "failed")] == [["2"], ["0"], ["0"]]
 
 
-def test_an_imported_evaluation_has_no_tasks(db):
-    add_eval_run(db, "asked.aime24", [(4, 1, 0)])
-    add_eval_run(db, "brought.aime24", [(4, 1, 0)], engine={"sampler": "imported"})
-    rows = tables(shown())[0].set_index("run")
-    assert rows["done"].to_dict() == {"asked.aime24": "1", "brought.aime24": ""}
-
-
 def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", usd=None)
     app = shown()
     assert "spent\\, at least" in [one.label for one in app.metric]
     assert list(tables(app)[-1]["cost, USD"]) == [""]
-
-
-def test_the_address_chooses_a_run(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
-    app = shown(run="base.aime24")
-    assert "sample: 1 requests" in said(app)
-    assert '"problems": "aime24"' in app.json[0].value.replace('":"', '": "')
 
 
 def links_of(app):
@@ -93,14 +74,6 @@ def test_the_links_of_an_evaluation_lead_to_its_own_curve_and_responses(db):
     assert links_of(shown(run="base.amc12-again"))["Its responses"][1]["of"] == ["base.amc12-again"]
 
 
-def test_an_evaluation_without_grades_has_responses_and_no_curve(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
-    add_eval_run(db, "new.aime24", [(4, 1, 0)], benchmark="aime24", graded=[0], seed=1)
-    found = links_of(shown(run="new.aime24"))
-    assert "Its curve" not in found
-    assert found["Its responses"][1]["of"] == ["new"]
-
-
 def test_a_run_of_the_address_that_is_not_there_is_an_error_box(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
     app = open_page("overview", run="<b>none</b>")
@@ -118,64 +91,6 @@ def test_active_runs_show_their_progress_and_stopped_ones_are_named(db):
     assert "Stopped with open requests" in words
     assert "before (60 open)" in words
     assert "now (60 open)" not in words
-
-
-def progress(**changes):
-    run = Run("run_1", "r", "propose", {}, {}, "2026-01-31T11:00:00Z", None)
-    return RunProgress(
-        **{
-            "run": run,
-            "done": 40,
-            "open": 60,
-            "failed": 0,
-            "final": 0,
-            "requests_by_kind": {"propose": 40},
-            "prompt_tokens": 0,
-            "completion_tokens": 0,
-            "usd": 1.5,
-            "unpriced": 0,
-            **changes,
-        }
-    )
-
-
-def test_a_run_is_quiet_when_nothing_came_for_ten_minutes():
-    def quiet(minute):
-        minutes = [Minute(minute, 1, 0, 0, 0.0)] if minute else []
-        return is_quiet((progress(), minutes, []), NOW)
-
-    assert not quiet("2026-01-31T11:51")
-    assert quiet("2026-01-31T11:49")
-    assert quiet(None)  # begun an hour ago, and nothing came
-
-
-def test_pace_cost_and_time_left_in_said():
-    going = Pace(requests_per_minute=120, tokens_per_second=950.4, usd_per_minute=0.02, minutes_left=75)
-    assert facts(progress(), going) == [
-        "120 requests/min",
-        "950 tokens/s",
-        "about 1 h 15 min left",
-        "1.50 USD (1.20 USD/h)",
-    ]
-    assert facts(progress(unpriced=3), None) == [
-        "no answer in the last 5 minutes",
-        "at least 1.50 USD, 3 requests without a known price",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("minutes", "said"),
-    [
-        (0.001, "1 s"),
-        (0.5, "30 s"),
-        (1, "1 min"),
-        (59.4, "59 min"),
-        (200, "3 h 20 min"),
-        (3000, "2 days 2 h"),
-    ],
-)
-def test_durations(minutes, said):
-    assert duration(minutes) == said
 
 
 def test_a_training_whose_steps_come_in_is_shown_with_its_pace(db, tmp_path):

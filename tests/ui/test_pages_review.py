@@ -4,7 +4,6 @@ import pytest
 from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
-from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
@@ -71,13 +70,6 @@ def test_a_reviewer_gives_a_name_first(path):
     assert "Add one to" not in said(app)
 
 
-def test_a_link_to_a_run_or_an_audit_that_is_not_there_says_what_is_reviewed(path):
-    notes = [note.value for note in opened(path, reviewer="ada", run="gone", audit="7").warning]
-    assert "no run with neighbors gone here" in notes[0]
-    assert "no audit 7 here" in notes[1]
-    assert not opened(path, reviewer="ada", run="r", audit="1").warning
-
-
 def test_blind_review_shows_neither_verdict_nor_strategy(path):
     app = opened(path, reviewer="ada")
     assert "0 of 12 decided by ada" in said(app)
@@ -111,11 +103,6 @@ def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path,
     reviewed(spaced)
     app = opened(spaced / "t.db", review=False)
     assert f"tagrpo ui --review --db '{spaced / 't.db'}'" in [one.value for one in app.code]
-
-
-def test_an_audit_that_is_done_says_so(path):
-    app = opened(path, reviewer="ben", audit="1", verdict="accepted")
-    assert "8 of 12 decided by ben" in said(app)
 
 
 def test_results_of_an_audit(path):
@@ -182,35 +169,6 @@ def test_results_of_an_audit_of_groups(path):
     assert "25.0% to 50.0% are broken (exact 95% interval 0.6% to 93.2%" in said(results).replace("\\", "")
     assert "By verdict" not in [one.value for one in results.subheader]
     assert "false rejects" not in numbers
-
-
-def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_audit_found(path):
-    with Database.open(path) as db, db.write() as session:
-        members = [one for one in get_audit(session, 1).members if one.status == "accepted"]
-        record_reviews(session, [Decision(members[1].candidate_id, "rejected", "in an audit", "zed", 1)])
-        record_reviews(session, [Decision(members[2].candidate_id, "rejected", "seen alone", "zed")])
-    app = opened(path, reviewer="ben", view="Results")
-    headings = [one.value for one in app.subheader]
-    assert "Decisions that differ from the verdict" in headings
-    decided = [row for table in tables(app) if "decided" in table for row in table["decided"]]
-    assert any("seen alone" in row for row in decided)
-    with Database.open(path) as db, db.read() as session:
-        run = get_audit(session, 1).run_id
-        assert run_agreement(session, run).against_verdict == (members[2].candidate_id,)
-
-
-def test_results_of_a_run_lead_to_its_audits(path):
-    app = opened(path, reviewer="ben", view="Results")
-    assert {one.label: one.value for one in app.metric} == {
-        "decided by ben": "8 of 12",
-        "accepted": "7",
-        "rejected": "1",
-    }
-    assert [one.value for one in app.subheader][:2] == [
-        "Error rates",
-        "Agreement of reviewers with the verdict",
-    ]
-    assert list(tables(app)[0]["agreed"]) == ["7", "8"]
 
 
 def test_the_text_on_the_screen_is_mended_as_another_candidate(path):

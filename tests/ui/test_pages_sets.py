@@ -3,7 +3,7 @@
 import pytest
 from apple_sets import publish_apples
 from pages import numbers, open_page, tables
-from runs import Proposed, add_review, add_run, open_empty
+from runs import add_review, open_empty
 
 from rephraser import sets
 from service.database import Database
@@ -37,15 +37,6 @@ def test_without_sets_the_next_step_is_shown(copied):
     assert any("tagrpo questions import FILE" in code.value for code in shown().code)
 
 
-def test_neighbors_without_a_set_are_published_by_the_name_of_their_run(copied):
-    def proposed(folder):
-        with open_empty(folder / "t.db") as database:
-            add_run(database, "first", [("What is 1 + 1?", "2", [Proposed("Add 1 and 1.")])])
-
-    copied(proposed)
-    assert any("tagrpo sets publish NAME --run first --db " in code.value for code in shown().code)
-
-
 def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
     app = shown()
     assert app.selectbox[0].value == "ta@3"
@@ -53,13 +44,6 @@ def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
     assert numbers(app)["reviewed"] == "1"
     assert list(tables(app)[0]["version"]) == ["ta@3", "ta@2", "ta@1"]
     assert list(tables(app)[0]["neighbors"])[1:] == ["12", "6"]
-
-
-def test_the_address_chooses_version_and_view(db):
-    app = shown(set="ta@1", view="use")
-    assert numbers(app)["neighbors"] == "6"
-    commands = [code.value for code in app.code]
-    assert any("tagrpo sets export ta@1 --format verl --out ta-1-verl --db" in one for one in commands)
 
 
 def test_what_changed_is_counted_and_listed(db):
@@ -96,17 +80,3 @@ def test_verifying_says_that_everything_is_as_published(db):
     app.button(key="verify").click().run()
     assert not app.exception
     assert "matches its published content" in app.success[0].value
-
-
-def count_successes(folder):
-    opened = open_empty(folder / "t.db")
-    add_run(opened, "r", [("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 12))])])
-    sets.publish(opened, "counted", run="r")
-    opened.close()
-
-
-def test_success_counts_of_the_verdicts_are_shown(copied):
-    copied(count_successes)
-    shares = numbers(shown())
-    assert (shares["solved neighbors"], shares["their questions"]) == ("100.0%", "50.0%")
-    assert (shares["easier"], shares["level"], shares["harder"]) == ("1", "0", "0")

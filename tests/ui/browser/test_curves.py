@@ -50,12 +50,3 @@ def test_a_problem_stands_with_both_responses_and_gated_ones_on_this_machine_onl
     view.open("/curves?view=differences&of=tuned&against=base").check()
     view.open("/curves?view=table").check()
     view.open("/curves?view=cost").check()
-
-
-def test_the_page_fits_a_window_400_pixels_wide(url, view_of, pictures):
-    view = view_of(url, width=400, height=1600)
-    view.open("/curves")
-    view.tab.wait_for_selector(POINTS)
-    assert view.tab.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 400
-    view.picture(pictures / "curves-narrow.png")
-    view.check()

@@ -61,15 +61,6 @@ def test_a_link_in_the_page_signs_out(url, view_of, pictures):
     assert view.tab.title() == "tagrpo: sign in"
 
 
-def test_the_login_page_in_the_dark_and_on_a_phone(url, view_of, pictures):
-    view = view_of(url, dark=True, width=400, height=800)
-    view.tab.goto(url)
-    assert view.tab.evaluate("document.documentElement.scrollWidth") <= 400
-    assert view.tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 19, 24)"
-    view.picture(pictures / "login-dark.png")
-    view.check()
-
-
 def test_the_printed_address_opens_the_pages_and_leaves_its_token_behind(view_of, tmp_path):
     Database.open(tmp_path / "t.db").close()
     with served(locked_ui(tmp_path / "t.db")) as printed:
