@@ -3,8 +3,8 @@ from math import ceil
 from pathlib import Path
 
 import pytest
+from passk_vectors import VECTORS, conformance
 
-from benchmarks.speed.passk import VECTORS, conformance
 from evaluator.passk import g_pass_at_k, mg_pass_at_k, pass_at_k
 
 # Of the public cases these stand on that library's grading, not on counts: it reads no answer (a letter, a
