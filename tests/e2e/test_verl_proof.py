@@ -295,21 +295,6 @@ def test_validation_asks_the_questions_alone(place: Path, long_run: VerlRun) -> 
     assert "val-core/sums/acc/mean@1" in long_run.steps[-1]
 
 
-def test_every_rollout_is_recorded(place: Path, long_run: VerlRun) -> None:
-    import pyarrow.parquet as pq
-
-    shards = sorted((place / "long" / "record").glob("step-*.parquet"))
-    assert len(shards) == len(NAMES)
-    first = pq.read_table(shards[0]).to_pylist()
-    kept = step_of(place, "long", 1)
-    assert len(first) == QUESTIONS * ROLLOUTS
-    assert {row["question_id"] for row in first} == set(kept["question_ids"])
-    assert all((row["neighbor_id"] is None) == (row["variant"] == 0) for row in first)
-    assert {row["strategy"] for row in first} == {None, "rules"}
-    for step, shard in enumerate(shards, 1):
-        assert set(pq.read_table(shard)["weights_version"].to_pylist()) == {step - 1}, "as the engine says"
-
-
 def test_training_stops_where_the_reward_worker_died(place: Path) -> None:
     answered = QUESTIONS * ROLLOUTS + 8
     ended = start(place, "deserted", ["ta_grpo"] * 4, TAGRPO_REWARD_LAST_CALL=str(answered))

@@ -5,6 +5,8 @@ from page_view import served, tagrpo_ui
 from training_pages import trainings
 
 CHARTS = "([n]) => document.querySelectorAll('[data-testid=stVegaLiteChart] svg.marks').length >= n"
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     with served(tagrpo_ui(trainings(tmp_path_factory.mktemp("trainings")))) as address:
