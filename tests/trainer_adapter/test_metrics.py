@@ -149,15 +149,6 @@ def test_a_rescue_is_counted_by_question() -> None:
     assert not [name for name in step_metrics(batch) if "rescue" in name]
 
 
-def test_weights_of_responses_are_those_that_an_anchor_may_lower() -> None:
-    batch = make_batch([[[0, 1], [0, 1]], [[0, 0], [0, 0]]])
-    weights = torch.tensor([1, 1, 0.5, 1, 1, 1, 1, 0.25]).double()
-    metrics = step_metrics(replace(batch, response_weights_B=weights))
-    assert metrics["tagrpo/response_weights/mean"] == pytest.approx(1.75 / 3)
-    assert metrics["tagrpo/response_weights/full_share"] == pytest.approx(1 / 3)
-    assert metrics["tagrpo/response_weights/ess"] == pytest.approx(1.75**2 / (3 * (0.25 + 1 + 0.0625)))
-
-
 def test_token_means_leave_padding_out() -> None:
     batch = make_batch(MIXED)
     found = step_metrics(batch)

@@ -178,15 +178,6 @@ def test_weights_of_engine_and_age_are_multiplied_each_once(queue: Queue) -> Non
     assert metrics["tagrpo/replay/age"] == 2
 
 
-def test_groups_with_failed_responses_are_neither_kept_nor_replaced(queue: Queue) -> None:
-    replaying = new_memory()
-    replay(replaying, 1, drawn_step(queue, 1, {"a": [1, 0], "b": [1, 0, 1]}))
-    replayed, metrics = replay(replaying, 2, drawn_step(queue, 2, {"c": [0], "d": [0, 0], "e": [0, 0]}))
-    assert replayed is not None
-    assert [key.partition("-")[0] for key in replayed.batch.keys] == ["2", "1", "1", "2", "2"]
-    assert metrics["tagrpo/replay/missing"] == 2
-
-
 def test_what_is_kept_survives_a_checkpoint(queue: Queue, tmp_path: Path) -> None:
     replaying = new_memory()
     drawn = drawn_step(queue, 1, {"a": [1, 0], "b": [0, 1]})

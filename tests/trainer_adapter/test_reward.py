@@ -8,7 +8,6 @@ from typing import Any
 
 import psutil
 import pytest
-import torch
 
 from trainer_adapter.verl import reward
 from trainer_adapter.verl.reward import compute_score
@@ -107,10 +106,9 @@ def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:
     ],
     ids=["boxes", "fractions", "digits", "braces", "dollars", "backslashes", "words", "bytes", "factorial"],
 )
-@pytest.mark.parametrize("boxed_only", [True, False])
-def test_a_hostile_response_gets_0_soon(response: str, boxed_only: bool) -> None:
+def test_a_hostile_response_gets_0_soon(response: str) -> None:
     began = time.monotonic()
-    assert score(response, boxed_only=boxed_only)["score"] == 0.0
+    assert score(response, boxed_only=False)["score"] == 0.0
     assert time.monotonic() - began < 15
 
 
@@ -146,57 +144,6 @@ def test_a_grading_process_that_dies_is_replaced() -> None:
     assert score(*ALGEBRA)["acc"] == 1.0
     assert kill_workers() >= 1
     assert score(r"\boxed{\cos(7)+\cos(7)}", r"2\cos(7)")["acc"] == 1.0
-
-
-def test_verls_own_manager_awaits_it() -> None:
-    import numpy as np
-    from omegaconf import OmegaConf
-    from verl import DataProto
-    from verl.trainer.ppo.reward import load_reward_manager
-
-    texts = [r"\boxed{5}", r"\boxed{4}", "", "(" * 1_000_000, ALGEBRA[0], r"\boxed{\int_0^9 e^{x^{x^x}} dx}"]
-    golds = ["5", "5", "5", "5", ALGEBRA[1], "5"]
-
-    class Lookup:
-        def decode(self, ids: Any, **_: Any) -> str:
-            return texts[int(ids[0])]
-
-    def objects(value: Any) -> Any:
-        array = np.empty(1, dtype=object)
-        array[0] = value
-        return array
-
-    custom = {
-        "path": "pkg://trainer_adapter.verl.reward",
-        "name": "compute_score",
-        "reward_kwargs": {"boxed_only": False, "time_limit_s": LIMIT_S},
-    }
-    config = {
-        "reward": {
-            "custom_reward_function": custom,
-            "reward_manager": {"source": "register", "name": "naive"},
-        }
-    }
-
-    async def run() -> list[dict[str, Any]]:
-        manager = load_reward_manager(OmegaConf.create(config), Lookup())
-        rows = [
-            DataProto.from_dict(
-                tensors={"responses": torch.tensor([[place, 0]]), "attention_mask": torch.tensor([[1, 1]])},
-                non_tensors={
-                    "data_source": objects("math"),
-                    "reward_model": objects({"ground_truth": gold}),
-                    "extra_info": objects({"question_id": "q"}),
-                    "tool_extra_fields": objects({"variant": 1}),
-                },
-            )
-            for place, gold in enumerate(golds)
-        ]
-        return await asyncio.gather(*(manager.run_single(row) for row in rows))
-
-    found = asyncio.run(run())
-    assert [one["reward_score"] for one in found] == [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
-    assert [one["reward_extra_info"]["unknown"] for one in found] == [0, 0, 0, 1, 0, 1]
 
 
 def test_closing_leaves_no_process() -> None:

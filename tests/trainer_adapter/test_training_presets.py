@@ -15,6 +15,8 @@ from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, read_words
 
 ACTOR = "actor_rollout_ref.actor"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
+
+
 def composed(preset: str, recipe: str, *texts: str, **changes: Any) -> Composition:
     chosen = PRESETS[preset]
     changed = assign(RECIPES[recipe], texts, preset=chosen)

@@ -216,26 +216,6 @@ def test_dynamic_sampling_drops_the_groups_that_agree_and_takes_others_in_order(
     assert buffer.dead == {"1-01", "1-02", "1-03"}
 
 
-def test_dynamic_sampling_refills_while_groups_are_under_way_as_verl_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    mixed, wrong = [1.0, 0.0], [0.0, 0.0]
-    queue = FakeQueue({"1-00": wrong, "1-01": mixed, "1-02": mixed, "1-03": mixed}, under_way={"1-01"})
-    queue.submit(2)
-    buffer = buffer_on(monkeypatch, queue, wanted=2, limit=20)
-    asked = buffer._submit
-
-    def refill(count: int) -> int:
-        assert queue.partition["1-01"]["status"] == "running"  # nobody waited for it
-        queue.partition["1-01"]["status"] = "finished"
-        return int(asked(count))
-
-    buffer._submit = refill
-    sampled, metrics = buffer.sample(1, "train", 2)
-    assert {key.split("_")[0] for key in sampled.keys} == {"1-01", "1-02"}
-    assert metrics["tagrpo/filter/questions_drawn"] == 3
-
-
 @pytest.mark.parametrize("waves", [False, True])
 def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waves: bool
