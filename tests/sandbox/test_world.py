@@ -4,7 +4,6 @@ import random
 from itertools import islice
 
 import pytest
-from traces import strategy_of
 
 from evaluator.grading import Grader
 from sandbox.corpus import draw_examples
@@ -28,6 +27,12 @@ from sandbox.traces import (
     write_trace,
 )
 from sandbox.worlds import WORLDS
+
+
+def strategy_of(response: str) -> int | None:
+    """Return the strategy that a response names first; None if it names none."""
+    return next((i for i, name in enumerate(STRATEGIES) if response.startswith(name)), None)
+
 
 TOM = Story("Tom", "pen", "delivery")
 PENS = Problem(4, 17, 5, TOM)
