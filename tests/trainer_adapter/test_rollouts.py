@@ -67,6 +67,13 @@ def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
         RolloutWriter(blocked / "folder", "ta")
 
 
+def test_text_that_utf8_cannot_hold_is_kept_readable(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, "ta") as writer:
+        writer.write(1, [make_record(response="a\ud800b\x00é", extracted="\udfff", prompt="")])
+    (found,) = read_rollouts(tmp_path)
+    assert (found.response, found.extracted, found.prompt) == ("a?b\x00é", "?", "")
+
+
 def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path, "ta", background=False) as writer:
         writer.write(1, [make_record(advantage=float("nan"), old_log_prob=float("-inf"))])

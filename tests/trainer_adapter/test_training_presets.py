@@ -55,6 +55,21 @@ def test_verl_is_told_the_settings_of_the_paper(
     assert actor["optim"]["lr"] == 1e-6
 
 
+def test_every_recipe_goes_with_every_preset_or_says_what_else_to_say() -> None:
+    of_success = {"w_reinforce", "max_rl", "pass_k", "hard_focused", "easy_focused"}
+    for name, preset in PRESETS.items():
+        for recipe in RECIPES.values():
+            focused = "a_grae" in recipe.advantage and preset.reward == "accuracy_format"
+            changes = {}
+            if preset.reward is not None and (recipe.advantage in of_success or focused):
+                with pytest.raises(InputError, match=rf"--preset {name} sets responses=.* as reward=binary"):
+                    preset.applied(recipe)
+                changes = {"reward": "binary"}
+            made = preset.applied(recipe, changes)
+            assert made.responses == recipe.responses * preset.responses // 8
+            assert made.name == recipe.name
+
+
 def test_what_a_user_says_wins() -> None:
     changed = composed("cw", "ta_cw_grpo", "responses=4", "reward=binary", "loss.kl_coef=0")
     assert (changed.recipe.responses, changed.recipe.reward, changed.recipe.loss.kl_coef) == (4, "binary", 0)
