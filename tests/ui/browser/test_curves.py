@@ -21,16 +21,15 @@ def url(tmp_path_factory):
         yield address
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_a_click_on_a_point_chooses_it(url, view_of, pictures, dark):
-    view = view_of(url, dark=dark).open("/curves?run=base&run=tuned&on=aime24")
+def test_a_click_on_a_point_chooses_it(url, view_of, pictures):
+    view = view_of(url).open("/curves?run=base&run=tuned&on=aime24")
     view.tab.locator(POINTS + '[aria-label*="label: base; k: 2;"]').click()
     view.until("() => location.search.includes('point=aime24') && location.search.includes('k=2')")
     assert "of=base" in view.tab.url
     view.settle()
     assert "only base: 1" in view.text()
     view.check()
-    view.picture(pictures / f"curves-clicked-{'dark' if dark else 'light'}.png")
+    view.picture(pictures / "curves-clicked.png")
 
 
 def test_a_problem_stands_with_both_responses_and_gated_ones_on_this_machine_only(url, view_of, pictures):
