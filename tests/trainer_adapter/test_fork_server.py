@@ -68,23 +68,6 @@ def test_a_fork_that_cannot_begin_leaves_the_server_as_it_was(forks: Forks) -> N
     assert forks.run("0")[1]["forked"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()", ""],
-)
-def test_imports_that_are_unfit_for_forks_leave_no_server(tmp_path: Path, text: str) -> None:
-    name = "threaded" if text else "ray"
-    (tmp_path / f"{name}.py").write_text(text)
-    modules = f'__import__("sys").path.insert(0, {str(tmp_path)!r}) or [{name!r}]'
-    with started_forks(tmp_path, modules) as forks:
-        forks.script.write_text(_SCRIPT)
-        code, said, _ = forks.run("6")
-        assert code == 6
-        assert not said["forked"]
-        assert forks.servers == []
-        assert "workers are not forked" in (tmp_path / "owner.log").read_text()
-
-
 def test_a_fork_ends_with_its_stand_in_and_the_other_way_round(forks: Forks, tmp_path: Path) -> None:
     for victim in ("stand-in", "fork"):
         noted = tmp_path / victim

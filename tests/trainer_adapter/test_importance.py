@@ -55,15 +55,6 @@ def settings(level: str, **more: Any) -> RunSettings:
     return RunSettings(engine_correction=level, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("level", ["token", "sequence"])
-def test_without_a_gap_every_weight_is_1(level: str) -> None:
-    weighed = importance(step(NO_GAP), TA, settings(level), OWN)
-    assert weighed.engine_BT is not None
-    torch.testing.assert_close(weighed.engine_BT, MASK.float(), rtol=1e-6, atol=0)
-    assert weighed.prompt_BT is None
-    assert weighed.weights_BT is weighed.engine_BT
-
-
 def test_a_gap_is_weighed_by_tokens_up_to_the_threshold() -> None:
     weighed = importance(step(GAPS), TA, settings("token"), OWN)
     expected = torch.tensor(
@@ -71,12 +62,6 @@ def test_a_gap_is_weighed_by_tokens_up_to_the_threshold() -> None:
     )
     torch.testing.assert_close(weighed.weights_BT, expected)
     assert weighed.compared_B.all()
-
-
-def test_a_gap_is_weighed_by_responses_where_that_is_chosen() -> None:
-    weighed = importance(step(GAPS), TA, settings("sequence", engine_threshold=3.0), OWN)
-    of_responses = [3.0, math.exp(-1.0), math.exp(0.75)]  # of exp(3.25), cut
-    torch.testing.assert_close(weighed.weights_BT, torch.tensor(of_responses)[:, None] * MASK)
 
 
 def test_a_token_is_weighed_with_the_least_likely_before_it() -> None:

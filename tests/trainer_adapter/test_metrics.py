@@ -96,22 +96,6 @@ def test_zero_gradient_shares_by_group() -> None:
         assert found[f"tagrpo/zero/{group}/share"] == pytest.approx(right + wrong)
 
 
-def test_groups_are_those_of_the_recipe_and_rows_may_interleave() -> None:
-    batch = make_batch(MIXED)
-    prompts = batch.question_B * 3 + batch.variant_B
-    order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(3))
-    shuffled = {
-        name: value[order] if isinstance(value, torch.Tensor) else value
-        for name, value in vars(batch).items()
-    }
-    for name in ("question_ids", "neighbor_ids"):
-        shuffled[name] = tuple(getattr(batch, name)[place] for place in order.tolist())
-    found = step_metrics(StepBatch(**{**shuffled, "group_B": prompts[order]}))
-    assert found["tagrpo/zero/group/share"] == pytest.approx(9 / 11)
-    for name, value in step_metrics(replace(batch, group_B=prompts)).items():
-        assert found[name] == pytest.approx(value), name
-
-
 def test_rewards_sizes_and_advantages() -> None:
     shaped = make_batch(MIXED)
     shaped = replace(shaped, rewards_B=shaped.rewards_B - 0.5, unknown_B=~shaped.correct_B)

@@ -1,6 +1,5 @@
 """Files of rollouts: what is written is read, a kill leaves whole files, faults name the file."""
 
-import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,29 +84,6 @@ def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
     assert (found.advantage, found.old_log_prob) == (None, None)
     names = ["counts.parquet", "run.json", "step-00000001.parquet", "texts-00000001.parquet"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
-
-
-def test_writing_waits_with_two_steps_unwritten_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on, entered = threading.Event(), threading.Event()
-    write = RolloutWriter._write
-
-    def slow(self: RolloutWriter, *given: object) -> None:
-        entered.set()
-        assert go_on.wait(20)
-        write(self, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(RolloutWriter, "_write", slow)
-    with RolloutWriter(tmp_path, "ta") as writer:
-        writer.write(1, make_step(1))
-        assert entered.wait(20)
-        writer.write(2, make_step(2))
-        third = threading.Thread(target=writer.write, args=(3, make_step(3)))
-        third.start()
-        third.join(0.3)
-        assert third.is_alive()  # a third step would be held in memory
-        go_on.set()
-        third.join(20)
-    assert sorted({one.step for one in read_rollouts(tmp_path)}) == [1, 2, 3]
 
 
 def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:

@@ -234,16 +234,6 @@ def test_memory_of_an_adapter_by_hand() -> None:
     assert narrow.checkpoint_gib == pytest.approx((4 * SMALL.parameters + 12 * 2 * 2 * 8) / GIB)
 
 
-def test_a_checkpoint_holds_what_is_saved() -> None:
-    key, adapter = f"{ACTOR}.checkpoint", 256
-    alone = composed("ta_grpo", Machine(4), LORA, f"+{key}.save_lora_only=true")
-    assert plan_memory(alone, SMALL, 80.0).checkpoint_gib == pytest.approx(12 * adapter / GIB)
-    whole = composed("ta_grpo", Machine(4), f"+{key}.save_lora_only=true")
-    assert plan_memory(whole, SMALL, 80.0).checkpoint_gib == pytest.approx(12 * SMALL.parameters / GIB)
-    weights = composed("ta_grpo", Machine(4), f"{key}.save_contents=[hf_model]")
-    assert plan_memory(weights, SMALL, 80.0).checkpoint_gib == pytest.approx(4 * SMALL.parameters / GIB)
-
-
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("gpus", [1, 4, 8])
 def test_the_ready_configurations_fit_80_gib(model: str, gpus: int) -> None:

@@ -127,20 +127,6 @@ def test_every_recipe_has_an_advantage_for_every_token(name: str) -> None:
         torch.testing.assert_close(made.advantages_BT[mask], spread[mask].float())
 
 
-def test_rewards_are_shaped_after_grading() -> None:
-    from trainer_adapter.methods.step_advantages import step_advantages
-
-    step = batch(RECIPES["dapo"])
-    made = step_advantages(RECIPES["dapo"], **step, max_length=12, overlong_buffer=4)
-    lengths = step["mask_BT"].sum(-1)
-    penalty = ((8 - lengths).double() / 4).clamp(-1, 0)
-    torch.testing.assert_close(made.rewards_B, 2 * step["scores_B"] - 1 + penalty)
-    lead = step_advantages(RECIPES["grpo_lead"], **batch(RECIPES["grpo_lead"]), max_length=12)
-    correct = batch(RECIPES["grpo_lead"])["correct_B"]
-    assert (lead.rewards_B[~correct] == -1).all()
-    assert (lead.rewards_B[correct] > 0).all()
-
-
 class FakeQueue:
     """The part of TransferQueue the replay buffer uses: questions that finish with given correctness."""
 

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from trainer_adapter.methods.groups import Groups, Tensor
+from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.token_weights import covariance
-from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
 from trainer_adapter.methods.token_weights.covariance import token_covariance
 from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights
 
@@ -87,36 +86,3 @@ def test_masks_may_have_holes(strip: int, monkeypatch: pytest.MonkeyPatch) -> No
     for part in covariance.strips(mask):
         assert (mask[part.rows, part.width :] == 0).all()
     assert covariance.strips(torch.zeros(3, 4)) == covariance.strips(torch.zeros(3, 0)) == ()
-
-
-@pytest.mark.parametrize("strip", [1, 20, 10**6])
-def test_clip_cov_candidates_are_those_of_the_formula(strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(covariance, "_STRIP", strip)
-    log_probs, advantages, mask = batch()
-    valid = mask > 0
-    of_tokens = advantages.unsqueeze(-1).expand_as(mask)
-    cov = (log_probs - log_probs[valid].mean()) * (of_tokens - of_tokens[valid].mean())
-    found = clip_cov_candidates(log_probs, advantages, mask, lower=-0.5, upper=0.5, ratio=0.1)
-    torch.testing.assert_close(token_covariance(log_probs, advantages, mask)[valid], cov[valid])
-    assert torch.equal(found.candidate_BT, (cov >= -0.5) & (cov <= 0.5) & valid)
-    assert found.wanted == int(0.1 * valid.sum())
-    chosen = choose_clipped(found, torch.Generator().manual_seed(0))
-    assert chosen.sum() == found.clipped
-    assert not (chosen & ~found.candidate_BT).any()
-
-    old = log_probs + 0.3 * torch.randn(log_probs.shape, generator=torch.Generator().manual_seed(2))
-    old = old.masked_fill(~valid, -1.0)
-    repo = clip_cov_candidates(
-        log_probs, advantages, mask, old_log_prob_BT=old, formula="repo", lower=-0.5, upper=0.5
-    )
-    ratio = (log_probs - old).exp()
-    by_ppo = -of_tokens * ratio.clamp(0.8, 1.2) > -of_tokens * ratio
-    assert torch.equal(repo.candidate_BT, (cov > -0.5) & (cov < 0.5) & valid & ~by_ppo)
-    assert repo.wanted == 1
-
-
-def test_equal_rewards_are_exactly_centred_whatever_they_are() -> None:
-    groups = Groups.of([0, 1, 0, 1, 0, 2])
-    values = torch.tensor([0.1, 1e17, 0.1, -3.0, 0.1, 7.0], dtype=torch.float64)
-    assert groups.centred(values)[[0, 2, 4, 5]].tolist() == [0.0] * 4
-    assert groups.std(values, ddof=1)[0] == 0
