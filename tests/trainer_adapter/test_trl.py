@@ -12,6 +12,7 @@ from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.response_weights import anchor_weights
+from trainer_adapter.record.listing import list_rollouts
 from trainer_adapter.record.reading import Record, read_rollouts
 from trainer_adapter.trl import NeighborRollout, NeighborWeights, Recorded, correctness, load_export
 
@@ -250,7 +251,7 @@ def test_rollouts_are_recorded_as_by_verl(world: World, tmp_path: Path) -> None:
     assert [len(column.rollouts) for column in found.columns] == [2, 2, 2, 2]
     assert found.columns[1].strategy is not None
     assert found.columns[1].prompt != found.columns[0].prompt
-    for one in record.rollouts(limit=200).rollouts:
+    for one in list_rollouts(record, limit=200).rollouts:
         assert one.reward == float(one.grade == "correct")
     by_group = {group.question_id: group for group in groups if group.step == 2}
     for one in read_rollouts(record.folder, steps=[2]):
