@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.errors import InputError
 from ui.charts.drawing.axes import power_ticks, share_ticks, shared_ticks
-from ui.charts.drawing.labels import spread_labels, wrap_label
+from ui.charts.drawing.labels import spread_labels, wrap_label, wrap_labels
 from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, darken
 
 places = st.lists(st.floats(-50, 150), min_size=1, max_size=12)
@@ -156,3 +156,16 @@ def test_more_names_than_colours_are_refused() -> None:
     assert list(colours(["a", "b"])) == ["a", "b"]
     with pytest.raises(InputError, match=r"9 lines are too many to distinguish\. Draw at most 8"):
         colours([str(number) for number in range(9)])
+
+
+def test_names_that_must_be_cut_begin_where_those_that_begin_alike_differ():
+    recipes = ("a_grae", "ta_grpo", "ta_rescue")
+    names = [f"Qwen2.5-Math-7B-{recipe}-lr1e-6-bs512-seed1-step400" for recipe in recipes]
+    plain, other, *wrapped = wrap_labels(["Qwen2.5-Math-7B-base", "x" * 60, *names], 16, 3)
+    assert plain == ["Qwen2.5-Math-7B-", "base"]
+    assert other == wrap_label("x" * 60, 16, 3)
+    assert wrapped == [
+        ["…a_grae-lr1e-6-", "bs512-seed1-", "step400"],
+        ["…ta_grpo-lr1e-6-", "bs512-seed1-", "step400"],
+        ["…ta_rescue-", "lr1e-6-bs512-", "seed1-step400"],
+    ]

@@ -226,3 +226,10 @@ def test_a_link_to_the_page_that_signs_out_signs_nobody_out():
     cookie = cookie_of(sign_in(guarded)[1])
     assert b'method="post" action="/logout"' in ask(guarded, "/logout", cookie=cookie)[2]
     assert ask(guarded, cookie=cookie)[0] == 200
+
+
+def test_names_that_a_server_beyond_this_machine_answers_to():
+    names = server_names("0.0.0.0", ["Results.Example.ORG."])
+    assert {"localhost", "127.0.0.1", "::1", "results.example.org"} <= names
+    assert "0.0.0.0" not in names
+    assert "" not in names

@@ -12,7 +12,10 @@ from pages import open_page, said, tables
 from rollout_shards import add_training, make_step
 
 from service.database import Database
+from service.runs.progress import Pace, RunProgress
+from service.runs.store import Run
 from trainer_adapter.record import RolloutWriter
+from ui.pages.overview.running import facts
 from ui.pages.state import settings
 
 
@@ -108,3 +111,36 @@ def test_a_training_whose_steps_come_in_is_shown_with_its_pace(db, tmp_path):
     assert "1 min per step" in words
     assert "about 15 min left" in words
     assert "No active runs" not in words
+
+
+def progress(**changes):
+    run = Run("run_1", "r", "propose", {}, {}, "2026-01-31T11:00:00Z", None)
+    return RunProgress(
+        **{
+            "run": run,
+            "done": 40,
+            "open": 60,
+            "failed": 0,
+            "final": 0,
+            "requests_by_kind": {"propose": 40},
+            "prompt_tokens": 0,
+            "completion_tokens": 0,
+            "usd": 1.5,
+            "unpriced": 0,
+            **changes,
+        }
+    )
+
+
+def test_pace_cost_and_time_left_in_said():
+    going = Pace(requests_per_minute=120, tokens_per_second=950.4, usd_per_minute=0.02, minutes_left=75)
+    assert facts(progress(), going) == [
+        "120 requests/min",
+        "950 tokens/s",
+        "about 1 h 15 min left",
+        "1.50 USD (1.20 USD/h)",
+    ]
+    assert facts(progress(unpriced=3), None) == [
+        "no answer in the last 5 minutes",
+        "at least 1.50 USD, 3 requests without a known price",
+    ]

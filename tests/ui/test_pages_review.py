@@ -4,6 +4,7 @@ import pytest
 from pages import open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
+from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
@@ -187,3 +188,32 @@ def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
     next(button for button in app.button if button.label == "Store as a new candidate").click().run()
     assert "has this text, as c_" in said(app)
     assert not opened(path, review=False).text_area
+
+
+def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_audit_found(path):
+    with Database.open(path) as db, db.write() as session:
+        members = [one for one in get_audit(session, 1).members if one.status == "accepted"]
+        record_reviews(session, [Decision(members[1].candidate_id, "rejected", "in an audit", "zed", 1)])
+        record_reviews(session, [Decision(members[2].candidate_id, "rejected", "seen alone", "zed")])
+    app = opened(path, reviewer="ben", view="Results")
+    headings = [one.value for one in app.subheader]
+    assert "Decisions that differ from the verdict" in headings
+    decided = [row for table in tables(app) if "decided" in table for row in table["decided"]]
+    assert any("seen alone" in row for row in decided)
+    with Database.open(path) as db, db.read() as session:
+        run = get_audit(session, 1).run_id
+        assert run_agreement(session, run).against_verdict == (members[2].candidate_id,)
+
+
+def test_results_of_a_run_lead_to_its_audits(path):
+    app = opened(path, reviewer="ben", view="Results")
+    assert {one.label: one.value for one in app.metric} == {
+        "decided by ben": "8 of 12",
+        "accepted": "7",
+        "rejected": "1",
+    }
+    assert [one.value for one in app.subheader][:2] == [
+        "Error rates",
+        "Agreement of reviewers with the verdict",
+    ]
+    assert list(tables(app)[0]["agreed"]) == ["7", "8"]

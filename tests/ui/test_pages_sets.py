@@ -3,7 +3,7 @@
 import pytest
 from apple_sets import publish_apples
 from pages import numbers, open_page, tables
-from runs import add_review, open_empty
+from runs import Proposed, add_review, add_run, open_empty
 
 from rephraser import sets
 from service.database import Database
@@ -80,3 +80,17 @@ def test_verifying_says_that_everything_is_as_published(db):
     app.button(key="verify").click().run()
     assert not app.exception
     assert "matches its published content" in app.success[0].value
+
+
+def count_successes(folder):
+    opened = open_empty(folder / "t.db")
+    add_run(opened, "r", [("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 12))])])
+    sets.publish(opened, "counted", run="r")
+    opened.close()
+
+
+def test_success_counts_of_the_verdicts_are_shown(copied):
+    copied(count_successes)
+    shares = numbers(shown())
+    assert (shares["solved neighbors"], shares["their questions"]) == ("100.0%", "50.0%")
+    assert (shares["easier"], shares["level"], shares["harder"]) == ("1", "0", "0")
