@@ -43,16 +43,6 @@ def test_colours_are_of_methods_and_stay_when_runs_are_left_out():
         method_colours({name: name for name in many[:9]}, many)
 
 
-def test_lines_of_one_method_share_a_colour_and_differ_in_dashes():
-    palette = {"s1": PALETTE[1], "s2": PALETTE[1]}
-    spec = step_chart(
-        lines("s1", "s2"), title="t", y_title="v", palette=palette, methods={"s1": "ta", "s2": "ta"}
-    ).to_dict()
-    (line,) = layers(spec, "line")
-    assert line["encoding"]["color"]["scale"]["range"] == [PALETTE[1], PALETTE[1]]
-    assert line["encoding"]["strokeDash"]["scale"]["range"] == [[1, 0], [6, 3]]
-
-
 def test_shares_are_drawn_on_one_axis_with_the_forecast():
     forecast = [{"label": "forecast", "share": 0.3, "low": 0.2, "high": 0.4}]
     spec = step_chart(

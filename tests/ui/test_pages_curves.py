@@ -10,11 +10,8 @@ from training_pages import trainings
 
 from evaluator.grading.versions import other_tool
 from service.database import Database
-from ui.charts.theme import PALETTE
-from ui.charts.training_steps import method_colours
 from ui.pages.curves.cost import training_costs
 from ui.pages.state import settings
-from ui.pages.widgets.methods import colours_of, evaluated_methods
 
 
 @pytest.fixture
@@ -103,19 +100,6 @@ def test_differences_say_of_the_runs_what_the_command_says(db):
     assert "2 problems have more samples on one side" in notes
 
 
-def test_a_problem_stands_with_a_response_of_each_run(db):
-    pair(db)
-    app = shown(point="aime24", of="tuned", against="base", k="4", which="first only")
-    app.query_params["problem"] = tables(app)[-1]["id"][0]
-    app.run()
-    assert not app.exception
-    assert "aime24 1: what is 1 + 1?" in words(app)
-    assert "Gold answer: 2" in words(app)
-    first, second = app.selectbox[-2:]
-    assert first.options[0] == "0: correct, 2"
-    assert second.options[0] == "0: wrong, -1"
-
-
 def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine(db):
     pair(db, "gpqa-diamond")
     app = shown(point="gpqa-diamond", of="tuned", against="base", k="4", which="all")
@@ -128,15 +112,6 @@ def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine(db):
     assert "Gold answer" not in words(app)
 
 
-def test_paired_differences_stand_in_a_table(db):
-    pair(db)
-    table = tables(shown(view="differences", of="tuned", against="base"))[-1]
-    assert list(table["k"]) == ["1", "2", "4", "8"]
-    assert list(table["difference, points"]) == ["0.0"] * 4
-    assert list(table["better"]) == ["1"] * 4
-    assert list(table["worse"]) == ["1"] * 4
-
-
 def test_the_paper_stands_beside_runs_of_its_models(db):
     for name, seed in (("base", 0), ("tuned", 1)):
         add_eval_run(
@@ -147,29 +122,6 @@ def test_the_paper_stands_beside_runs_of_its_models(db):
     assert "TA-GRPO (paper)" in list(table["method"])
     assert "57.37" in list(table["AIME24"])
     assert "arXiv:2601.22478" in words(app)
-
-
-def test_a_method_has_its_colour_of_the_pages_of_training():
-    trainings = {"grpo-s1": "grpo", "grpo-s2": "grpo", "ta-s1": "ta_grpo"}
-    models = {
-        "base": "Qwen/Qwen3-4B",
-        "after": "runs/ta-s1/checkpoints/global_step_20/actor",  # by its path
-        "grpo-s2": "somewhere/else",  # by its name
-        "gpt": "openai/gpt-4-turbo",
-    }
-    methods = evaluated_methods(models, trainings)
-    assert methods == {"base": "base", "after": "ta_grpo", "grpo-s2": "grpo", "gpt": "gpt"}
-    on_training = method_colours(trainings, list(trainings.values()))
-    for chosen in (list(models), ["after", "gpt"], ["gpt", "grpo-s2"]):
-        found = colours_of(chosen, methods, trainings)
-        assert {
-            name: found.get(name, colour)
-            for name, colour in (
-                ("after", on_training["ta-s1"]),
-                ("grpo-s2", on_training["grpo-s1"]),
-                ("gpt", PALETTE[3]),
-            )
-        } == {"after": PALETTE[1], "grpo-s2": PALETTE[0], "gpt": PALETTE[3]}
 
 
 def test_where_training_started_stands_at_no_cost(tmp_path):

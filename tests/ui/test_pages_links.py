@@ -69,18 +69,6 @@ def test_what_is_set_stands_in_the_address_and_defaults_do_not():
     assert dict(app.query_params) == {"n": "3", "on": "1", "model": ["x", "y"], "after": "k9"}
 
 
-def test_a_bound_widget_shows_the_address_and_writes_to_it():
-    app = shown(q="first", after="k9")
-    assert app.text_input[0].value == "first"
-    app.text_input[0].set_value("second").run()
-    assert dict(app.query_params) == {"q": "second"}  # the place in the list has lost its meaning
-    app.query_params["q"] = "third"  # as Back does
-    app.run()
-    assert app.text_input[0].value == "third"
-    app.text_input[0].set_value("").run()
-    assert dict(app.query_params) == {}
-
-
 def chosen():
     import streamlit as st
 

@@ -46,15 +46,6 @@ def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
     assert list(tables(app)[0]["neighbors"])[1:] == ["12", "6"]
 
 
-def test_what_changed_is_counted_and_listed(db):
-    app = shown(set="ta@2", view="changes")
-    assert numbers(app)["neighbors added"] == "6"
-    assert numbers(app)["removed"] == "0"
-    table = tables(app)[1]
-    assert set(table["strategy"]) == {"format"}
-    assert len(table) == 6
-
-
 def test_a_chosen_change_stands_beside_its_question_with_marks(db):
     app = shown(set="ta@2", view="changes")
     chosen = tables(app)[1]["neighbor"][0]
