@@ -15,6 +15,8 @@ from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, kno
 
 # parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
 SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)
+
+
 def composed(recipe: str, machine: Machine, *changes: str) -> Composition:
     assigned = assign(RECIPES[recipe], changes)
     return compose_run(
