@@ -124,7 +124,7 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
         ours = version_taking(answers_of(version))
         if version != ours and judge_of(version) is None:
             notes.append(
-                f"Graded by {version}; this installation has {ours}. `tagrpo eval grade RUN` grades again."
+                f"Graded by {version}; this installation has {ours}. `tagrpo eval score RUN` grades again."
             )
     return notes
 
@@ -164,7 +164,8 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
         return []
     note = (
         f"Grades of the judge {', '.join(models)} are counted ({'; '.join(counts)}); without --judge they "
-        "are not. A judge makes errors: `tagrpo eval agreement RUN --judge MODEL` measures them on labelled "
+        "are not. A judge makes errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` "
+        "measures them on labelled "
         "responses."
     )
     return [note]

@@ -30,7 +30,7 @@ _KEEP_ALIVE_S, _GRACE_S = 30, 10
 _NO_PROMPT = Grade(GradeValue.UNKNOWN, None, "prompt not in query")
 _UNSAID = (
     "this route answers with numbers. Give the reward of an unknown grade, by ?unknown_reward=NUMBER in the "
-    "address or --unknown-reward of `tagrpo grade serve`."
+    "address or --unknown-reward of `tagrpo eval serve`."
 )
 _NO_TOKEN = "give the token: Authorization: Bearer TOKEN, or http://tagrpo:TOKEN@HOST:PORT."
 

@@ -82,7 +82,7 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
         )
     if run.kind != KIND:
         raise InputError(
-            f"run {run.name!r} trains a model and holds no neighbors; `tagrpo rollouts` shows its responses."
+            f"run {run.name!r} is a training and holds no neighbors; `tagrpo train rollouts` shows it."
         )
     return run
 

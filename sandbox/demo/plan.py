@@ -73,13 +73,13 @@ class DemoPlan:
         if self.seeds < 1:
             raise InputError(f"--seeds is {self.seeds}; give 1 or more.")
         if not self.recipes:
-            raise InputError("--recipes is empty; give names of `tagrpo recipes list`, with commas.")
+            raise InputError("--recipes is empty; give names of `tagrpo train recipes`, with commas.")
         if len(set(self.recipes)) < len(self.recipes):
             raise InputError(f"--recipes {','.join(self.recipes)}: one is named twice.")
         for name in self.recipes:
             if name not in RECIPES:
                 raise InputError(
-                    f"there is no recipe {name!r}; `tagrpo recipes list` shows them, such as "
+                    f"there is no recipe {name!r}; `tagrpo train recipes` shows them, such as "
                     f"{', '.join(RECIPES_SHOWN)}, ta_grpo_star."
                 )
 

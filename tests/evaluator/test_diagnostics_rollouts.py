@@ -190,5 +190,5 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
     with pytest.raises(InputError, match="not UTF-8"):
         read_rollouts(tmp_path / "latin.jsonl")
-    with pytest.raises(InputError, match="group_size.*required"):
+    with pytest.raises(InputError, match=r"group_size.*required"):
         read_visits(write_rows(tmp_path / "r.jsonl", row("a", 1)))

@@ -120,9 +120,9 @@ def export_verl(
         load_images: gives the images of questions that have some. Their tokens are not among those counted.
 
     Raises:
-        InputError: there are no questions, no neighbors of these strategies, a question has no answer or one of another kind, none fits the
-            limit, the share leaves none for training, the folder is not empty and `overwrite` is off,
-            or it cannot be written.
+        InputError: there are no questions, no neighbors of these strategies, a question has no answer or one
+            of another kind, none fits the limit, the share leaves none for training, the folder is not empty
+            and `overwrite` is off, or it cannot be written.
         PrerequisiteError: the template's tokenizer cannot be loaded.
     """
     check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)

@@ -112,7 +112,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> CheckpointGr
     if graded < drawn:
         raise InputError(
             f"run {run.name}: {drawn - graded:,} of {drawn:,} samples have no grade by {version!r}; grade "
-            f"them with `tagrpo eval grade {run.name}`."
+            f"them with `tagrpo eval score {run.name}`."
         )
     if not drawn:
         raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")

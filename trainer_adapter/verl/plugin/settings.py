@@ -152,7 +152,7 @@ def _block(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if not isinstance(block, Mapping):
         raise InputError(
             f"verl's config has no {key}. Start with `tagrpo train run`, or give verl every override that "
-            "`tagrpo recipes show` prints."
+            "`tagrpo train recipes` prints."
         )
     return block
 

@@ -90,7 +90,7 @@ def show_cost(choice: Choice, report: PageReport) -> None:
         layout.empty_state(
             "No evaluated model is linked to a training run here.",
             "Add the rollouts of its training under the name of its folder:",
-            commands=(settings.command("rollouts add FOLDER"),),
+            commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return
     unit = choose(st.segmented_control, "Cost in", "unit", UNITS, label_visibility="visible")

@@ -16,7 +16,7 @@ if not runs:
     layout.empty_state(
         "No rollouts are recorded yet.",
         "`tagrpo train run` records them; add the folder of any other training:",
-        commands=(settings.command("rollouts add FOLDER"),),
+        commands=(settings.command("train rollouts FOLDER --add"),),
     )
 else:
     question = links.text("q")

@@ -40,7 +40,7 @@ elif not runs:
     layout.empty_state(
         "There is no training run yet.",
         "`tagrpo train run` starts one; add the folder of any other training:",
-        commands=(settings.command("rollouts add FOLDER"),),
+        commands=(settings.command("train rollouts FOLDER --add"),),
     )
 else:
     OF_TRAINING[view](runs)
