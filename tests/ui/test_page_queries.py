@@ -22,7 +22,6 @@ VIEWS = [
     ("questions", {"verdict": "rejected", "strategy": "format"}),
     ("questions", {"finding": "number_missing"}),
     ("questions", {"q": "triangle"}),
-    ("questions", {"neighbors": "math-ta@1"}),
     ("review", {"reviewer": "ada"}),
     ("review", {"reviewer": "ada", "audit": "1", "view": "Results"}),
     ("sets", {}),
