@@ -9,6 +9,7 @@ phrasings of the problem), so nothing is verified here.
     python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A   # then confirm, equal_rate, ...
     python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv  # runs nothing
 
+`--plain` trains and evaluates by `sandbox_plain.py` in place of verl, and keeps that in FOLDER/plain.
 `--summary` writes all finished evaluations as CSV, and beside it as .sh the commands that they ran; rows that
 stand there already, from another folder, stay. `--done FILE.csv` takes those for finished, and rates from it;
 `--rates FILE.csv` takes rates alone.
@@ -26,7 +27,7 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies.sandbox_study_plan import ALL, RATES, STAGES, TUNING, Stage
-from benchmarks.studies.sandbox_world import SAMPLES, World, evaluate, tagrpo
+from benchmarks.studies.sandbox_world import SAMPLES, World, evaluate, run_kept, tagrpo
 from evaluator.evals.results import load_result
 from evaluator.passk.curves import values_over_k
 from sandbox.demo.steps import LONGEST_RESPONSE
@@ -110,20 +111,37 @@ def best_rate(world: str, recipe: str, rows: Rows) -> float:
     return max(means, key=lambda rate: means[rate])
 
 
-def run_cell(kept: Path, world: World, cell: Cell) -> None:
+Trainer = Callable[[Path, World, Cell], list[dict[str, Any]]]
+"""Trains a cell in a folder and evaluates it; returns its rows."""
+
+
+def run_cell(kept: Path, world: World, cell: Cell, trainer: Trainer) -> None:
     """Train and evaluate, and write the cell's rows at one stroke."""
     place = kept / "cells" / cell.name
     result = place / "result.json"
     if result.exists():
         return
     place.mkdir(parents=True, exist_ok=True)
-    rows = train_by_verl(place, world, cell)
+    rows = trainer(place, world, cell)
 
     def write(target: Path) -> None:
         target.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
     write_file(result, write, overwrite=True)
     shutil.rmtree(place / "run" / "checkpoints", ignore_errors=True)
+
+
+def train_plainly(place: Path, world: World, cell: Cell) -> list[dict[str, Any]]:
+    """Train and evaluate by `sandbox_plain.py`."""
+    steps = ",".join(map(str, cell.points))
+    options = ("--rate", f"{cell.rate:g}", "--seed", str(cell.seed), "--points", steps)
+    out = place / "rows.json"
+    module = "benchmarks.studies.sandbox_plain"
+    command = ("python", "-m", module, str(world.folder), cell.recipe, *options, "--out", str(out))
+    run_kept(place / "commands.sh", command, [sys.executable, *command[1:]])
+    rows = json.loads(out.read_text(encoding="utf-8"))
+    points = zip(cell.rows(), rows, strict=True)
+    return [{**row, **vars(point), **_scores(row["correct"])} for point, row in points]
 
 
 def train_by_verl(place: Path, world: World, cell: Cell) -> list[dict[str, Any]]:
@@ -147,6 +165,8 @@ def train_by_verl(place: Path, world: World, cell: Cell) -> list[dict[str, Any]]
 def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
     actor, last = "actor_rollout_ref.actor", cell.points[-1]
     compared = ALL[cell.recipe]
+    if compared.changes is None:
+        raise RuntimeError(f"{cell.recipe} is for the plain loop alone: --plain")
     no_penalty = () if any("kl_coef" in change for change in compared.changes) else ("loss.kl_coef=0",)
     tagrpo(
         log,
@@ -256,7 +276,7 @@ def write_summary(results: Rows, target: Path) -> None:
     write_file(target, write, overwrite=True)
 
 
-_PLACE = re.compile(r"\S*?/((?:world-[A-Z]\d*|cells)\b)")
+_PLACE = re.compile(r"\S*?/((?:plain/cells|world-[A-Z]\d*|cells)\b)")
 """Where a study's folder lay, before what is in it; one that was moved has had several places."""
 
 
@@ -293,6 +313,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, help="trainings at a time; 1 without it")
     parser.add_argument("--done", type=Path, help="a summary whose rows are not made again")
     parser.add_argument("--rates", type=Path, help="a summary to take rates from, and nothing else")
+    parser.add_argument("--plain", action="store_true", help="by sandbox_plain.py in place of verl")
     parser.add_argument("--summary", type=Path, help="write the finished rows as CSV, and run nothing")
     given = parser.parse_args()
     if (given.stage is None) == (given.summary is None):
@@ -300,19 +321,20 @@ def main() -> int:
     unused = [name for name in _OF_STAGES if given.summary and getattr(given, name) is not None]
     if unused:
         parser.error(f"--summary runs nothing; leave out {', '.join(f'--{name}' for name in unused)}")
-    failed = [] if given.summary else _run(given)
+    kept, trainer = (given.folder / "plain", train_plainly) if given.plain else (given.folder, train_by_verl)
+    failed = [] if given.summary else _run(given, kept, trainer)
     for text in failed:
         print(text, file=sys.stderr)
-    rows = read_results(given.folder)
+    rows = read_results(kept)
     if given.summary:
         write_summary(rows, given.summary)
-        write_commands(given.folder, given.summary.with_suffix(".sh"))
+        write_commands(kept, given.summary.with_suffix(".sh"))
     minutes = round(sum(float(row.get("minutes") or 0) for row in rows.values()), 1)
     print(json.dumps({"rows": len(rows), "minutes": minutes, "failed": len(failed)}))
     return 1 if failed else 0
 
 
-def _run(given: argparse.Namespace) -> list[str]:
+def _run(given: argparse.Namespace, kept: Path, trainer: Trainer) -> list[str]:
     """Run what is missing of a stage; return what failed."""
     stage = STAGES[given.stage]
     worlds = given.worlds.split(",") if given.worlds else list(stage.worlds)
@@ -322,7 +344,7 @@ def _run(given: argparse.Namespace) -> list[str]:
         stage.seeds[: given.seeds],
         tuple(int(steps) for steps in given.points.split(",")) if given.points else stage.points,
     )
-    done = {**(read_summary(given.done) if given.done else {}), **read_results(given.folder)}
+    done = {**(read_summary(given.done) if given.done else {}), **read_results(kept)}
     tuned = {**(read_summary(given.rates) if given.rates else {}), **done}
     wanted = [cell for cell in cells(stage, worlds, tuned) if not done.keys() >= set(cell.rows())]
     folders = {name: World(given.folder, name) for name in worlds}
@@ -332,7 +354,7 @@ def _run(given: argparse.Namespace) -> list[str]:
     def attempt(cell: Cell) -> str:
         started = time.monotonic()
         try:
-            run_cell(given.folder, folders[cell.world], cell)
+            run_cell(kept, folders[cell.world], cell, trainer)
         except (RuntimeError, OSError) as error:
             return f"{cell.name}: {error}"
         print(f"{cell.name}: {time.monotonic() - started:.0f} s", flush=True)
