@@ -114,14 +114,16 @@ def load_result(
     originals = [problem for problem in counts if problem.variant == 0]
     if not originals:
         raise InputError(
-            f"run {run.name} holds neighbors without their questions; nothing of it can be reported."
+            f"run {run.name} contains neighbors without their questions, so it cannot be reported."
         )
     drawn = sum(problem.samples for problem in originals)
     ungraded = drawn - sum(problem.graded for problem in originals)
     if ungraded:
         raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
     if not drawn:
-        raise InputError(f"run {run.name} has samples of neighbors only; `tagrpo eval run` draws the rest.")
+        raise InputError(
+            f"run {run.name} has samples of neighbors only; Run `tagrpo eval run` to sample the questions."
+        )
     spec = EvalSpec.from_json(run.spec)
     return RunResult(
         run=run,

@@ -283,7 +283,8 @@ def browse_samples(
     """
     if filters.value not in (None, UNGRADED, HUMAN, *GradeValue):
         raise InputError(
-            f"{filters.value!r} is no grade; ask for {', '.join(GradeValue)}, {UNGRADED} or {HUMAN}."
+            f"{filters.value!r} is not a valid grade. Choose from {', '.join(GradeValue)}, {UNGRADED} or "
+            f"{HUMAN}."
         )
     grader = shown_grader(session, run_id)
     query = (

@@ -93,8 +93,8 @@ def agreement_notes(session: Session, runs: Sequence[Run]) -> list[str]:
         if agrees is not None and agrees.samples:
             notes.append(
                 f"{run.name}: for {agrees.alike:,} of {agrees.samples:,} responses, "
-                f"{agrees.theirs.removeprefix('other tool: ')} of the other tool agrees with the grader "
-                f"here; `tagrpo eval agreement {run.name}` lists the differences."
+                f"{agrees.theirs.removeprefix('other tool: ')} of the other tool agrees with tagrpo's "
+                f"grader. `tagrpo eval agreement {run.name}` lists the differences."
             )
     return notes
 

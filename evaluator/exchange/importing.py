@@ -205,5 +205,5 @@ def _note_lost(session: Session, run_id: str, lost: Mapping[RunProblem, int]) ->
     session.execute(
         update(TaskRow)
         .where(TaskRow.run_id == run_id, TaskRow.state == OPEN)
-        .values(state=FAILED_TASK, error="no response: the other tool got none")
+        .values(state=FAILED_TASK, error="no response in the other tool's file")
     )

@@ -233,7 +233,7 @@ class Asker:
             return await backend.obtain(request, self)
         endpoint = self.models.endpoints.get(request.model)
         if endpoint is None:
-            raise NotStored(f"{request.model} was never asked for this {request.kind}")
+            raise NotStored(f"{request.model} has no stored reply to this {request.kind} request")
         return await self._send_until_answered(request, endpoint)
 
     async def _send_until_answered(self, request: Request, endpoint: Endpoint) -> Answer:
@@ -246,7 +246,11 @@ class Asker:
                 if (stored := await self.find(request)) is not None:
                     return stored
                 if await self.store.read(attempts.are_in_idle_jobs, request.key):
-                    raise Failed(IN_A_JOB, "it waits in a batch job; resume with batch=true", final=False)
+                    raise Failed(
+                        IN_A_JOB,
+                        "the request is in a batch job; resume with batch=true to collect its answer",
+                        final=False,
+                    )
                 result = ELSEWHERE_POLL_S
             await self.pause(result)
 
@@ -274,7 +278,10 @@ class Asker:
             answer = await self.keep(ask_id, reply, endpoint.price, seconds)
         except Fault as fault:
             return await self._fail(request, ask_id, fault, faults)
-        done = f"{seconds:.2f} s, {answer.prompt_tokens} tokens read, {answer.completion_tokens} written"
+        done = (
+            f"{seconds:.2f} s, {answer.prompt_tokens} prompt tokens, {answer.completion_tokens} response "
+            "tokens"
+        )
         _LOG.info("%s to %s, ask %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
 
@@ -292,7 +299,7 @@ class Asker:
             pause_s = None
         if pause_s is None:
             self.count_failure(fault)
-        then = "given up" if pause_s is None else f"again in {pause_s:.1f} s"
+        then = "not retried" if pause_s is None else f"retried in {pause_s:.1f} s"
         _LOG.info("%s to %s, ask %d: %s; %s", request.kind, request.model, ask_id, fault, then)
         await self.end_failed(ask_id, fault, final=final)
         if pause_s is None:
@@ -346,7 +353,7 @@ class Asker:
         if self.stopped is not None:
             raise self.stopped
         if self.models.max_requests is not None and self._begun >= self.models.max_requests:
-            raise Stopped(REQUESTS, f"max_requests={self.models.max_requests} is reached")
+            raise Stopped(REQUESTS, f"the limit max_requests={self.models.max_requests} is reached")
         self._begun += 1
         begun = await self.store.write(attempts.begin, attempt)
         self._begun -= not isinstance(begun, int)
@@ -398,7 +405,8 @@ class Asker:
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self.models.retries.halt_after:
                 self.stop(
-                    FAILING, f"{self._failed_in_a_row} requests in a row failed, the last: {fault.message}"
+                    FAILING,
+                    f"{self._failed_in_a_row} consecutive requests failed; the last error: {fault.message}",
                 )
 
     async def pause(self, seconds: float) -> None:

@@ -94,12 +94,13 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: one server holds a batch job. Give one base_url, or remove batch=true."
+                f"{endpoint.spelling}: a batch job uses a single server. Give one base_url, or remove "
+                "batch=true."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
-                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove "
-                "batch=true, or give the base_url of a server that has them."
+                f"{endpoint.spelling}: {provider.name} does not support OpenAI's batch API. Remove "
+                "batch=true, or give the base_url of a server that supports it."
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
@@ -116,7 +117,9 @@ class BatchJobs:
         """
         if request.prompt is not None:
             raise Failed(
-                BAD_REQUEST, "batch jobs take chats only; remove batch=true for raw text", final=False
+                BAD_REQUEST,
+                "batch jobs support chat prompts only; remove batch=true to send raw text",
+                final=False,
             )
         if asker not in self._runs:
             self._runs[asker] = _RunJobs(self, asker)
@@ -205,9 +208,11 @@ class _RunJobs:
             if self.jobs:
                 return False
             if enough:
-                raise Stopped(REQUESTS, f"max_requests={self._asker.models.max_requests} is reached")
+                raise Stopped(
+                    REQUESTS, f"the limit max_requests={self._asker.models.max_requests} is reached"
+                )
             few = f"{fitting:,} of {len(requests):,} requests"
-            raise Stopped(BUDGET, f"what is left under --max-usd is enough for {few}")
+            raise Stopped(BUDGET, f"the rest of --max-usd covers only {few}")
         tag = uuid.uuid4().hex
         attempts = [
             self._asker.attempt(request, pico, tag)
@@ -265,7 +270,7 @@ class _RunJobs:
                 if job.remote_id is not None:
                     await self._asker.store.write(rows.name_job, (job.tag, job.remote_id))
             if job.remote_id is None:
-                await self._give_up(job, "the batch job was never sent")
+                await self._give_up(job, "the provider never received the batch job")
             else:
                 ended = await self._provider.wait(job.remote_id, self._settings.poll_s)
                 message = error_message(ended)
@@ -298,7 +303,7 @@ class _RunJobs:
             return
         self._largest = max(1, len(job.lines) // 2)
         if len(job.lines) == 1:
-            way_out = "Nothing is lost; resume when other batch jobs have ended."
+            way_out = "All answers are kept. Resume when other batch jobs have finished."
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
     async def _collect(self, ended: Any, lines: Sequence[_Line]) -> None:
@@ -311,7 +316,7 @@ class _RunJobs:
             for start in range(0, len(known), STORED_AT_ONCE):
                 part = known[start : start + STORED_AT_ONCE]
                 await asyncio.gather(*(self._keep(line, entry) for line, entry in part))
-        reason = error_message(ended) or f"the batch job {ended.status} without an answer to this request"
+        reason = error_message(ended) or f"the batch job {ended.status} without answering this request"
         for line in left.values():
             await self._fail(line, Fault(SERVER_ERROR, reason))
 

@@ -48,10 +48,9 @@ def require_price(model: str, given: tuple[float, float] | None = None) -> Price
     price = find_price(model, given)
     if price is None:
         raise BudgetError(
-            f"tagrpo does not know the price of {model}, so it cannot keep a cap. Set the model's "
-            f"`price`, as in "
-            "price=[10,30]: USD per million tokens of prompt and response ([0,0] if it is free). Or "
-            "remove the cap."
+            f"tagrpo does not know the price of {model}, so it cannot enforce the cap. Set the model's "
+            "`price`, such as price=[10,30]: USD per million prompt tokens and response tokens ([0,0] if it "
+            "is free). Or remove the cap."
         )
     return price
 

@@ -86,7 +86,7 @@ class PlainEndpoint(ServedEndpoint):
         Raises:
             Fault: it failed.
         """
-        assert self._session is not None, "the endpoint is not open"
+        assert self._session is not None, "the endpoint is closed"
         began = time.monotonic()
         try:
             async with asyncio.timeout(self.attempt_s(request)):

@@ -104,13 +104,15 @@ class Provider:
         """
         if self.name == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
             raise PrerequisiteError(
-                f"{self.spelling} needs its server's address: --base-url http://HOST:8000/v1"
+                f"{self.spelling} needs the address of its server: --base-url http://HOST:8000/v1"
             )
         if self.key_env is not None and self.key() is None:
-            raise PrerequisiteError(f"{self.spelling} needs a key: set {self.key_env} in the environment.")
+            raise PrerequisiteError(
+                f"{self.spelling} needs an API key: set {self.key_env} in the environment."
+            )
         if self.key_env is None and "api_base" not in self._fixed and (missing := self._missing_variables()):
             raise PrerequisiteError(
-                f"{self.spelling} needs a key: set {' and '.join(missing)} in the environment."
+                f"{self.spelling} needs an API key: set {' and '.join(missing)} in the environment."
             )
 
     def takes_field(self, name: str) -> bool:
@@ -151,20 +153,20 @@ class Provider:
         """
         if request.prompt is not None and not self.takes_raw_text:
             raise PrerequisiteError(
-                f"{self.spelling}: {self.name} takes chats only, no raw text. Use a chat prompt, or a server "
-                "with /completions as hosted_vllm/NAME with --base-url."
+                f"{self.spelling}: {self.name} supports chat prompts only, not raw text. Use a chat prompt, "
+                "or hosted_vllm/NAME with --base-url for a server that has /completions."
             )
         if request.extra and not self.takes_extra:
             raise PrerequisiteError(
-                f"{self.spelling}: {self.name} does not take {', '.join(sorted(request.extra))}. Leave it "
-                "out, or use a server of your own as hosted_vllm/NAME with --base-url."
+                f"{self.spelling}: {self.name} does not take {', '.join(sorted(request.extra))}. Remove it, "
+                "or use your own server as hosted_vllm/NAME with --base-url."
             )
         for name, value in request.sampling.items():
             neutral = _UNSENT.get(name)
             value = tuple(value) if name == "stop" else value
             if name == "max_tokens" or value in (None, neutral) or self.takes_setting(name, value):
                 continue
-            way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Leave it out"
+            way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Remove it"
             raise PrerequisiteError(
                 f"{self.spelling}: {self.name} does not take {name} ({value}). {way_out}, or use a vLLM "
                 "server as hosted_vllm/NAME with --base-url; it takes all settings."

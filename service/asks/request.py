@@ -202,9 +202,9 @@ def read_reply(body: str) -> tuple[tuple[Choice, ...], tuple[int, int], str]:
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise Fault(INVALID_ANSWER, f"the reply is not a completion: {error!r}", billed=True) from error
     if not choices:
-        raise Fault(INVALID_ANSWER, "the reply holds no choice", billed=True)
+        raise Fault(INVALID_ANSWER, "the reply contains no choices", billed=True)
     if broken := {choice.finish_reason for choice in choices} & _CUT_SHORT:
-        raise Fault(INVALID_ANSWER, f"the server broke the answer off ({broken.pop()})", billed=True)
+        raise Fault(INVALID_ANSWER, f"the server cut the answer short ({broken.pop()})", billed=True)
     return choices, tokens, str(parsed.get("model") or "")
 
 

@@ -235,8 +235,8 @@ class ServedEndpoint(ABC):
         if different := look.differences(self.serving):
             return Fault(
                 UNKNOWN_MODEL,
-                f"{server.where} does not serve what the other servers serve: {different}. All servers of "
-                "a run must serve the same model: start it like the others, or leave it out.",
+                f"{server.where} differs from the other servers: {different}. All servers of a run must "
+                "serve the same model: start it like the others, or remove its address.",
             )
         self.serving = look.merged(self.serving)
         return None
@@ -249,7 +249,7 @@ class ServedEndpoint(ABC):
         if not server.announced:
             server.announced = True
             answering = sum(each.fault is None for each in self.servers)
-            text = "%s rests and is tried again from time to time; %d of %d servers answer: %s"
+            text = "%s is paused and retried periodically; %d of %d servers answer. Error: %s"
             _LOG.warning(text, server.where, answering, len(self.servers), fault)
         self._hand_out()
 

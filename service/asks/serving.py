@@ -51,7 +51,7 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
         return Fault(CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}"))
     status = response.status_code
     if status in (401, 403):
-        return Fault(AUTHENTICATION, f"{url} refuses the key ({status}): {shorten(response.text)}")
+        return Fault(AUTHENTICATION, f"{url} rejects the API key ({status}): {shorten(response.text)}")
     if status == 404:  # a server without this page
         return Serving(version=_text(_json_object(version).get("version")))
     try:
@@ -62,7 +62,7 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
         return Fault(kind, redact(f"{url} does not speak OpenAI's protocol ({reply})"))
     if entries and model not in entries:
         names = ", ".join(list(entries)[:10])
-        return Fault(UNKNOWN_MODEL, redact(f"{base} does not list the model {model!r}, only: {names}"))
+        return Fault(UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}"))
     entry = entries.get(model, {})
     length = entry.get("max_model_len")
     return Serving(

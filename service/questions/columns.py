@@ -119,14 +119,14 @@ def resolve(
             chosen[part] = column
     if "question" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the question. Name it with --question-column: {there}."
+            f"{source}: no column looks like the question. Pass --question-column with one of: {there}."
         )
     if programs and "images" in chosen:
         raise InputError(f"{source}: programming questions cannot have images. Remove --images-column.")
     if programs and columns.further:
         raise InputError(f"{source}: programming questions need a single --question-column.")
     if programs and "answer" not in chosen:
-        raise InputError(f"{source}: no column looks like tests. Name it with --answer-column: {there}.")
+        raise InputError(f"{source}: no column looks like tests. Pass --answer-column with one of: {there}.")
     if "answer" not in chosen and "solution" not in chosen:
         tests = [name for name in ("test", "tests", "test_list") if name in present]
         if tests:
@@ -135,8 +135,8 @@ def resolve(
                 "tests. If the questions ask for programs, pass --kind code."
             )
         raise InputError(
-            f"{source}: no column looks like the answer. Name it with --answer-column, or with "
-            f"--solution-column if the answer is in the solution's \\boxed{{}}: {there}."
+            f"{source}: no column looks like the answer. Pass --answer-column, or --solution-column if the "
+            f"answer is in the solution's \\boxed{{}}, with one of: {there}."
         )
     return replace(columns, **chosen)
 
@@ -289,7 +289,9 @@ def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
     if part == "question":
         value = asked_in(value) or value
     if not isinstance(value, str) or isinstance(value, JsonNumber):
-        raise RowProblem(f'"{column}" is {_kind(value)}, not text. Name another column with --{part}-column')
+        raise RowProblem(
+            f'"{column}" is {_kind(value)}, not text. Choose another column with --{part}-column'
+        )
     return _checked(value, column, limits)
 
 
@@ -379,7 +381,7 @@ def _checked(text: str, column: str | None, limits: RowLimits) -> str:
         return "".join(char for char in text if not _is_control(char))
     char = text[bad]
     eaten = _EATEN_BACKSLASH.get(char)
-    hint = f' (often a "{eaten}" of LaTeX whose backslash was lost)' if eaten else ""
+    hint = f' (often caused by "{eaten}" in LaTeX after a lost backslash)' if eaten else ""
     raise RowProblem(
         f'"{column}" contains the control character U+{ord(char):04X} at character {bad + 1}{hint}. Fix the '
         "file, or pass --strip-control to remove such characters"

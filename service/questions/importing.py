@@ -217,7 +217,7 @@ def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: TellS
 
 
 def _held_reason(value: str, reason: str) -> str:
-    return "no answer" if reason == "no answer" else f"gold graded against itself: {value} ({reason})"
+    return "no answer" if reason == "no answer" else f"gold answer graded against itself: {value} ({reason})"
 
 
 def _hold_back_tests(

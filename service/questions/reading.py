@@ -139,7 +139,7 @@ def read_source(
             else f'"{columns.answer}" has no answer in any row'
         )
         raise InputError(
-            f"{opened.name}: {lacking}. Name the column of the answers with --answer-column; available: "
+            f"{opened.name}: {lacking}. Choose the answer column with --answer-column; available: "
             f"{', '.join(sorted(present))}."
         )
     return ReadRows(

@@ -117,7 +117,7 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
         ('hub = "no id"', '"no id" is not a Hub dataset id'),
         (
             'name = "gsm8k"\nfile = "rows.jsonl"',
-            r'mine\.toml:1: the name "gsm8k" is that of a known benchmark',
+            r'mine\.toml:1: the name "gsm8k" belongs to a built-in benchmark',
         ),
         ('name = "süß"\nfile = "rows.jsonl"', r'"süß" is not a valid benchmark name\. Use letters \(a to'),
         ('name = "a b"\nfile = "rows.jsonl"', r'"a b" is not a valid benchmark name\. Use letters \(a to'),
@@ -190,12 +190,12 @@ def test_a_definition_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
     [
         (
             {"question": "1?", "answer": "1", "kind": "number"},
-            r'"number" is not a kind of answer \(latex, integer',
+            r'"number" is not a valid kind of answer \(latex, integer',
         ),
         ({"question": "1?", "answer": "1", "tolerance": "wide"}, "tolerance 'wide' is not"),
         (
             {"question": "1?", "answer": "1", "kind": "latex", "tolerance": "1%"},
-            "has a tolerance, but the kind",
+            "has a tolerance, but its kind",
         ),
         ({"question": "1?", "answer": "1", "kind": ["latex"]}, '"kind" is not text'),
         ({"question": "", "answer": "1"}, '"question" is empty'),

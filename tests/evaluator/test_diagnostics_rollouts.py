@@ -141,7 +141,7 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
     [
         ("{", "not JSON"),
         ("[1]", "not a JSON object"),
-        ('{"reward": 1}', "nothing tells which question"),
+        ('{"reward": 1}', "the row does not identify its question"),
         ('{"question_id": ["a"], "reward": 1}', "give text or a number"),
         ('{"question_id": "a"}', "has no reward"),
         ('{"question_id": "a", "reward": "yes"}', "give 0 or 1"),
@@ -155,7 +155,7 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
         ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes of 8"),
         ('{"id": "a", "group_size": 8, "successes": [9], "mean_tokens": "5"}', "9 successes of 8"),
         ('{"id": "a", "group_size": 8, "successes": [8], "mean_tokens": "5"}', '"mean_tokens" is'),
-        ('{"group_size": 8, "successes": [1]}', "nothing tells which question"),
+        ('{"group_size": 8, "successes": [1]}', "the row does not identify its question"),
     ],
 )
 def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:
@@ -168,7 +168,7 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message:
 
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     twice = {"id": "a", "group_size": 2, "successes": [1]}
-    with pytest.raises(InputError, match="was there before"):
+    with pytest.raises(InputError, match="appears twice"):
         read_rollouts(write_rows(tmp_path / "v.jsonl", twice, twice))
     rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
     with pytest.raises(InputError, match="variant 2 here and 1 before"):
@@ -178,10 +178,10 @@ def test_contradictions_are_refused(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_rollouts(tmp_path / "none.jsonl")
-    with pytest.raises(InputError, match=r"holds no \.jsonl files"):
+    with pytest.raises(InputError, match=r"contains no \.jsonl or \.parquet files"):
         read_rollouts(tmp_path)
     (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
-    with pytest.raises(InputError, match="there are no rollouts"):
+    with pytest.raises(InputError, match="contains no rollouts"):
         read_rollouts(tmp_path / "empty.jsonl")
     with pytest.raises(InputError, match="there are no rows"):
         read_visits(tmp_path / "empty.jsonl")
@@ -190,5 +190,5 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
     with pytest.raises(InputError, match="not UTF-8"):
         read_rollouts(tmp_path / "latin.jsonl")
-    with pytest.raises(InputError, match="needs rows of visits"):
+    with pytest.raises(InputError, match="Give rows of visits"):
         read_visits(write_rows(tmp_path / "r.jsonl", row("a", 1)))

@@ -59,7 +59,8 @@ def test_samples_are_found_by_grade(db: Database, run: Run) -> None:
         assert ordinals(value="wrong") == [3, 4, 5, 6, 7]
         assert ordinals(value=UNGRADED) == []
         with pytest.raises(
-            InputError, match="'right' is no grade; ask for correct, wrong, unknown, ungraded or human"
+            InputError,
+            match=r"'right' is not a valid grade. Choose from correct, wrong, unknown, ungraded or human",
         ):
             ordinals(value="right")
 

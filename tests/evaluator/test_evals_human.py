@@ -166,7 +166,7 @@ def test_reports_say_how_many_grades_are_human_and_show_both(database: Database,
     counts = "(base, test: 2, 1 of them different from the grader's)"
     counted = f"2 human grades counted instead of the grader's {counts}; --grades grader leaves them out."
     assert notes["human"] == [counted]
-    assert notes["grader"] == [f"2 human grades not counted {counts}; --grades human counts them."]
+    assert notes["grader"] == [f"2 human grades not counted {counts}; --grades human includes them."]
     assert [rows[grades]["value"] for grades in ("human", "grader")] == pytest.approx([4 / 12, 3 / 12])
     assert [rows[grades]["grades"] for grades in ("human", "grader")] == ["human", "grader"]
     assert all((row["human_grades"], row["overruled"]) == (2, 1) for row in rows.values())

@@ -84,7 +84,7 @@ def test_a_run_of_the_first_problems_grows_and_does_not_shrink(db: Database) -> 
 
 
 def test_a_run_needs_problems(db: Database) -> None:
-    with db.write() as session, pytest.raises(InputError, match="no problem to evaluate"):
+    with db.write() as session, pytest.raises(InputError, match="no problems to evaluate"):
         open_eval_run(session, "r", make_eval_spec(PROBLEMS), [], {})
 
 

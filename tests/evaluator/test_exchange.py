@@ -120,7 +120,7 @@ def test_thoughts_that_the_prompts_opened_are_known_as_such(grader: Grader, tmp_
     opened = with_thoughts_opened(plain)
     read = survey(opened.read(), FromFile("thoughts"))
     assert (read.closed, read.tagless) == (0, 0)
-    assert opened.settings["thoughts"] == "opened by the prompt"
+    assert opened.settings["thoughts"] == "started in the prompt"
     correct = []
     for file in (plain, opened):
         graded = grader.grade_many([(response.text or "", "7") for response in file.read()])
@@ -240,7 +240,7 @@ def test_a_question_with_two_golds_is_unclear_and_not_absent(by: By, tmp_path: P
     )
     assert (read.unclear, read.unmatched, read.left_out) == ({"1 + 1?": 1}, {"1 + 3?": 1}, 2)
     alone = open_responses([write_rows(tmp_path / "alone.jsonl", rows[0])])
-    with pytest.raises(InputError, match="occurs several times in the benchmark, with another answer"):
+    with pytest.raises(InputError, match="occurs several times in the benchmark with different answers"):
         survey(alone.read(), InBenchmark("b", held, by))
 
 
@@ -251,7 +251,7 @@ def test_dots_lead_into_a_list_of_objects(tmp_path: Path) -> None:
     responses = list(open_responses([path], columns=columns).read())
     assert [(each.text, each.completion_tokens) for each in responses] == [("a", 0), ("b", 1)]
     absent = open_responses([path], columns={"response": "choices.message.text"})
-    with pytest.raises(InputError, match="no row has a response"):
+    with pytest.raises(InputError, match="no row contains a response"):
         survey(absent.read(), FromFile("own"))
 
 
@@ -261,7 +261,7 @@ def test_dots_lead_into_a_list_of_objects(tmp_path: Path) -> None:
         (
             '{"a": 1}',
             {},
-            r"no column looks like the response\. Name it with --column response=NAME; available: a",
+            r"no column looks like the response\. Pass it with --column response=NAME; available: a",
         ),
         ('{"text": "x"}', {}, r"no column looks like the question or its id"),
         (
@@ -294,7 +294,7 @@ def test_dots_lead_into_a_list_of_objects(tmp_path: Path) -> None:
             r"1 of 1 rows cannot be used:\n  r\.jsonl:1: .kind. is 'x'\. Kinds: latex",
         ),
         ('{"text": "", "problem": "q", "answer": "1"}\n{"text', {}, r"r.jsonl:2: not valid JSON .* cut off"),
-        ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row has a response"),
+        ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row contains a response"),
         ("", {}, r"the file is empty"),
         ("\n \n", {}, r"r\.jsonl: contains no rows"),
         ('{"text"\n1', {}, r"r.jsonl: 2 of 2 rows cannot be used:\n  r.jsonl:1: not valid JSON"),
@@ -335,7 +335,7 @@ def test_what_is_exported_comes_back_whole(form: SamplesFormat, db: Database, tm
         *("correct", "wrong") * 3
     ]
     if form == "hf":
-        with pytest.raises(InputError, match="is not empty; name another folder or pass --overwrite"):
+        with pytest.raises(InputError, match=r"is not empty. Choose another folder or pass --overwrite"):
             export_samples(db, run, target, form, overwrite=False, report=nothing)
         assert "1e-1" in {each.tolerance for each in file.read()}
 
@@ -355,7 +355,7 @@ def test_a_run_over_a_neighbor_set_comes_back_with_its_groups(db: Database, tmp_
 def test_texts_of_gated_benchmarks_are_not_exported(db: Database, tmp_path: Path) -> None:
     problems = make_problems(1)
     run = add_eval_run(db, "r", [(1, 1, 0)], problems=problems, benchmark="gpqa-diamond")
-    with pytest.raises(InputError, match="gated benchmark, whose texts are not exported"):
+    with pytest.raises(InputError, match="gated benchmark, whose texts may not be exported"):
         export_samples(db, run, tmp_path / "o.jsonl", "jsonl", overwrite=False, report=nothing)
     assert not (tmp_path / "o.jsonl").exists()
 

@@ -49,7 +49,7 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert open_responses(outputs[:1]).sha256 != file.sha256
     with pytest.raises(InputError, match="a file is given twice"):
         open_responses([outputs[0], outputs[0]])
-    with pytest.raises(InputError, match=r"its format is rows, but that of .* is lighteval"):
+    with pytest.raises(InputError, match=r"the format is rows, but in .* it is lighteval"):
         open_responses([details, *outputs])
     table = tmp_path / "rows.csv"
     table.write_text('prompt,target,completion\n"2+2?",4,"a, b"\n', encoding="utf-8")
@@ -77,7 +77,9 @@ def test_columns_that_an_export_has_are_read_as_such_in_an_export_alone(tmp_path
     assert [(place.group_id, place.variant) for place in matcher.placed()] == [(None, 0), (None, 0)]
     assert read.samples.total() == 2
     exported = [{**row, "variant": 0, "copy": 0} for row in rows]
-    with pytest.raises(InputError, match=r"rows.jsonl:2: its group 'sums' has another problem of variant 0"):
+    with pytest.raises(
+        InputError, match=r"rows.jsonl:2: its group 'sums' already has a different problem as variant 0"
+    ):
         survey(open_responses([write_rows(tmp_path / "rows.jsonl", *exported)]).read(), FromFile("own"))
 
 
@@ -165,7 +167,7 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
         ("correct", "3"),
     ]
     with pytest.raises(
-        InputError, match="Give METRIC,FILTER: metrics are exact_match, filters strict, flexible"
+        InputError, match=r"Give METRIC,FILTER. Metrics: exact_match. Filters: strict, flexible"
     ):
         open_responses([path], scorer="exact_match,loose")
 

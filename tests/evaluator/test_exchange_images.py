@@ -90,9 +90,9 @@ def test_images_are_left_out_where_that_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("gone.png", r'r\.jsonl:1: the cell of its images names "gone\.png", but there is no such file'),
+        ("gone.png", r'r\.jsonl:1: its images cell names "gone\.png", but there is no such file'),
         ("https://example.org/a.png", "or pass --column images= to import only the texts; a benchmark"),
-        (7, r"is a number, not an image\. Name another column with --column images=NAME"),
+        (7, r"is a number, not an image\. Choose another column with --column images=NAME"),
         ([data_address(RED)] * 2, r"r\.jsonl:1: there are 2 images for a text with 1 <image>"),
     ],
 )

@@ -98,7 +98,7 @@ def test_rewards_and_the_server_take_it(module: Path) -> None:
     ("name", "words"),
     [
         ("grade", "give module:function"),
-        ("no_such_module:grade", "put its folder on PYTHONPATH"),
+        ("no_such_module:grade", "add its folder to PYTHONPATH"),
         ("graders_of_the_tests:missing", "has no missing"),
         ("graders_of_the_tests:number", "is int, not a function"),
     ],

@@ -37,7 +37,7 @@ def test_counts_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (((), (), ()), "counts without problems"),
+        (((), (), ()), "the counts contain no problems"),
         ((("a", "a"), (1, 1), (0, 0)), "repeated: a"),
         ((("a",), (1, 1), (0,)), "n has shape"),
         ((("a", "b"), (4, 4), (1, 5)), "problem b: 5 correct and 0 unknown among 4"),

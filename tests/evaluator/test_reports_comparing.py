@@ -84,7 +84,7 @@ def test_different_problems_need_to_be_asked_for(db: Database) -> None:
         compared(db, "a", "b", ks=[1])
     found = compared(db, "a", "b", ks=[1], common_only=True)
     assert [change["problem_id"] for change in found.parts[0].changes] == [problems[1].id]
-    assert any("1 problems of A only and 1 of B only" in note for note in comparison_document(found).notes)
+    assert any("1 problems only in A and 1 only in B" in note for note in comparison_document(found).notes)
 
 
 def test_methods_without_a_common_benchmark_cannot_be_compared(db: Database) -> None:
@@ -98,7 +98,7 @@ def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
     runs(db, "a", one=LOW, two=LOW)
     add_eval_run(db, "b.one", LOW, benchmark="one", temperature=1.0, model="other", seed=3)
     notes = comparison_document(compared(db, "a", "b")).notes
-    assert "Only a has two, so there is no comparison." in notes
+    assert "Only a has two, so it is not compared." in notes
     assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
 
 
@@ -115,8 +115,8 @@ def test_an_unfinished_run_and_missing_samples_are_noted(db: Database) -> None:
     add_eval_run(db, "a", [(8, 2, 0), (5, 2, 0)], finished=False)
     add_eval_run(db, "b", [(8, 2, 0), (8, 2, 3)])
     notes = comparison_document(compared(db, "a", "b", ks=[1])).notes
-    assert "Run a is not finished; the samples drawn so far count (5 to 8 per problem)." in notes
-    assert any("brackets contain the lowest and the highest possible difference" in note for note in notes)
+    assert "Run a is not finished. The report uses the samples drawn so far (5 to 8 per problem)." in notes
+    assert any("brackets show the lowest and highest possible difference" in note for note in notes)
     assert not any("Run b" in note for note in notes)
     level = comparison_document(compared(db, "x=b", "y=b", ks=[1])).notes
     assert not any("not finished" in note for note in level)

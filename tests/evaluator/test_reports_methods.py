@@ -104,10 +104,10 @@ def test_different_problems_are_never_pooled(db: Database) -> None:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("=a", "names no runs"),
-        ("X=", "names no runs"),
-        ("a++b", "names no runs"),
-        ("a+a", "names a run twice"),
+        ("=a", "contains no runs"),
+        ("X=", "contains no runs"),
+        ("a++b", "contains no runs"),
+        ("a+a", "contains a run twice"),
     ],
 )
 def test_references_that_cannot_be_read(db: Database, reference: str, message: str) -> None:
@@ -133,7 +133,7 @@ def test_only_eval_runs_are_found(db: Database) -> None:
     add_eval_run(db, "a", TWO)
     with pytest.raises(NotFoundError, match=r"no eval run 'rules'.*only: a\."):
         load(db, "rules")
-    with pytest.raises(InputError, match="name at least one run"):
+    with pytest.raises(InputError, match="give at least one run"):
         load(db)
 
 
@@ -151,4 +151,4 @@ def test_nothing_can_be_drawn_to_an_imported_run(db: Database) -> None:
     add_eval_run(db, "a.one", [(1, 1, 0)], benchmark="one", engine={"sampler": IMPORTED})
     with db.read() as session:
         report = build_report(load_methods(session, ["a"]))
-    assert report_notes(report)[0] == "k = 1, not 32: a has only 1 graded sample of some problem of one."
+    assert report_notes(report)[0] == "k = 1, not 32: a has only 1 graded sample for some problem of one."

@@ -50,7 +50,7 @@ def test_k_is_32_where_samples_allow_else_the_largest_power_of_two(db: Database)
     assert said(build(db, "a"), "k = ") == []
     report = build(db, "a", "b")
     assert report.ks == (16,)
-    assert "k = 16, not 32: b has only 31 graded samples of some problem of one." in report_notes(report)[0]
+    assert "k = 16, not 32: b has only 31 graded samples for some problem of one." in report_notes(report)[0]
 
 
 def test_scores_are_the_mean_over_problems(db: Database) -> None:
@@ -245,7 +245,7 @@ def test_unknown_grades_are_bounds(db: Database) -> None:
     assert value == "25.00 to 50.00"
     low, high = interval.strip("[]").split(", ")
     assert float(low) < 25 < 50 < float(high)
-    assert said(report, "there are two values")
+    assert said(report, "the report shows two values")
     assert document.tables[-1].rows[0][6] == "25.00"  # unknown %
 
 
@@ -287,7 +287,7 @@ def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None
         ("100.0", "0.0", "0.0", "0.0", "0.0"),
     ]
     assert source_rows(report)[0]["marker"] == 13 / 16
-    [note] = said(report, "Many correct answers were found in the last sentence")
+    [note] = said(report, "Many correct answers come from the last sentence")
     assert "a on one (100%)" in note
     assert "mixed" not in note
     first = records(report)[0]

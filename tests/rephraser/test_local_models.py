@@ -196,14 +196,14 @@ def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("solver_name", "more", "message"),
     [
-        ("hosted_vllm/m", ["solver.batch_size=2"], "solver.0: batch_size does not belong to sampler=remote"),
+        ("hosted_vllm/m", ["solver.batch_size=2"], "solver.0: batch_size does not apply to sampler=remote"),
         ("FOLDER", ["solver.base_url=http://localhost:1/v1"], "base_url is for remote models"),
         ("FOLDER", ["solver.preset=no"], "default, paper, paper-eval, plain"),
         ("FOLDER", ["solver.dtype=int3"], "int3"),
         (
             "FOLDER",
             ["solver.sampler=vllm", "solver.batch_size=8"],
-            "batch_size does not belong to sampler=vllm",
+            "batch_size does not apply to sampler=vllm",
         ),
     ],
 )

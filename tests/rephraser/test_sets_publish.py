@@ -206,8 +206,8 @@ def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> N
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("no spaces", {}, "cannot be a name"),
-        ("a@b", {}, "cannot be a name"),
+        ("no spaces", {}, "is not a valid name"),
+        ("a@b", {}, "is not a valid name"),
         ("math", {"n": 0}, "at least 1"),
         ("math", {"include": ("good",)}, "cannot include good"),
         ("math", {"include": ()}, "cannot include nothing"),

@@ -136,7 +136,7 @@ def test_pushing_needs_a_token_and_a_name(
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with pytest.raises(PrerequisiteError, match="HF_TOKEN"):
         sets.export_hf(db, "math", tmp_path / "out", push="me/math")
-    with pytest.raises(InputError, match="not the name of a repository"):
+    with pytest.raises(InputError, match="not a valid repository name"):
         sets.export_hf(db, "math", tmp_path / "out", push="me/ma th")
     assert not (tmp_path / "out").exists()
 

@@ -249,9 +249,7 @@ def test_a_cap_below_the_next_request_stops(db: Database) -> None:
     server = OpenAIServer()
     outcomes = run_batch(db, server, cap=WORST - 1)
     assert server.batches.created == 0
-    assert [str(each) for each in outcomes] == [
-        "what is left under --max-usd is enough for 0 of 6 requests"
-    ] * 6
+    assert [str(each) for each in outcomes] == ["the rest of --max-usd covers only 0 of 6 requests"] * 6
 
 
 def test_a_job_of_too_few_requests_is_not_made(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +257,7 @@ def test_a_job_of_too_few_requests_is_not_made(db: Database, monkeypatch: pytest
     server = OpenAIServer()
     outcomes = run_batch(db, server, cap=2 * WORST + 1)
     assert server.batches.created == 0
-    assert str(outcomes[0]) == "what is left under --max-usd is enough for 2 of 6 requests"
+    assert str(outcomes[0]) == "the rest of --max-usd covers only 2 of 6 requests"
 
 
 def test_the_number_of_requests_is_capped(db: Database) -> None:
@@ -304,7 +302,7 @@ def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
     server.batches.room = 0
     outcomes = run_batch(db, server, cap=6 * WORST)
     assert {type(each) for each in outcomes} == {Stopped}
-    assert "Nothing is lost; resume when other batch jobs have ended." in str(outcomes[0])
+    assert "All answers are kept. Resume when other batch jobs have finished." in str(outcomes[0])
     assert committed(db) == 0
 
 

@@ -77,9 +77,7 @@ async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFi
     assert good.stats["requests"] == 160 - 20
     lines = [record.getMessage() for record in caplog.records if record.name == "tagrpo.servers"]
     assert len(lines) == 1
-    assert lines[0].startswith(
-        f"{bad.url} rests and is tried again from time to time; 1 of 2 servers answer:"
-    )
+    assert lines[0].startswith(f"{bad.url} is paused and retried periodically; 1 of 2 servers answer. Error:")
 
 
 async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
@@ -113,7 +111,7 @@ async def test_a_server_that_returns_as_another_model_rests_on() -> None:
         ({"root": "other/weights"}, "root other/weights instead of test-model"),
         ({"version": "0.12"}, "version 0.12 instead of 0.11"),
         ({"max_model_len": 512}, "max_model_len 512 instead of 4096"),
-        ({"models": ["other"]}, "does not list the model 'test-model'"),
+        ({"models": ["other"]}, "does not serve the model 'test-model'"),
     ],
 )
 async def test_servers_of_different_models_are_refused(other: dict[str, Any], words: str) -> None:

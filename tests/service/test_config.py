@@ -173,10 +173,15 @@ def test_a_table_that_may_be_absent_is_given_by_its_leading_field(tmp_path: Path
         (EvalConfig, "price = [1, inf]", [], "0.toml:1: price: give two finite numbers from 0"),
         (EvalConfig, "", ["chat_template_kwargs=no"], "chat_template_kwargs is 'no'; give a table."),
         (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 is given twice"),
-        (EvalConfig, "", ["base_url=http://me:secret@h/v1"], "the address of h has a name or password"),
-        (EvalConfig, "", ["device=cpu"], "device does not belong to sampler=remote."),
+        (
+            EvalConfig,
+            "",
+            ["base_url=http://me:secret@h/v1"],
+            "the address of h contains a user name or password",
+        ),
+        (EvalConfig, "", ["device=cpu"], "device does not apply to sampler=remote."),
         (EvalConfig, "", ["sampler=vllm", "base_url=http://h/v1"], "base_url is for remote models"),
-        (EvalConfig, "", ["neighbors=x"], "name either benchmarks, or a published neighbor set"),
+        (EvalConfig, "", ["neighbors=x"], "give either benchmarks, or a published neighbor set"),
         (EvalConfig, "", ["grader=a:b", "answers=boxed"], "Remove answers=boxed."),
         (
             EvalConfig,
@@ -246,7 +251,7 @@ def test_all_errors_come_at_once(tmp_path: Path) -> None:
     message = refused(
         tmp_path, EvalConfig, ["n=0", "zzz=1"], 'temperature = "hot"\n', "max_tokns = 1\nseed = -1\n"
     )
-    assert message.splitlines()[0] == "6 settings cannot be used:"
+    assert message.splitlines()[0] == "6 settings are invalid:"
     lines = [line.strip() for line in message.splitlines()[1:]]
     for start in (
         "0.toml:1: temp",
@@ -263,14 +268,14 @@ def test_all_errors_come_at_once(tmp_path: Path) -> None:
 def test_a_key_is_refused_and_never_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    says = 'name the variable: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
+    says = 'give its name: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
     profile = f'[endpoint.lab]\n{name} = "credential-4711"\n'
     for words, profiles in (([f"{name}=credential-4711"], None), (["endpoint=lab"], profile)):
         message = refused(tmp_path, EvalConfig, [*EVAL, *words], profiles=profiles)
         assert (says in message, "4711" in message) == (True, False)
     for variable, says in (
-        ("credential-4711", "looks like a key itself"),
-        ("hf_abcdefghijklm", "looks like a key itself"),
+        ("credential-4711", "looks like the key itself"),
+        ("hf_abcdefghijklm", "looks like the key itself"),
         ("LAB_CREDENTIAL", "the variable LAB_CREDENTIAL is not set"),
     ):
         message = refused(tmp_path, EvalConfig, [*EVAL, f"api_key_env={variable}"])
@@ -349,10 +354,14 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path: Path
 @pytest.mark.parametrize(
     ("kind", "word", "says"),
     [
-        (EvalConfig, "temperature=1", "temperature=1: this shapes the results, so a run keeps it."),
-        (EvalConfig, "model=other", "model=other: this shapes the results"),
-        (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this shapes the results"),
-        (RephraseConfig, "proposer.kind=rules", "this shapes the results"),
+        (
+            EvalConfig,
+            "temperature=1",
+            "temperature=1: this setting shapes the results, so it cannot change in an existing run.",
+        ),
+        (EvalConfig, "model=other", "model=other: this setting shapes the results"),
+        (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this setting shapes the results"),
+        (RephraseConfig, "proposer.kind=rules", "this setting shapes the results"),
         (EvalConfig, "max_usdd=1", "Did you mean max_usd?"),
         (EvalConfig, "max_usd=-1", "max_usd is -1.0; give a number: at least 0."),
     ],

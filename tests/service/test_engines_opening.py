@@ -16,7 +16,7 @@ async def test_a_model_of_several_roles_is_asked_at_one_place() -> None:
         first = await models.open(RemoteSettings(model=OPENAI, base_url=(server.url,), max_concurrency=300))
         assert await models.open(RemoteSettings(model=OPENAI)) is first
         with pytest.raises(
-            InputError, match=f"{OPENAI} is given two addresses, {server.url} and http://h/v1"
+            InputError, match=f"{OPENAI} has two different addresses: {server.url} and http://h/v1"
         ):
             await models.open(RemoteSettings(model=OPENAI, base_url=("http://h/v1",)))
         assert (list(models.models().endpoints), models.models().at_once) == ([OPENAI], 300)

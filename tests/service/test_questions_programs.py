@@ -60,7 +60,7 @@ def test_plain_tests_name_what_nobody_defines() -> None:
 
 @pytest.mark.parametrize("entry", [5, "two words", ["f"]])
 def test_a_function_without_a_name_is_a_fault_of_the_row(entry: object) -> None:
-    with pytest.raises(ValueError, match='"entry_point" is not the name of a function'):
+    with pytest.raises(ValueError, match='"entry_point" is not a valid function name'):
         read_asked({"entry_point": entry}, "def f(): ...", "def check(candidate): ...", "")
 
 
@@ -91,7 +91,7 @@ def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
         "its own solution does not pass: tests failed at `assert candidate(1.5) == 2`",
         None,
         "its own solution does not pass: tests failed at `assert sum(1, 2) == 3`",
-        "its tests are not informative: bad tests: they call nothing of the program",
+        "its tests are not informative: bad tests: the tests call nothing in the program",
         "no tests",
     ]
 
@@ -115,5 +115,5 @@ def test_a_missing_kind_or_column_is_named(db: Database, tmp_path: Path) -> None
     path = write_rows(tmp_path / "mine.jsonl", HUMANEVAL)
     with pytest.raises(InputError, match="pass --kind code"):
         import_questions(db, path)
-    with pytest.raises(InputError, match=r"no column looks like tests\. Name it with --answer-column"):
+    with pytest.raises(InputError, match=r"no column looks like tests\. Pass --answer-column"):
         import_questions(db, write_rows(tmp_path / "bare.jsonl", {"prompt": "f"}), kind=AnswerKind.CODE)

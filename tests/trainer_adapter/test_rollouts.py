@@ -256,7 +256,7 @@ def test_the_diagnostics_name_a_parquet_file_without_rewards(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"mine\.parquet: row 1: has no reward"):
         diagnose(path)
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"mine\.parquet: no whole parquet file"):
+    with pytest.raises(InputError, match=r"mine\.parquet: not a complete parquet file"):
         diagnose(path)
 
 

@@ -266,7 +266,7 @@ def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
         ({"set": "absent"}, NotFoundError, "absent"),
         ({"set": None}, InputError, "--set"),
         ({"set": None, "data": "nowhere"}, InputError, "an export for verl"),
-        ({"name": "a b"}, InputError, "cannot be a name"),
+        ({"name": "a b"}, InputError, "is not a valid name"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(

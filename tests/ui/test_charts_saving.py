@@ -92,7 +92,7 @@ def test_other_suffixes_are_refused(chart: Any, tmp_path: Path, name: str) -> No
 
 def test_a_folder_is_no_picture(chart: Any, tmp_path: Path) -> None:
     (tmp_path / "c.svg").mkdir()
-    with pytest.raises(InputError, match="is a folder; name a file"):
+    with pytest.raises(InputError, match=r"is a folder. Give a file name"):
         save_chart(chart, tmp_path / "c.svg")
 
 

@@ -83,7 +83,7 @@ def test_json_holds_source_hash_and_failures(cli: CommandLine, monkeypatch: pyte
     assert mine["source"]["file"] == "mine.jsonl"
     assert [failure["row"] for failure in mine["gold_failures"]] == [1]
     assert aime["ok"] is False
-    assert aime["problem"] == "the Hub cannot be reached. Or give a copy of aime24 with --from FILE."
+    assert aime["problem"] == "the Hub cannot be reached. Or pass a copy of aime24 with --from FILE."
 
 
 @pytest.mark.parametrize(

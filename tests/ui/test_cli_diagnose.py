@@ -103,7 +103,7 @@ def test_zero_gradient_by_checkpoint(tagrpo: CommandLine, db: Path) -> None:
     done = tagrpo("diagnose", "zero-gradient", "base", "end", "--published")
     assert done.code == 0
     text = words(done.out)
-    assert "What share of questions gives no gradient" in text
+    assert "Which share of questions gives no gradient" in text
     assert "G=8, N=2" in text
     assert "How much lower is the share with neighbors?" in text
     assert "Qwen3-1.7B base 77.0% 58.4% -18.6 points" in text
@@ -178,7 +178,7 @@ def test_forecast_of_a_pilot_without_neighbors(tagrpo: CommandLine, db: Path) ->
     assert "neighbors (assumed)" in done.out
     assert tagrpo("diagnose", "forecast", "plain", "--assume-shift-sd", 0.7).code == 2
     some = tagrpo("diagnose", "forecast", "base", "--n", 3, "--assume-shift-sd", 0.7)
-    assert "this one has neighbors" in words(some.err)
+    assert "this pilot has neighbors" in words(some.err)
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ def test_the_forecast_is_validated_on_visits(tagrpo: CommandLine, tmp_path: Path
     rows = json.loads(done.out)["forecast_checks"]
     assert [(row["m"], row["g"]) for row in rows[:3]] == [(8, 8), (4, 8), (2, 8)]
     assert all(abs(row["error_points"]) < 12 for row in rows)
-    assert "Does the forecast hold?" in tagrpo("diagnose", "forecast", "--rollouts", path, "--validate").out
+    assert "Is the forecast accurate?" in tagrpo("diagnose", "forecast", "--rollouts", path, "--validate").out
     assert tagrpo("diagnose", "forecast", "base", "--validate").code == 2
     assert tagrpo("diagnose", "forecast", "base", "--g", 0).code == 2
 
@@ -278,7 +278,7 @@ def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
     assert result["assumptions"]
     text = tagrpo("diagnose", "cost", "base")
     assert "Where is the break-even with TA-GRPO?" in text.out
-    assert "assumed: the policy stays as it was in the pilot" in text.out
+    assert "assumed: the policy does not change after the pilot" in text.out
     assert tagrpo("diagnose", "cost", "base", "--usd-per-gpu-hour", 3.6).code == 2
 
 
@@ -306,12 +306,12 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     done = tagrpo("diagnose", "report", "--rollouts", path, "--g", 4, "--out", tmp_path / "out")
     assert done.code == 0
     for question in (
-        "What share",
+        "Which share",
         "forecast from step 1",
-        "What is the yield of each number of neighbors",
+        "How many mixed groups does each number of neighbors give",
         "Do rephrasings",
         "How diverse are responses",
-        "What does a group",
+        "How much does a group",
     ):
         assert question in done.out
     assert len(list((tmp_path / "out").glob("*.csv"))) == 14
@@ -327,7 +327,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     [
         ((), "name eval runs or a training, or give --rollouts PATH"),
         (("base", "--rollouts", "r.jsonl"), "name eval runs or a training, or give --rollouts PATH"),
-        (("base", "base"), "a run is named twice"),
+        (("base", "base"), "a run appears twice"),
         (("nothing",), "no eval run 'nothing'"),
         (("proposals",), "no eval run"),
         (("base", "--g", "1"), "at least 2 responses"),
@@ -335,7 +335,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         (("base", "--n", "5"), "5 neighbors"),
         (("base", "--n", "-1"), "0 or more"),
         (("base", "--correct-above", "1"), "requires --rollouts"),
-        (("base", "--grader", "older"), "nothing was graded by version 'older'"),
+        (("base", "--grader", "older"), "version 'older' of the grader has graded no samples"),
         (("--rollouts", "none.jsonl"), "no such file"),
         (("--rollouts", "none.jsonl", "--grader", "older"), "applies to eval runs only"),
     ],

@@ -45,7 +45,7 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
     assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
     assert cli(*evaluate(server, "--name", "a", n=2)).code == 0
     unlike = cli("eval", "compare", "a.sums", "b.sums")
-    assert "take different answers (--answers all and boxed)" in words(unlike.err)
+    assert "count different answers (--answers all and boxed)" in words(unlike.err)
     assert unlike.err.count("tagrpo eval grade") == 1
     assert cli("eval", "grade", "b.sums", "--answers", "all").code == 0
     assert cli("eval", "compare", "a.sums", "b.sums").code == 0
@@ -74,7 +74,7 @@ def test_a_run_may_be_graded_by_a_function_of_the_users(
     assert (changed.code, "grader" in words(changed.err)) == (2, True)
     assert cli("eval", "grade", "a.sums", *own, "--answers", "boxed").code == 2
     missing = cli("eval", "grade", "a.sums", "--grader", "no_such:grade")
-    assert (missing.code, "put its folder on PYTHONPATH" in words(missing.err)) == (2, True)
+    assert (missing.code, "add its folder to PYTHONPATH" in words(missing.err)) == (2, True)
 
 
 @pytest.mark.slow

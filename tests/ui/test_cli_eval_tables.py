@@ -69,7 +69,7 @@ def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
 def test_every_format_of_a_report_says_where_answers_were_found(cli: CommandLine, tmp_path: Path) -> None:
     for format in ("table", "markdown", "latex"):
         told = cli("eval", "report", "base", "--format", format).out
-        assert "where the answers were found" in told.lower(), format
+        assert "where tagrpo found the answers" in told.lower(), format
         assert "last sentence" in told, format
     found = json.loads(cli("eval", "report", "base", "--json").out)
     assert (found["scores"][0]["box"], found["scores"][0]["answers"]) == (1.0, "all")

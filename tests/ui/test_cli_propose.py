@@ -106,13 +106,13 @@ def test_a_tokenizer_that_is_none(cli: CommandLine) -> None:
 def test_a_model_that_cannot_be_asked_takes_no_name(cli: CommandLine, server: str) -> None:
     before = stats(server)["requests"]
     refused(cli, llm("http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1/models cannot be reached")
-    refused(cli, llm(server, model="openai/other"), "does not list the model 'other', only: test-model")
+    refused(cli, llm(server, model="openai/other"), "does not serve the model 'other'. It serves: test-model")
     refused(cli, llm(server, model="frobnicate"), "litellm knows no provider for the model 'frobnicate'")
     refused(cli, llm(server, "--max-usd", "1"), "does not know the price of openai/test-model")
     refused(
         cli,
         llm(server, "--solver", "hosted_vllm/absent", f"solver.base_url={server}"),
-        "does not list the model 'absent'",
+        "does not serve the model 'absent'",
     )
     refused(
         cli,

@@ -144,7 +144,7 @@ def test_what_publish_refuses(counted: Cli, options: tuple[str, ...], message: s
 def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
     text = counted("publish", "dry", "--run", "counted", "--dry-run").out
     assert "would be published:" in text
-    assert "What is the yield of each number of neighbors? 3 questions, G=8" in text
+    assert "How many mixed groups does each number of neighbors give? 3 questions, G=8" in text
     assert "adaptive" in text
 
     found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--per-question", "adaptive")

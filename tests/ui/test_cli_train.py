@@ -332,8 +332,8 @@ class TestRuns:
         more = tagrpo("resume", "x", "--json", f"{micro_batch}=4096")
         assert (more.code, json.loads(more.out)["number"] >= 2) == (0, True)
         for changed, reason in (
-            ("anchor=own", "anchor=own: this shapes the results"),
-            ("run.seed=7", "run.seed=7: this shapes the results"),
+            ("anchor=own", "anchor=own: this setting shapes the results"),
+            ("run.seed=7", "run.seed=7: this setting shapes the results"),
             ("verl.data.seed=7", "data.seed: 42 in the run, 7 now"),
         ):
             refused = tagrpo("resume", "x", changed)

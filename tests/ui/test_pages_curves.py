@@ -115,7 +115,7 @@ def test_where_answers_were_found_stands_below_the_curves_and_on_each_response(d
     table = next(one for one in tables(app) if "last sentence" in one)
     assert list(table["last sentence"]) == ["50.0", "0.0"]
     assert list(table["correct from last sentence"]) == ["100.0", "0.0"]
-    assert "Many correct answers were found in the last sentence" in words(app)
+    assert "Many correct answers come from the last sentence" in words(app)
     assert "--answers boxed" in words(app)
     behind = shown(point="aime24", of="tuned", against="base", k="1", which="all")
     behind.query_params["problem"] = tables(behind)[-1]["id"][0]

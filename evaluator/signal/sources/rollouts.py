@@ -71,8 +71,8 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
     rollouts = read_rollouts(path, windows=windows, threshold=threshold)
     steps = {each.label: part for each, part in zip(rollouts.checkpoints, rollouts.steps, strict=True)}
     by_prompt = (
-        "some rows name no question, so each of their prompts counts as a question: neighbors cannot be told "
-        "from originals (give question_id and neighbor_id on every rollout)"
+        "some rows have no question id, so each of their prompts counts as a separate question and "
+        "neighbors look like originals (add question_id and neighbor_id to every rollout)"
     )
     return ResponseSource(
         str(path),
@@ -94,7 +94,7 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
         InputError: no such file, no rows, or a row that cannot be used; the message names file and line.
     """
     if windows < 1:
-        raise InputError(f"--windows is {windows}; give 1 or more.")
+        raise InputError(f"--windows is {windows}, but must be at least 1.")
     visits: dict[Step, dict[str, dict[int, PromptSample]]] = {}
     responses, by_prompt = 0, False
     for row in _read(path, threshold):
@@ -102,14 +102,14 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
         before = prompts.get(sample.variant)
         if before is not None and row.is_visit:
             raise InputError(
-                f"{row.place}: variant {sample.variant} of question {row.group_id} was there before. Give "
-                "one row per prompt."
+                f"{row.place}: variant {sample.variant} of question {row.group_id} appears twice. Give one "
+                "row per prompt."
             )
         prompts[sample.variant] = sample if before is None else _add(before, sample)
         responses += sample.known + sample.unknown
         by_prompt = by_prompt or row.by_prompt
     if not responses:
-        raise InputError(f"{path}: there are no rollouts in it.")
+        raise InputError(f"{path}: contains no rollouts.")
     stretches = _stretches(list(visits), windows)
     checkpoints = tuple(
         CheckpointGroups(
@@ -138,7 +138,7 @@ def rollout_texts(
         if row.group_id not in texts or row.step not in steps:
             continue
         if row.text is None:
-            raise InputError(f'{row.place}: has no "response"; diversity needs the texts of responses.')
+            raise InputError(f'{row.place}: has no "response". Diversity needs the response texts.')
         texts[row.group_id].setdefault(row.sample.variant, []).append(row.text)
     for group_id, prompts in texts.items():
         yield GroupTexts(group_id, {variant: tuple(answered) for variant, answered in prompts.items()})
@@ -153,11 +153,11 @@ def read_visits(path: Path) -> list[list[tuple[int, int]]]:
     visits = []
     for place, row, _ in _rows(path):
         if "successes" not in row:
-            raise InputError(f'{place}: has no "successes"; this needs rows of visits in time order.')
+            raise InputError(f'{place}: has no "successes". Give rows of visits in time order.')
         size, successes = _visits(row, place)
         visits.append([(count, size) for count in successes])
     if not visits:
-        raise InputError(f"{path}: there are no rows in it.")
+        raise InputError(f"{path}: contains no rows.")
     return visits
 
 
@@ -180,7 +180,9 @@ def _read(path: Path, threshold: float | None) -> Iterator[_Row]:
         if is_visit:
             mean = row.get("mean_tokens")
             if mean is not None and (isinstance(mean, bool) or not isinstance(mean, int | float) or mean < 0):
-                raise InputError(f'{place}: "mean_tokens" is {mean!r}; give the mean tokens of a response.')
+                raise InputError(
+                    f'{place}: "mean_tokens" is {mean!r}; give the mean number of tokens per response.'
+                )
             if mean is not None:
                 about |= {"tokens": round(mean * size), "token_samples": size}
             for visit, count in enumerate(successes, start=1):
@@ -225,18 +227,18 @@ def _add(sample: PromptSample, other: PromptSample) -> PromptSample:
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
     """Yield (place, row, step by the file's name) of all files."""
     if not path.exists():
-        raise InputError(f"{path}: there is no such file or folder.")
+        raise InputError(f"{path}: no such file or folder.")
     files = [path]
     if path.is_dir():
         files = sorted(path.glob("*.parquet")) or sorted(path.glob("*.jsonl"), key=_by_number)
     if not files:
-        raise InputError(f"{path}: this folder holds no .jsonl files and no .parquet files.")
+        raise InputError(f"{path}: the folder contains no .jsonl or .parquet files.")
     for file in files:
         if file.suffix == ".parquet":
             yield from _parquet_rows(file)
             continue
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
-        for number, row in read_objects(file, "with a question's id and a reward"):
+        for number, row in read_objects(file, "with a question id and a reward"):
             yield f"{file}:{number}", row, step
 
 
@@ -252,7 +254,7 @@ def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
                     number += 1
                     yield f"{file}: row {number}", row, None
     except (OSError, ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: no whole parquet file ({first_line(error)}).") from error
+        raise InputError(f"{file}: not a complete parquet file ({first_line(error)}).") from error
 
 
 def _by_number(path: Path) -> tuple[int, int, str]:
@@ -262,14 +264,14 @@ def _by_number(path: Path) -> tuple[int, int, str]:
 def _visits(row: dict[str, Any], place: str) -> tuple[int, list[int]]:
     size, successes = row.get("group_size"), row["successes"]
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise InputError(f'{place}: "group_size" is {size!r}; give the number of responses of a visit.')
+        raise InputError(f'{place}: "group_size" is {size!r}; give the number of responses per visit.')
     if not isinstance(successes, list) or not successes:
         raise InputError(
-            f'{place}: "successes" is {successes!r}; give the successes of each visit in a list.'
+            f'{place}: "successes" is {successes!r}; give a list with the number of successes of each visit.'
         )
     for count in successes:
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= size:
-            raise InputError(f"{place}: {count!r} successes of {size}; give whole numbers from 0 to {size}.")
+            raise InputError(f"{place}: {count!r} successes of {size}; give a whole number from 0 to {size}.")
     return size, successes
 
 
@@ -283,7 +285,7 @@ def _group(values: Mapping[str, Any], place: str, columns: tuple[str, ...]) -> t
     if isinstance(prompt, str) and prompt.strip():
         return content_id("prompt", prompt), True
     names = ", ".join(f'"{name}"' for name in (*columns, *PROMPT_COLUMNS))
-    raise InputError(f"{place}: nothing tells which question it answers; give one of {names}.")
+    raise InputError(f"{place}: the row does not identify its question. Add one of {names}.")
 
 
 def _variant(
@@ -301,7 +303,7 @@ def _variant(
     numbers = variants.setdefault(group_id, {})
     before = numbers.setdefault(str(neighbor), variant or len(numbers) + 1)
     if variant not in (None, before):
-        raise InputError(f"{place}: neighbor {neighbor} is variant {variant} here and {before} before.")
+        raise InputError(f"{place}: neighbor {neighbor} is variant {variant} here but {before} earlier.")
     return before, str(neighbor)
 
 
@@ -309,7 +311,7 @@ def _correct(values: Mapping[str, Any], place: str, threshold: float | None) -> 
     name = next((name for name in REWARD_COLUMNS if name in values), None)
     if name is None:
         names = ", ".join(f'"{name}"' for name in REWARD_COLUMNS)
-        raise InputError(f"{place}: has no reward; give one of {names}.")
+        raise InputError(f"{place}: has no reward. Add one of {names}.")
     value = values[name]
     if value is None:
         return None
@@ -325,8 +327,8 @@ def _correct(values: Mapping[str, Any], place: str, threshold: float | None) -> 
     if value in (0, 1, -1):
         return value == 1
     raise InputError(
-        f'{place}: "{name}" is {value!r}, neither 0, 1 nor -1; say with --correct-above which rewards are of '
-        "correct responses."
+        f'{place}: "{name}" is {value!r}, not 0, 1 or -1. Set the threshold for a correct response with '
+        "--correct-above."
     )
 
 
