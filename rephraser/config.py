@@ -17,7 +17,9 @@ class ProposerSampling(PublishedSampling, Sampling):
     """How a proposer's answers are drawn."""
 
     temperature: float = Field(1.0, ge=0, le=10, description="Sampling temperature.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling.")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="Cumulative probability for nucleus sampling; 1 is off."
+    )
     max_tokens: int = Field(4096, ge=1, le=10_000_000, description="Maximum tokens in an answer.")
 
 
@@ -27,21 +29,25 @@ class LlmProposer(ProposerSampling, Model):
     kind: Literal["llm"] = Field("llm", description="Source of candidates: a model, rules, or a file.")
     strategies: tuple[str, ...] = Field(
         (),
-        description="perspectives, paraphrase, rename, format, programs, or text files; by default "
-        "perspectives, for questions about programs programs.",
+        description="Names (perspectives, paraphrase, rename, format, programs) or text files; by default "
+        "perspectives, or programs for programming questions.",
     )
     reply: Literal["auto", "json", "tags"] = Field(
         "auto",
-        description="Form of the answers. auto: JSON if the provider enforces a schema, otherwise tags.",
+        description="Reply format. auto: JSON if the provider enforces a schema, otherwise tags.",
     )
     content_attempts: int = Field(
-        3, ge=1, le=20, description="Attempts per request if answers are unusable (refusals, echoes, ...)."
+        3,
+        ge=1,
+        le=20,
+        description="Maximum attempts per request if replies are unusable (refusals, echoes, ...).",
     )
     min_distance: float = Field(
         MIN_DISTANCE,
         ge=0,
         le=1,
-        description="Minimum distance in wording from the question and earlier candidates.",
+        description="Minimum difference in wording from the question and earlier candidates, as a share of "
+        "words.",
     )
 
 
@@ -50,7 +56,11 @@ class RulesProposer(Config):
 
     kind: Literal["rules"] = Field(description="Rules.")
     min_distance: float = Field(
-        0.0, ge=0, le=1, description="Minimum distance in wording from the question and earlier candidates."
+        0.0,
+        ge=0,
+        le=1,
+        description="Minimum difference in wording from the question and earlier candidates, as a share of "
+        "words.",
     )
 
 
@@ -58,7 +68,7 @@ class FileProposer(Config):
     """Candidates that you have."""
 
     kind: Literal["file"] = Field(description="A file.")
-    candidates: str = Field(description="File or Hub data set of candidates.", json_schema_extra=OPERATIONAL)
+    candidates: str = Field(description="File or Hub dataset with candidates.", json_schema_extra=OPERATIONAL)
     question_column: str | None = Field(
         None, description="Column with the question's id or exact text.", json_schema_extra=OPERATIONAL
     )
@@ -66,7 +76,11 @@ class FileProposer(Config):
         None, description="Column with the candidate, or a list of them.", json_schema_extra=OPERATIONAL
     )
     min_distance: float = Field(
-        0.0, ge=0, le=1, description="Minimum distance in wording from the question and earlier candidates."
+        0.0,
+        ge=0,
+        le=1,
+        description="Minimum difference in wording from the question and earlier candidates, as a share of "
+        "words.",
     )
 
 
@@ -75,8 +89,8 @@ class SolverPrompt(PromptConfig):
 
     preset: Literal["default", "paper", "paper-eval", "plain"] | None = Field(  # type: ignore[assignment]
         None,
-        description="Prompt as in `eval run`: default, paper, paper-eval, plain (the bare question). By "
-        "default the question, then an instruction to reason step by step and box the answer.",
+        description="Prompt preset as in `eval run`. By default the question, then an instruction to reason "
+        "step by step and box the answer.",
     )
 
 
@@ -92,23 +106,28 @@ class PremiseCheck(Access):
 
     leading: ClassVar[str] = "model"
 
-    model: str = Field(description="Model, named as in litellm.")
+    model: str = Field(description="Model, with its litellm name.")
 
 
 class Verdict(Config):
     """When shared answers accept a candidate and new answers reject it."""
 
     accept: int | None = Field(
-        None, ge=1, description="Accept from this many shared answers; by default 9 of 16."
+        None, ge=1, description="Minimum shared answers to accept a candidate; by default 9 of 16."
     )
     reject: int | None = Field(
-        None, ge=1, description="Reject from this many equal new answers; by default 11 of 16."
+        None,
+        ge=1,
+        description="Minimum equal answers that the question does not have, to reject a candidate; by "
+        "default 11 of 16.",
     )
-    question_samples: int = Field(32, ge=1, description="Answers per question, drawn once.")
+    question_samples: int = Field(
+        32, ge=1, description="Answers per question; they are sampled once and reused."
+    )
     looks: tuple[int, ...] = Field(
         (12, 16),
-        description="Numbers of answers per candidate after which a verdict is possible. Thresholds "
-        "that are not given are scaled in proportion.",
+        description="Answers per candidate after which tagrpo may decide. If accept or reject is not set, "
+        "it scales with the last number.",
     )
 
 
@@ -117,29 +136,33 @@ class RephraseConfig(Budget):
 
     questions: str = Field(description="Name of an imported question set.")
     name: str = Field(description="Name of the run; an existing run is resumed.")
-    n: int = Field(3, ge=1, le=64, description="Neighbors per question.")
+    n: int = Field(3, ge=1, le=64, description="Number of neighbors per question.")
     rounds: int = Field(
         3,
         ge=1,
         le=20,
-        description="Maximum rounds; each later round proposes for questions that still lack neighbors.",
+        description="Maximum number of rounds. Later rounds propose only for questions that still lack "
+        "neighbors.",
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="Only the first questions. A larger limit, or none, extends the same run.",
+        description="Number of questions to use, from the first. A larger limit, or none, extends the same "
+        "run.",
         json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed of the run; none sends no seed, so the run is not repeatable.",
+        description="Random seed of the run. With none, no seed is sent and the run cannot be repeated "
+        "exactly.",
     )
-    token_limit: int = Field(512, ge=1, description="Maximum tokens in a candidate.")
+    token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate.")
     tokenizer: str | None = Field(
         None,
-        description="tokenizer.json or Hub name of the tokenizer that counts tokens; by default an estimate.",
+        description="Tokenizer that counts tokens: a tokenizer.json or Hub name; by default the count is "
+        "estimated.",
     )
     stop_below: float | None = Field(
         None,
@@ -149,8 +172,12 @@ class RephraseConfig(Budget):
         json_schema_extra=OPERATIONAL,
     )
     proposer: LlmProposer | RulesProposer | FileProposer = Field(
-        description="Who proposes candidates.", discriminator="kind"
+        description="Source of candidates.", discriminator="kind"
     )
-    solver: tuple[Solver, ...] = Field((), description="Models whose answers are compared.")
-    premises: PremiseCheck | None = Field(None, description="Asked whether each premise is kept.")
-    verdict: Verdict = Field(default_factory=Verdict, description="Thresholds of the verdict.")
+    solver: tuple[Solver, ...] = Field(
+        (), description="Models that answer the question and its candidates; tagrpo compares their answers."
+    )
+    premises: PremiseCheck | None = Field(
+        None, description="Model that checks whether a candidate keeps every premise."
+    )
+    verdict: Verdict = Field(default_factory=Verdict, description="Thresholds for verdicts.")

@@ -30,7 +30,7 @@ KIND = "propose"
 def local_strategies(proposer: str) -> tuple[Strategy, ...]:
     """Return what stands for the rules or file proposer where a strategy is named."""
     if proposer == "rules":
-        return (Strategy("rules", RULES_VERSION, "rules of English wording, no model", ""),)
+        return (Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),)
     return (Strategy("file", "1", "candidates from a file", ""),)
 
 
@@ -77,12 +77,13 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
     run = find_run(session, reference)
     if run.kind == EVAL:
         raise InputError(
-            f"run {run.name!r} measures a model and holds no neighbors; `tagrpo runs show "
-            f"{run.name}` shows it."
+            f"run {run.name!r} evaluates a model and contains no neighbors. See `tagrpo runs show "
+            f"{run.name}`."
         )
     if run.kind != KIND:
         raise InputError(
-            f"run {run.name!r} trains a model and holds no neighbors; `tagrpo rollouts` shows its responses."
+            f"run {run.name!r} trains a model and contains no neighbors. See its responses with `tagrpo "
+            "rollouts`."
         )
     return run
 
@@ -100,9 +101,9 @@ def choose_run(session: Session, reference: str | None) -> Run:
     if len(runs) != 1:
         names = ", ".join(sorted(run.name for run in runs))
         raise InputError(
-            f"there are several runs, name one: {names}."
+            f"there are several runs. Choose one: {names}."
             if runs
-            else "there is no run yet; start one with `tagrpo rephrase run`."
+            else "there are no runs yet. Start one with `tagrpo rephrase run`."
         )
     return runs[0]
 
@@ -116,7 +117,7 @@ def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
         raise InputError(
-            f"question set {spec.questions!r} has no usable question; `tagrpo questions list "
-            f"{spec.questions} --held` says why."
+            f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
+            f"{spec.questions} --held` lists the reasons."
         )
     return [question.id for question in questions]

@@ -211,7 +211,8 @@ def page_candidates(
         ).one_or_none()
         if place is None:
             raise NotFoundError(
-                f"{after} is not a candidate of question {filters.question_id}. Continue after one that is."
+                f"{after} is not a candidate of question {filters.question_id}. Give a candidate from it to "
+                "continue the list."
             )
         query = query.where(tuple_(*order) > tuple(place))
     return [_card(row) for row in session.execute(query)]
@@ -366,7 +367,8 @@ def _proposal_id(session: Session, run: Run, after: str) -> int:
     )
     if proposal_id is None:
         raise InputError(
-            f"{candidate.id} is not a candidate of run {run.name!r}. Continue after one that is."
+            f"{candidate.id} is not a candidate of run {run.name!r}. Give a candidate from it to continue "
+            "the list."
         )
     return proposal_id
 
@@ -376,7 +378,7 @@ def _check_strategy(session: Session, run: Run, strategy: str) -> None:
         select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct()
     ).all()
     if strategy not in strategies:
-        names = ", ".join(sorted(strategies)) or "none, it has no candidates yet"
+        names = ", ".join(sorted(strategies)) or "none yet"
         raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}. It has: {names}.")
 
 

@@ -96,7 +96,7 @@ def test_named_columns_win(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{"key": FIRST.id, "candidate": "a"}], {}, "Name another column with proposer.question_column"),
+        ([{"key": FIRST.id, "candidate": "a"}], {}, "Choose another column with proposer.question_column"),
         ([], {}, "the file is empty"),
         ([{"question": "Whose?", "candidate": "a"}], {}, "none of its 1 rows belongs to a question"),
         ([{"question": FIRST.text, "mine": "a"}], {}, "proposer.candidate_column; available: question, mine"),

@@ -32,7 +32,7 @@ def test_a_stricter_rule_takes_back_what_was_accepted_and_the_first_verdict_stay
     found = again(world, STRICT)
     (change,) = found.changes
     assert (change.before, change.after) == ("accepted", "undecided")
-    assert "accepting needs 13" in change.reason
+    assert "acceptance needs 13" in change.reason
     assert (found.judged, found.stored, found.before, found.after) == (
         1,
         1,

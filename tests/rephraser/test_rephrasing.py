@@ -323,7 +323,7 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert (again.judged, again.changes) == (2, ())
     found = summary(world)
     assert (found.unreadable_questions, found.candidates) == (1, {"undecided": 2})
-    assert found.unfinished[0].reason == "2 undecided, its own answers are unreadable"
+    assert found.unfinished[0].reason == "2 undecided, the question's own answers are unreadable"
     with world.db.read() as session:
         reasons = set(session.scalars(select(VerdictRow.reason).where(VerdictRow.status == "undecided")))
     assert reasons == {"32 of 32 answers to the original could not be parsed; at most 50% may fail."}
@@ -370,6 +370,6 @@ def test_a_run_that_began_with_other_requests_is_not_resumed(tmp_path: Path) -> 
     stored = json.loads(json.dumps(make_spec().to_json()))
     world = World(tmp_path, replace(make_spec(), request_version="0"))
     assert stored["request_version"] != "0"
-    with pytest.raises(InputError, match="Start a run of another name"):
+    with pytest.raises(InputError, match="Start a run with another name"):
         world.work()
     assert not world.asked(PROPOSE)

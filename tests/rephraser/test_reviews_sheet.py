@@ -86,7 +86,7 @@ def test_rows_without_a_decision_are_counted_and_equal_rows_taken_once(
         ({"candidate": "c_zz", "decision": "accept"}, "no candidate has an id"),
         ({"candidate": "c_", "decision": "accept"}, "several candidates"),
         ({"candidate": GOOD, "decision": "reject", "reason": " "}, "needs a reason"),
-        ({"candidate": GOOD, "decision": "accept", "audit": "1"}, "not the number of an audit"),
+        ({"candidate": GOOD, "decision": "accept", "audit": "1"}, "not an audit number"),
         ({"candidate": GOOD, "decision": "accept", "audit": 9}, "belongs to audit 9, not to --audit 1"),
         ({"candidate": BAD, "decision": "reject", "reason": "no"}, "contradicts line 1"),
     ],
@@ -106,6 +106,6 @@ def test_files_that_are_none(db: Database, audit: Audit, tmp_path: Path) -> None
     latin.write_bytes('{"reason": "naïve"}'.encode("latin-1"))
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
-    for path, said in ((latin, "not UTF-8"), (empty, "it has no rows with"), (tmp_path, "cannot be read")):
+    for path, said in ((latin, "not UTF-8"), (empty, "no row has"), (tmp_path, "cannot be read")):
         with db.read() as session, pytest.raises(InputError, match=said):
             read_sheet(session, path, reviewer="ada", audit_id=None)

@@ -97,7 +97,7 @@ def test_decisions_that_are_none(decision: DecisionWord, reason: str, reviewer: 
 
 
 def test_a_beginning_of_an_id_is_not_enough_to_store(db: Database) -> None:
-    with pytest.raises(NotFoundError, match="only the start"):
+    with pytest.raises(NotFoundError, match="an incomplete candidate id"):
         record(db, Decision(GOOD[:10], "accepted", "", "ada"))
 
 

@@ -55,7 +55,9 @@ def test_a_larger_group_needs_fewer_neighbors(db: Database) -> None:
 
 def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
     add_run(db, "mixed", ASKED[:1])
-    with pytest.raises(InputError, match=r"give neighbors to all \(1 questions yield a gradient alone\)"):
+    with pytest.raises(
+        InputError, match=r"give neighbors to all \(1 questions give a gradient without neighbors\)"
+    ):
         sets.publish(db, "math", run="mixed", adaptive=Adaptive())
     with pytest.raises(InputError, match="a chance between 0 and 1, not 8 and 1"):
         Adaptive(unmixed=1.0)
@@ -84,7 +86,7 @@ def test_several_runs_make_one_set_without_repetition(db: Database) -> None:
         (entry,) = [e for e in sets.load_set(session, "math").entries if e.question.text == "What is 2+3?"]
         assert {one.text: one.model for one in entry.neighbors}[FAR] == "test/proposer"
         assert sets.verify(session, "math").ok
-    with pytest.raises(InputError, match="name each run once, not run, run"):
+    with pytest.raises(InputError, match="give each run exactly once, not run, run"):
         sets.publish(db, "twice", run=["run", "run"])
 
 
@@ -105,7 +107,7 @@ def test_verify_finds_neighbors_that_no_run_proposed(db: Database) -> None:
     with db.read() as session:
         problems = sets.verify(session, header.id).problems
     assert len(problems) == 2
-    assert all("was not proposed in any of its runs" in one for one in problems)
+    assert all("does not come from any of the set's runs" in one for one in problems)
 
 
 def test_a_version_with_one_run_as_earlier_ones_recorded_it(db: Database) -> None:

@@ -65,14 +65,14 @@ def test_counts_are_read_from_the_evidence() -> None:
 
 
 def test_more_right_than_drawn_is_refused() -> None:
-    with pytest.raises(InputError, match="13 correct answers of 12 to the neighbor"):
+    with pytest.raises(InputError, match="13 correct answers out of 12 to the neighbor"):
         Successes("s", 1, 32, 13, 12)
     row = to_columns(Successes("s", 1, 32, 3, 12))
     assert from_columns(row, "row 1") == Successes("s", 1, 32, 3, 12)
     assert from_columns({}, "row 1") is None
     with pytest.raises(InputError, match="row 1: \"solver\" 's' needs whole numbers"):
         from_columns({**row, "neighbor_right": 2.5}, "row 1")
-    with pytest.raises(InputError, match="row 1: 40 correct answers of 32"):
+    with pytest.raises(InputError, match="row 1: 40 correct answers out of 32"):
         from_columns({**row, "question_right": 40}, "row 1")
 
 

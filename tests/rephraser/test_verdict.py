@@ -83,7 +83,7 @@ BRANCHES = [
         "g" * 9 + "n" * 5 + "mm",
         "g",
         "undecided",
-        "given 5 times: accepting needs more than 10 shared",
+        "given 5 times: acceptance needs more than 10 shared",
     ),
     (
         "g" * 32,
@@ -103,7 +103,7 @@ BRANCHES = [
     ("g" * 32, "g" * 15 + "m", "g", "accepted", "the largest new answer was given once"),
     ("g" * 32, "n" * 12, "g", "rejected", "a new answer was given 12 times"),
     ("g" * 32, "n" * 11 + "m" * 5, "g", "rejected", "a new answer was given 11 times"),
-    ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, and rejecting needs 11"),
+    ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, and rejection needs 11"),
     ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "N" * 12, "g", "rejected", "was given 5 times"),
     (
         "g" * 4 + "abcdefhijklmopqrstuvwxyzABCD",
@@ -129,16 +129,16 @@ def test_overlap_rule_branches(original: str, candidate: str, gold: str, verdict
 
 
 PLAIN_BRANCHES = [
-    ("g" * 32, "g" * 9 + "nnn", "undecided", "accepting needs 10, rejecting none"),
+    ("g" * 32, "g" * 9 + "nnn", "undecided", "acceptance needs 10, rejection none"),
     ("g" * 32, "g" * 10 + "n" * 6, "accepted", "10 of 16"),
-    ("g" * 32, "g" * 10 + "n" * 10, "undecided", "given 10 times: accepting needs more than 10 shared"),
+    ("g" * 32, "g" * 10 + "n" * 10, "undecided", "given 10 times: acceptance needs more than 10 shared"),
     ("g" * 16 + "a" * 16, "a" * 12, "accepted", "12 of 12"),
     ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "n" * 3 + "123456789", "rejected", "was given 5 times"),
     (
         "g" * 32,
         "nn" + "1234567890",
         "undecided",
-        "most frequent one was given 2 times, and rejecting needs 3",
+        "most frequent one was given 2 times, and rejection needs 3",
     ),
 ]
 

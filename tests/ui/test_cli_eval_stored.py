@@ -77,7 +77,7 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
     assert (done.code, "tagrpo runs show base.sums" in words(done.err)) == (2, True)
     done = cli("resume", "base.sums")
     assert (done.code, "Repeat the command that started it" in words(done.err)) == (2, True)
-    assert "there is no run yet" in words(cli("rephrase", "list").err)
+    assert "there are no runs yet" in words(cli("rephrase", "list").err)
 
 
 def test_a_persons_grade_counts_is_said_and_can_be_left_out(cli: CommandLine) -> None:

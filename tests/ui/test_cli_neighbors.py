@@ -90,7 +90,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
 
 
 def test_the_run_must_be_named_where_there_are_several_or_none(cli: CommandLine, db: Path) -> None:
-    assert "there is no run yet" in cli("list")[2]
+    assert "there are no runs yet" in cli("list")[2]
     with Database.open(db) as database:
         add_run(database, "one", ASKED[1:])
         add_run(database, "two", ASKED[:1])

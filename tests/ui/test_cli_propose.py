@@ -79,7 +79,7 @@ def test_strategies_that_do_not_go_together(cli: CommandLine) -> None:
     refused(
         cli,
         llm(nowhere, "proposer.strategies=[rename,rename]"),
-        "a strategy is named twice",
+        "a strategy appears twice",
     )
     refused(
         cli,

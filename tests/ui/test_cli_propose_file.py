@@ -52,10 +52,8 @@ def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -
     ]
     source = write_rows(Path("c.jsonl"), *lists)
     columns = ["proposer.question_column=key", "proposer.candidate_column=mine"]
-    refused(cli, from_file(source), "Name another column with proposer.question_column")
-    refused(
-        cli, from_file(source, columns[0]), "Name it with proposer.candidate_column; available: key, mine"
-    )
+    refused(cli, from_file(source), "Choose another column with proposer.question_column")
+    refused(cli, from_file(source, columns[0]), "Set proposer.candidate_column; available: key, mine")
     refused(
         cli, from_file(source, "proposer.question_column=foo"), "no column 'foo' (proposer.question_column)"
     )

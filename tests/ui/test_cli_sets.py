@@ -109,7 +109,7 @@ def test_several_runs_and_a_preference(counted: Cli) -> None:
     assert shown.count("\nrun           ") == 2
     assert "distance at least 0.15, easier ones first" in shown
     assert "correct 2/12, question 0/32, easier" in shown
-    assert "name each run once" in counted.error("publish", "both", "--run", "run", "--run", "run")
+    assert "give each run exactly once" in counted.error("publish", "both", "--run", "run", "--run", "run")
 
 
 def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: Cli) -> None:

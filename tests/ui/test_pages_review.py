@@ -227,5 +227,5 @@ def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
         (mended,) = [status for status in current_statuses(session, run.id) if status.mended_from]
     assert (mended.mended_from, mended.mended_by, mended.status) == (old, "ada", "unverified")
     next(button for button in app.button if button.label == "Store as a new candidate").click().run()
-    assert "has this text, as c_" in said(app)
+    assert "has this text as c_" in said(app)
     assert not opened(path, review=False).text_area
