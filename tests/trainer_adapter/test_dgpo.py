@@ -89,7 +89,7 @@ def test_without_a_mixed_group_there_is_nothing_to_learn() -> None:
 
 
 def test_a_temperature_of_0_is_refused() -> None:
-    with pytest.raises(ValueError, match="Give more than 0"):
+    with pytest.raises(ValueError, match="must be above 0"):
         dgpo_advantages(REWARDS, IDS, temperature=0.0)
     with pytest.raises(InputError, match="temperature must be above 0"):
         compose(RECIPES["dgpo"], {"temperature": 0})

@@ -128,7 +128,7 @@ def test_imports_that_are_unfit_for_forks_leave_no_server(tmp_path: Path, text: 
         assert code == 6
         assert not said["forked"]
         assert forks.servers == []
-        assert "workers are not forked" in (tmp_path / "owner.log").read_text()
+        assert "workers cannot be forked" in (tmp_path / "owner.log").read_text()
 
 
 def test_a_fork_ends_with_its_stand_in_and_the_other_way_round(forks: Forks, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
         (lambda: aggregate(torch.zeros(1, 1), torch.ones(1, 1), "token-mean", ranks=2), "number of tokens"),
         (lambda: kl_estimate(torch.zeros(1), torch.zeros(1), "k4"), "unknown KL estimator 'k4'"),
         (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, ratio=0.0), "ratio is 0.0"),
-        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, formula="repo"), "pass old_log_prob_BT"),
+        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, formula="repo"), "Pass old_log_prob_BT"),
     ],
 )
 def test_what_is_not_defined_is_refused(run: Any, says: str) -> None:

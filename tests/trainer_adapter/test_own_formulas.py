@@ -121,7 +121,7 @@ def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
         ("my_formulas:NOT_A_FUNCTION", "is int, not a function"),
         (
             "nothing",
-            "advantage 'nothing' is not a formula; available: .*; or give your own",
+            "advantage 'nothing' is not a known formula; available: .*; or give your own",
         ),
     ],
 )
@@ -134,7 +134,7 @@ def test_one_that_cannot_be_found_is_refused(name: str, says: str) -> None:
 def test_a_recipe_takes_known_names_and_names_of_modules(axis: str) -> None:
     for name in ("grpo_", "my formulas:f", "my_formulas:", ":f"):
         changes = {"loss": {"surrogate": name}} if axis == "loss" else {axis: name}
-        with pytest.raises(InputError, match="is not a formula; available: "):
+        with pytest.raises(InputError, match="is not a known formula; available: "):
             compose(RECIPES["grpo"], changes)
         assert not is_own(name)
 

@@ -13,8 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "methods.md"
 
 def test_every_recipe_says_what_it_is() -> None:
     assert all(
-        recipe.name == name and "a recipe of your own" not in recipe.summary
-        for name, recipe in RECIPES.items()
+        recipe.name == name and "custom recipe" not in recipe.summary for name, recipe in RECIPES.items()
     )
 
 
@@ -83,23 +82,23 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
         ("advantage = 3", "Give text"),
         ("alpha = 0.5", "no axis 'alpha'"),
         ('base = "a_grae"\nadvantage = "rloo"\nalpha = 0.5', "no axis 'alpha'"),
-        ('loss = "mean"', "loss is a table"),
+        ('loss = "mean"', "loss must be a table"),
         ("[loss]\nclip = 0.2", "no axis 'clip'"),
-        ("[loss]\ndual_clip = 0.5", "dual clip must be a number above 1"),
-        ("responses = 1", "a group of one response has no advantage"),
-        ('anchor = "own"', "without neighbors there is only one prompt; use"),
-        ('group = "prompt"', "without neighbors the prompt's group"),
+        ("[loss]\ndual_clip = 0.5", "dual_clip must be above 1"),
+        ("responses = 1", "a group with a single response has no advantage"),
+        ('anchor = "own"', "without neighbors there is only one prompt; set"),
+        ('group = "prompt"', "without neighbors, a question has only one group"),
         ('base = "ta_grpo_star"\nfilter = "dynamic"', "use the flat export instead"),
         (
             'base = "w_reinforce"\nfilter = "dynamic"',
             "W-REINFORCE learns from all-right and all-wrong groups",
         ),
-        ('reward = "grpo_lead"', "belong together"),
-        ('base = "a_grae"\nreward = "overlong"', "use a binary reward, or one with format"),
+        ('reward = "grpo_lead"', "work only together"),
+        ('base = "a_grae"\nreward = "overlong"', "use a binary reward, or a format reward"),
         ('base = "max_rl"\nreward = "overlong"', "needs a binary reward"),
-        ('base = "rloo"\nweights = "clip_cov"', "unit deviation"),
-        ("neighbors = -1", "neighbors must be 0 to 64"),
-        ("[loss]\nkl_coef = -1", "KL coefficient"),
+        ('base = "rloo"\nweights = "clip_cov"', "unit standard deviation"),
+        ("neighbors = -1", "neighbors must be between 0 and 64"),
+        ("[loss]\nkl_coef = -1", "kl_coef must be"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path: Path, text: str, says: str) -> None:

@@ -133,9 +133,7 @@ def test_a_missing_file_of_texts_is_named_and_headers_answer(folder: Path, tmp_p
     place = shutil.copytree(folder, tmp_path / "ta")
     (place / "texts-00000002.parquet").unlink()
     record = Record(place)
-    assert record.problems() == (
-        f"{place}/texts-00000002.parquet: is missing. Copy it again or put it back.",
-    )
+    assert record.problems() == (f"{place}/texts-00000002.parquet: is missing. Copy it again or restore it.",)
     group = record.joint_group(2, QUESTION)
     assert "texts-00000002.parquet: is missing" in str(group.problem)
     assert len(group.columns[0].rollouts) == 4
@@ -310,7 +308,7 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path) -> None:
     place = write_run(tmp_path / "ta")
     record = Record(place)
     shutil.rmtree(place)
-    with pytest.raises(InputError, match=r"ta: this folder of rollouts cannot be read"):
+    with pytest.raises(InputError, match=r"ta: the rollout folder cannot be read"):
         record.counts()
     with RolloutWriter(place, "ta") as writer:
         writer.write(1, [make_record(1)])

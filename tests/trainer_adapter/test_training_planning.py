@@ -84,11 +84,11 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Pat
     with pytest.raises(InputError, match="not valid JSON"):
         find_shape(str(tmp_path))
     file.write_text(json.dumps({"model_type": "mixtral"}))
-    with pytest.raises(InputError, match=r"model_type is 'mixtral'\. Sizes are known for llama"):
+    with pytest.raises(InputError, match=r"model_type is 'mixtral'\. tagrpo knows the sizes of llama"):
         find_shape(str(tmp_path))
     sizes = {"hidden_size": 4, "num_attention_heads": 2, "vocab_size": 10, "num_hidden_layers": 2}
     file.write_text(json.dumps({"model_type": "llama", **sizes}))
-    with pytest.raises(InputError, match="a size of the model is missing"):
+    with pytest.raises(InputError, match="a model size is missing"):
         find_shape(str(tmp_path))
     file.write_text(json.dumps({"model_type": "llama", **sizes, "intermediate_size": 8}))
     assert find_shape(str(tmp_path)).kv_heads == 2
@@ -175,7 +175,7 @@ def test_passes_over_a_batch_are_updates_and_take_time() -> None:
 
 
 def test_updates_that_do_not_divide_a_batch_are_refused_as_a_training_refuses_them() -> None:
-    with pytest.raises(InputError, match=r"updates of 300 questions do not divide a batch of \d+"):
+    with pytest.raises(InputError, match=r"a batch of \d+ questions is not a multiple of 300"):
         plan_compute(composed("grpo", Machine(1), f"{ACTOR}.ppo_mini_batch_size=300"), SMALL, 512, Speed())
 
 
@@ -263,7 +263,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     assert hours[0].generation_hours == hours[1].generation_hours
     plans = plan_compute(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
     [note] = uncounted(plans)
-    assert note.startswith("grpo_ds draws more than the 8,192 responses that it keeps; --pilot")
+    assert note.startswith("grpo_ds draws more responses than the 8,192 that it keeps. Pass --pilot")
     assert "draw inf batches" in warnings(composition, plan)[0]
 
 

@@ -142,7 +142,7 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
     assert not failed.finished
     assert failed.attempt.returncode == 1
     assert failed.errors == ("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",)
-    assert failed.hints[0].startswith("the GPU's memory is too small")
+    assert failed.hints[0].startswith("the GPU ran out of memory")
     with opened() as database, database.read() as session:
         assert find_run(session, "x").finished_at is None
 
@@ -280,7 +280,7 @@ def test_what_cannot_be_trained_is_refused(
 
 def test_a_batch_larger_than_the_set_is_refused_before_anything_starts(place: Path, model: Path) -> None:
     larger = wanted(model, "data.train_batch_size=256")
-    with pytest.raises(InputError, match="a batch has 256 questions, but the training file only 4"):
+    with pytest.raises(InputError, match="a batch has 256 questions, but the training file has only 4"):
         trained(larger)
     assert not (place / "runs" / "x" / "config.json").exists()
 

@@ -41,7 +41,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def test_a_folder_is_added_and_its_new_place_too() -> None:
-    assert "nowhere: this folder of rollouts cannot be read" in refused("add", "nowhere")
+    assert "nowhere: the rollout folder cannot be read" in refused("add", "nowhere")
     assert not Path("tagrpo.db").exists()
     assert run("add", "ta").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
     assert read("add", "ta", "--name", "again")["folder"] == str(Path("ta").resolve())
@@ -50,7 +50,7 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     said = refused("list", "ta")
     assert f"{Path('ta').resolve()}: run 'ta' had its rollouts in this folder" in said
     assert "`tagrpo rollouts add FOLDER --name ta`" in said
-    assert "which is not there" in run_here("runs", "show", "ta").out
+    assert "the folder is missing" in run_here("runs", "show", "ta").out
     run("add", "moved")
     assert len(read("list", "ta")["rollouts"]) == 25
     assert "tagrpo rollouts add FOLDER --name again" in run_here("runs", "list", "--kind", "train").err
@@ -72,7 +72,7 @@ def test_a_run_shows_its_alarms() -> None:
 
 def test_a_folder_without_a_record_is_refused_and_a_damaged_file_is_named() -> None:
     Path("empty").mkdir()
-    assert "empty: holds no rollouts" in refused("add", "empty")
+    assert "empty: contains no rollouts" in refused("add", "empty")
     run("add", "ta")
     Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
     done = run("list", "ta", "--json")

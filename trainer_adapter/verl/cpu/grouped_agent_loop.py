@@ -71,7 +71,7 @@ class GatheringClient(LLMServerClient):  # type: ignore[misc]
     ) -> Any:
         """Return the response of one prompt."""
         if image_data or video_data or audio_data:
-            raise ValueError("a model without a processor reads text only")
+            raise ValueError("a model without a processor supports text only")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((prompt_ids, sampling_params, answer))
         if len(self._waiting) == 1:

@@ -24,8 +24,8 @@ def check_verl() -> None:
     lines = tuple(hook for hook in CPU if hook.package == "verl" and hook.use == "line")
     for lacking in differences(installed_folders(), lines):
         raise PrerequisiteError(
-            f"{lacking}; verl was changed, and trainer_adapter.verl.cpu no longer fits it. Reinstall verl "
-            f"{TESTED_VERSIONS[-1]}."
+            f"{lacking}; the installed verl differs from the one that trainer_adapter.verl.cpu supports. "
+            f"Reinstall verl {TESTED_VERSIONS[-1]}."
         )
 
 
