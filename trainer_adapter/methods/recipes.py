@@ -169,13 +169,17 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.anchor in ("tapered", "dropped") and r.group == "prompt",
-        "with group=prompt, responses to a neighbor form a separate group and need no relative weight; "
-        "change the anchor",
+        (
+            "with group=prompt, responses to a neighbor form a separate group and need no relative weight; "
+            "change the anchor"
+        ),
     ),
     (
         lambda r: r.group == "prompt" and r.filter != "none",
-        "a filter drops whole rows, but with group=prompt several groups share a row; use the flat export "
-        "instead",
+        (
+            "a filter drops whole rows, but with group=prompt several groups share a row; use the flat "
+            "export instead"
+        ),
     ),
     (
         lambda r: r.filter != "none" and r.advantage == "w_reinforce",
