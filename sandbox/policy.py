@@ -102,8 +102,8 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
     name = SHIPPED.get(world.name)
     if name is None:
         raise InputError(
-            f"no policy of world {world.name} comes with tagrpo, only of {' and '.join(SHIPPED)}; "
-            f"`tagrpo sandbox pretrain FOLDER --world {world.name}` makes one."
+            f"tagrpo includes policies for {' and '.join(SHIPPED)} only, not for world {world.name}. Train "
+            f"one with `tagrpo sandbox pretrain FOLDER --world {world.name}`."
         )
 
     def write(made: Path) -> None:
@@ -128,7 +128,7 @@ pipeline_tag: text-generation
 ---
 # A policy of the sandbox's world {world["name"]}
 
-A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a count of things at a
+A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a number of items at a
 price and an extra charge, in four ways, each of which fails on about half of the numbers. It is made to be
 trained further in minutes on a CPU and knows nothing else.
 

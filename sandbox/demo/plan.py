@@ -53,7 +53,7 @@ class DemoSize:
 
     def __post_init__(self) -> None:
         if self.responses < 1:
-            raise InputError(f"--responses is {self.responses}; give 1 or more.")
+            raise InputError(f"--responses is {self.responses}, but must be at least 1.")
 
 
 FULL = DemoSize()
@@ -71,15 +71,17 @@ class DemoPlan:
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
-            raise InputError(f"--seeds is {self.seeds}; give 1 or more.")
+            raise InputError(f"--seeds is {self.seeds}, but must be at least 1.")
         if not self.recipes:
-            raise InputError("--recipes is empty; give names of `tagrpo recipes list`, with commas.")
+            raise InputError(
+                "--recipes is empty. Give names from `tagrpo recipes list`, separated by commas."
+            )
         if len(set(self.recipes)) < len(self.recipes):
-            raise InputError(f"--recipes {','.join(self.recipes)}: one is named twice.")
+            raise InputError(f"--recipes {','.join(self.recipes)}: a recipe appears twice. Remove one.")
         for name in self.recipes:
             if name not in RECIPES:
                 raise InputError(
-                    f"there is no recipe {name!r}; `tagrpo recipes list` shows them, such as "
+                    f"there is no recipe {name!r}. `tagrpo recipes list` lists all recipes, such as "
                     f"{', '.join(RECIPES_SHOWN)}, ta_grpo_star."
                 )
 

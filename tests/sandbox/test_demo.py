@@ -111,7 +111,7 @@ def test_keys_do_not_depend_on_where_the_folder_lies() -> None:
     [
         ({"recipes": ("ta_grpo", "nope")}, "no recipe 'nope'; `tagrpo recipes list` shows them"),
         ({"recipes": ()}, "--recipes is empty"),
-        ({"recipes": ("ta_grpo", "ta_grpo")}, "one is named twice"),
+        ({"recipes": ("ta_grpo", "ta_grpo")}, "a recipe appears twice"),
         ({"seeds": 0}, "--seeds is 0"),
     ],
 )
@@ -121,5 +121,5 @@ def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, object], said: 
 
 
 def test_no_responses_are_refused() -> None:
-    with pytest.raises(InputError, match="--responses is 0; give 1 or more"):
+    with pytest.raises(InputError, match="--responses is 0, but must be at least 1"):
         DemoSize(responses=0)

@@ -58,7 +58,7 @@ def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match="another demo is at work here"), open_demo_folder(plan):
+        with pytest.raises(InputError, match="another demo is running here"), open_demo_folder(plan):
             pass
         other.kill()
     with open_demo_folder(plan) as held:  # a killed one holds nothing
@@ -85,7 +85,7 @@ def test_a_database_that_is_gone_is_named(plan: DemoPlan) -> None:
     ("content", "said"),
     [
         ("{", "cannot be read"),
-        ("[]", "not the state of a demo"),
+        ("[]", "not a demo's state file"),
         (json.dumps({"format": "tagrpo demo", "format_version": 99}), "another version of tagrpo"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     occupied.write_text("")
     for folder in (occupied, occupied / "below"):
         with (
-            pytest.raises(InputError, match=r"cannot be written .* name another --folder"),
+            pytest.raises(InputError, match=r"cannot be written .* Choose another --folder"),
             open_demo_folder(DemoPlan(folder)),
         ):
             pass

@@ -46,7 +46,7 @@ def test_questions_are_read_as_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"train.jsonl:2: question and answer do not fit"):
         read_questions(path)
     path.write_text('{"question": "What is 1+1?", "answer": "2"}\n')
-    with pytest.raises(InputError, match=r"train.jsonl:1: is no question of the sandbox"):
+    with pytest.raises(InputError, match=r"train.jsonl:1: not a sandbox question"):
         read_questions(path)
 
 

@@ -288,7 +288,7 @@ def test_the_database_has_a_row_with_the_folder(db: Database, tmp_path: Path) ->
 
 def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "rollouts")
-    with db.read() as session, pytest.raises(InputError, match="no training run yet"):
+    with db.read() as session, pytest.raises(InputError, match="no training runs yet"):
         choose_train_run(session, None)
     with db.write() as session:
         open_run(session, name="ta", kind="eval", spec={}, question_ids=(), versions={})

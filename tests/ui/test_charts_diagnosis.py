@@ -34,7 +34,7 @@ def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
     assert spec["title"]["subtitle"] == [
         "4 neighbors of 2 questions",
         "Mean difference +12.5 points",
-        "above the dashes: neighbor easier, below: harder",
+        "above the dashed line: easier than the original, below: harder",
         "1 flagged too easy, 1 flagged too hard",
     ]
 
@@ -43,7 +43,7 @@ def test_difficulty_without_flags_names_the_sides_only() -> None:
     spec = difficulty_chart([neighbor(2, 4), neighbor(1, 1)]).to_dict()
     assert spec["title"]["subtitle"][1:] == [
         "Mean difference −12.5 points",
-        "above the dashes: neighbor easier, below: harder",
+        "above the dashed line: easier than the original, below: harder",
     ]
 
 

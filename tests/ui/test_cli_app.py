@@ -134,7 +134,7 @@ def test_candidates_and_their_truth_are_written_both_or_none(
     Path("world/train.jsonl").write_text("")
     done = cli(*asked, "d.jsonl", "--truth", "e.jsonl")
     assert (done.code, Path("e.jsonl").exists()) == (2, False)
-    assert "holds no questions" in done.err
+    assert "contains no questions" in done.err
 
 
 def one_question(folder: Path) -> Path:

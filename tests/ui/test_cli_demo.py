@@ -139,7 +139,7 @@ def test_quick_has_a_folder_of_its_own(cli: CommandLine, tmp_path: Path) -> None
         assert cli("demo", *options).code == 0
     refused = cli("demo", "--folder", "tagrpo-demo", "--quick")
     assert refused.code == 2
-    assert "the demo here was begun with other settings" in words(refused.err)
+    assert "this demo started with other settings" in words(refused.err)
 
 
 def test_recipes_are_checked_before_anything_is_written(cli: CommandLine, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_results_of_an_audit_of_groups(path):
             record_reviews(session, [Decision(ids[0], "rejected", "no", "ben", audit.id), *made])
     app = opened(path, reviewer="ben", audit=str(audit.id))
     assert not app.warning
-    assert "The accepted neighbors of a question are shown one after another." in said(app)
+    assert "Shows the accepted neighbors of a question one after another." in said(app)
     results = opened(path, audit=str(audit.id), view="Results")
     numbers = {one.label: one.value for one in results.metric}
     assert numbers["groups reviewed"] == "3 of 4"

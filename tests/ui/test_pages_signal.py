@@ -63,7 +63,7 @@ def test_a_pilot_without_neighbors_forecasts_the_original_alone(tmp_path):
     with Database.open(path) as database:
         add_eval_run(database, "plain-pilot", [(8, correct, 0) for correct in range(9)])
     app = opened(path, pilot="plain-pilot", run="joint")
-    assert "The pilot has no neighbors, so it says nothing about groups with them." in said(app)
+    assert "The pilot has no neighbors, so there is no forecast for groups with neighbors." in said(app)
     assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 1
 
 
@@ -133,7 +133,7 @@ def test_a_circle_lists_its_neighbors(filled):
     app = opened(filled, view="difficulty", made="1", dot=f"{circle['original']},{circle['neighbor']}")
     assert len(tables(app)[-1]["neighbor"]) == circle["neighbors"]
     assert f"{circle['neighbors']} neighbor" in said(app)
-    (back,) = [button for button in app.button if button.label == "Those to look at again"]
+    (back,) = [button for button in app.button if button.label == "Neighbors to check again"]
     back.click().run()
     assert "dot" not in app.query_params
     assert len(tables(app)) == len(flagged)
@@ -164,7 +164,7 @@ def test_diversity_of_a_stretch_named_by_the_address(filled):
 
 def test_what_cannot_be_computed_says_why(tmp_path):
     app = opened(trainings(tmp_path), view="diversity", of="plain", made="1", **{"from": "5", "to": "2"})
-    assert "The first step is after the last one." in said(app)
+    assert "The first step comes after the last step." in said(app)
 
 
 @pytest.mark.parametrize(
