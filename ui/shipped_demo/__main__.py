@@ -16,8 +16,8 @@ from ui.shipped_demo.unpacking import SHIPPED, describe, unpack
 
 _PAGE = """# The shipped demo
 
-`{pack}` contains the database and the rollouts from a run of `tagrpo demo` on {day} (UTC). `tagrpo ui --demo` \
-unpacks them to the user's cache folder and shows them. \
+`{pack}` contains the database and the rollouts from a run of `tagrpo demo` on {day} (UTC). \
+`tagrpo ui --demo` unpacks them to the user's cache folder and shows them. \
 No row is omitted, rounded or edited. Only the path of the demo's folder is shortened to its last part.
 
 - runs: {runs}
