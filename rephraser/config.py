@@ -75,6 +75,12 @@ class FileProposer(Config):
     candidate_column: str | None = Field(
         None, description="Column with the candidate, or a list of them.", json_schema_extra=OPERATIONAL
     )
+    strategy: str = Field(
+        "file",
+        pattern=r"^[a-z][a-z0-9_-]{0,39}$",
+        description="Name for these candidates, such as harder, easier, choice or cloze. Publishing, exports "
+        "and training select neighbors by it.",
+    )
     min_distance: float = Field(
         0.0,
         ge=0,

@@ -177,8 +177,10 @@ class Reading(Generic[C]):
         try:
             text = path.read_text(encoding="utf-8")
             tables = tomllib.loads(text)
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: cannot read the settings ({error}).") from error
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: not UTF-8 ({error}).") from error
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path}: not valid TOML ({error}).") from error
         lines = _lines(text)
@@ -243,7 +245,11 @@ class Reading(Generic[C]):
         try:
             config = self._kind.model_validate(values)
         except ValidationError as error:
-            self._problems += [self._words(each) for each in error.errors()]
+            for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
+                problem = self._words(each)
+                name = ".".join(map(str, self._untagged(each["loc"])))
+                if each["type"] != "missing" or f"Did you mean {name}?" not in "".join(self._problems):
+                    self._problems.append(problem)
         else:
             if not self._problems:
                 return config
@@ -333,7 +339,7 @@ class Reading(Generic[C]):
                 resolved[name] = [value]
             elif info is not None and not tables and not _fits(info.annotation, value):
                 setting = Setting(".".join(map(str, here)), info)
-                self._problems.append(f"{self._place(here)}{_wrong(setting, value)}")
+                self._problems.append(_join(self._place(here), setting.path, _wrong(setting, value)))
             else:
                 resolved[str(name)] = value
         return resolved
@@ -369,7 +375,7 @@ class Reading(Generic[C]):
         at = self._untagged(error["loc"])
         name, place = ".".join(map(str, at)), self._place(at)
         setting = find_setting(self._kind, name)
-        return f"{place}{_problem(self._kind, name, setting, error)}"
+        return _join(place, name, _problem(self._kind, name, setting, error))
 
     def _untagged(self, loc: Place) -> Place:
         """Return a place without the kinds of unions, which pydantic puts into it."""
@@ -615,7 +621,20 @@ def _wrong(setting: Setting, value: Any) -> str:
     """Say what a setting takes instead of this value."""
     limits = setting.limits
     words = _type_words(setting.info.annotation)
-    return f"{setting.path} is {value!r}; give {words}" + (f": {limits}." if limits else ".")
+    separator = ": " if words == "one of" else ", "
+    return f"{setting.path} is {value!r}; give {words}" + (f"{separator}{limits}." if limits else ".")
+
+
+def _join(place: str, name: str, problem: str) -> str:
+    """Return place and problem; a word or flag that already names the setting is not repeated."""
+    key = place.removesuffix(": ").partition("=")[0].removeprefix("--")
+    for own in (name, key):
+        if own and f".{name}".endswith(f".{key}") and problem.startswith(own):
+            rest = problem[len(own) :]
+            if place.startswith("--"):
+                return place.removesuffix(": ") + rest
+            return place + re.sub("(?: is .*;(?= give)|:)? ", "", rest, count=1)
+    return place + problem
 
 
 def _fits(annotation: Any, value: Any) -> bool:

@@ -126,6 +126,10 @@ class TrainConfig(Config):
     )
     name: str | None = Field(None, description="Name of the run; by default RECIPE-MODEL.")
     folder: Path | None = Field(None, description="Folder of the run; by default runs/NAME.")
+    strategies: tuple[str, ...] = Field(
+        (),
+        description="Train only on neighbors of these strategies of the set, such as harder; by default all.",
+    )
     validation_share: float = Field(
         0.0, ge=0, le=0.99, description="Share of the set's questions held back for validation."
     )
@@ -176,7 +180,7 @@ class TrainConfig(Config):
     def _check(self) -> "TrainConfig":
         if self.set is not None and self.data is not None:
             raise ValueError("give a neighbor set with --set, or an export with --data, not both.")
-        of_set = ("validation_share", "prompt_file", "answer_kind", "tolerance")
+        of_set = ("strategies", "validation_share", "prompt_file", "answer_kind", "tolerance")
         if self.data is not None and (given := [name for name in of_set if self._differs(name)]):
             raise ValueError(
                 f"{', '.join(given)}: only for --set. An export already contains prompts and answers. Pass "

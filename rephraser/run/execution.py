@@ -21,7 +21,7 @@ from rephraser.run.spec import (
     SolverSpec,
     ask_seed,
 )
-from rephraser.run.start import local_strategies, start_run, wanted_questions
+from rephraser.run.start import local_strategy, start_run, wanted_questions
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models
@@ -145,7 +145,7 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
         )
         output: Literal["json", "tags"] = "tags" if proposer.reply == "auto" else proposer.reply
     else:
-        strategies = local_strategies(proposer.kind)
+        strategies = (local_strategy(proposer),)
         model, sampling, attempts, output = proposer.kind, None, 3, "tags"
     solvers = tuple(
         SolverSpec(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import EVAL
-from rephraser.config import RephraseConfig
+from rephraser.config import FileProposer, RephraseConfig, RulesProposer
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import RunSpec
@@ -27,11 +27,11 @@ from service.runs.store import (
 KIND = "propose"
 
 
-def local_strategies(proposer: str) -> tuple[Strategy, ...]:
-    """Return what stands for the rules or file proposer where a strategy is named."""
-    if proposer == "rules":
-        return (Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),)
-    return (Strategy("file", "1", "candidates from a file", ""),)
+def local_strategy(proposer: RulesProposer | FileProposer) -> Strategy:
+    """Return the strategy of candidates that no model proposes."""
+    if isinstance(proposer, RulesProposer):
+        return Strategy("rules", RULES_VERSION, "rules for English wording, no model", "")
+    return Strategy(proposer.strategy, "1", "candidates from a file", "")
 
 
 def start_run(

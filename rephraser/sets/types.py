@@ -1,11 +1,12 @@
 """Values of neighbor sets and their hashes: a neighbor, a question's entry, a header, a whole set."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rephraser.verdict.successes import Successes
 from service.answer_kinds import AnswerKind
+from service.errors import InputError
 from service.hashing import Json, content_hash, content_id
 from service.questions import Question
 
@@ -100,6 +101,26 @@ class PublishedSet:
     header: SetHeader
     created: bool
     same_as: str | None = None
+
+
+def select_strategies(entries: Sequence[SetEntry], names: Sequence[str], place: str) -> tuple[SetEntry, ...]:
+    """Return the entries with their neighbors of these strategies only; without names, all of them.
+
+    Raises:
+        InputError: no neighbor has such a strategy.
+    """
+    if not names:
+        return tuple(entries)
+    known = {neighbor.strategy for entry in entries for neighbor in entry.neighbors}
+    if unknown := sorted(set(names) - known):
+        raise InputError(
+            f"{place}: no neighbor has the strategy {', '.join(unknown)}. Choose from "
+            f"{', '.join(sorted(known)) or 'none'}."
+        )
+    return tuple(
+        replace(entry, neighbors=tuple(each for each in entry.neighbors if each.strategy in names))
+        for entry in entries
+    )
 
 
 def canonical_posterior(value: float | None) -> float | None:

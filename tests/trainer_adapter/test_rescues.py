@@ -32,7 +32,7 @@ def test_totals_count_groups_responses_and_weights(record: Record) -> None:
         "4 of 6 groups were all wrong in the first stage (66.7%); neighbors were sampled for 4; 2 of these "
         "gave a correct response"
     )
-    assert responses == "responses: 24 first ones, 8 more to questions, 16 to neighbors"
+    assert responses == "responses: 24 in the first stage; then 8 to questions, 16 to neighbors"
     assert weighed.startswith("6 wrong responses to neighbors have an average weight of 0.395")
 
 

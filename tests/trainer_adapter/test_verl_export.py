@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,17 @@ def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path: Path
     assert (report.questions, report.neighbors, report.rows) == (2, 2, 2)
     assert report.verdicts == {"accepted": 1, "unverified": 1}
     assert report.neighbors_per_question == {0: 1, 2: 1}
+
+
+def test_only_neighbors_of_the_strategies_are_exported(tmp_path: Path) -> None:
+    harder = Neighbor("c_h", "Add 2, 3 and 0.", "file", "harder", "h", "file", "accepted", None, False)
+    mixed = (replace(SUM, neighbors=(*SUM.neighbors, harder)), LONE)
+    report = export(tmp_path / "e", mixed, strategies=("harder",))
+    first, second = rows(tmp_path / "e" / "train.parquet")
+    assert (first["neighbor_ids"], second["neighbor_ids"], report.neighbors) == (["c_h"], [], 1)
+    assert json.loads((tmp_path / "e" / "manifest.json").read_text())["strategies"] == ["harder"]
+    with pytest.raises(InputError, match=r"no neighbor has the strategy easier. Choose from harder, para"):
+        export(tmp_path / "f", mixed, strategies=("easier",))
 
 
 def test_flat_has_one_row_a_prompt(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
         (["eval", "run", "sums.jsonl", "neighbors=x", "--model", "m"], "give either benchmarks"),
         (
             ["eval", "run", "sums.jsonl", "--model", "m", "--preset", "mine"],
-            "--preset: preset is 'mine'; give one of: default, paper",
+            "--preset is 'mine'; give one of: default, paper",
         ),
         (["eval", "run", "nothing", "--model", "m"], 'no benchmark "nothing"'),
         (["eval", "run", "sums.jsonl", "--model", "noprovider-model"], "litellm knows no provider"),
@@ -271,7 +271,7 @@ def test_what_cannot_be_done_is_said_in_one_message(
 
 def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server: str) -> None:
     done = cli(*evaluate(server, n=0))
-    assert (done.code, "--n: n is 0; give a whole number: 1 to 100,000" in words(done.err)) == (2, True)
+    assert (done.code, "--n is 0; give a whole number, 1 to 100,000" in words(done.err)) == (2, True)
     assert not Path("tagrpo.db").exists()
 
 

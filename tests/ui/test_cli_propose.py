@@ -26,17 +26,17 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
     refused(
         cli,
         propose("proposer=rules", "proposer.strategies=rename"),
-        "proposer.strategies belongs to proposer=llm",
+        "belongs to proposer=llm",
     )
     refused(
         cli,
         propose("proposer=rules", "--model", "gpt-4-turbo"),
-        "--model: proposer.model belongs to proposer=llm",
+        "--model belongs to proposer=llm",
     )
     refused(
         cli,
         propose("proposer=rules", "proposer.candidates=f.jsonl"),
-        "proposer.candidates belongs to proposer=file",
+        "belongs to proposer=file",
     )
     refused(cli, propose("proposer=file"), "proposer.candidates is missing")
 
@@ -45,12 +45,12 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--n", "0"], "n is 0; give a whole number: 1 to 64"),
-        (["--n", "65"], "n is 65; give a whole number: 1 to 64"),
-        (["rounds=0"], "rounds is 0; give a whole number: 1 to 20"),
-        (["verdict.looks=[a]"], "verdict.looks is ['a']; give a list"),
+        (["--n", "0"], "--n is 0; give a whole number, 1 to 64"),
+        (["--n", "65"], "--n is 65; give a whole number, 1 to 64"),
+        (["rounds=0"], "rounds=0: give a whole number, 1 to 20"),
+        (["verdict.looks=[a]"], "verdict.looks=[a]: give a list"),
         (["--limit", "0"], "--limit"),
-        (["verdict.accept=0"], "verdict.accept is 0; give a whole number: at least 1"),
+        (["verdict.accept=0"], "verdict.accept=0: give a whole number, at least 1"),
     ],
 )
 def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], message: str) -> None:

@@ -82,11 +82,19 @@ def test_empty_candidates_are_named_by_row(cli: CommandLine) -> None:
     refused(cli, from_file("c.jsonl"), 'c.jsonl:1: "candidate" contains no text')
 
 
+def test_the_strategy_names_the_candidates(cli: CommandLine) -> None:
+    source = write_rows(Path("c.jsonl"), {"question": originals()[0], "candidate": owning(originals()[0])})
+    refused(cli, from_file(source, "proposer.strategy=Very hard", name="other"), "proposer.strategy")
+    assert cli(*from_file(source, "proposer.strategy=harder", "--n", "1")).code == 0
+    listed = json.loads(cli("rephrase", "list", "--json").out)["candidates"]
+    assert [item["strategy"] for item in listed] == ["harder"]
+
+
 def test_candidates_for_a_run_of_rules_are_refused_on_resume(cli: CommandLine) -> None:
     assert cli(*propose("proposer=rules")).code == 0
     source = write_rows(Path("c.jsonl"), {"question": originals()[0], "candidate": "x"})
     done = cli("resume", "r", f"proposer.candidates={source}")
-    assert (done.code, "proposer.candidates belongs to proposer=file" in done.err) == (2, True)
+    assert (done.code, "belongs to proposer=file" in done.err) == (2, True)
 
 
 def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLine) -> None:

@@ -37,6 +37,7 @@ class TrainingData:
     Attributes:
         folder: where it lies.
         set_ref: the set, NAME@VERSION.
+        strategies: of its neighbors; none if all were exported.
         content_hash: of the set.
         layout: grouped or flat.
         questions: for training.
@@ -66,6 +67,7 @@ class TrainingData:
     tokenizer: str | None
     chat_template_kwargs: Mapping[str, Any]
     sha256: Mapping[str, str]
+    strategies: tuple[str, ...] = ()
     answers: AnswerForm = LATEX
     instruction: str = DEFAULT_INSTRUCTION
     system: str | None = None
@@ -160,6 +162,7 @@ def export_data(
     folder: Path,
     template: PromptTemplate,
     answers: AnswerForm,
+    strategies: Sequence[str],
     validation_share: float,
 ) -> TrainingData:
     """Export a set in groups and return it; errors as `export_verl`."""
@@ -172,6 +175,7 @@ def export_data(
         set_ref=neighbor_set.header.ref,
         content_hash=neighbor_set.header.content_hash,
         answers=answers,
+        strategies=strategies,
         validation_share=validation_share,
         load_images=image_loader(database),
         overwrite=True,  # what a start that was killed before it began may have left
@@ -180,7 +184,12 @@ def export_data(
 
 
 def read_again(
-    folder: Path, header: SetHeader, template: PromptTemplate, answers: AnswerForm, validation_share: float
+    folder: Path,
+    header: SetHeader,
+    template: PromptTemplate,
+    answers: AnswerForm,
+    strategies: Sequence[str],
+    validation_share: float,
 ) -> TrainingData:
     """Return the export that a run began with.
 
@@ -205,6 +214,11 @@ def read_again(
         raise InputError(
             f"{folder}: was exported with another prompt. Use the run's original --preset and prompt_file, "
             "or choose another --name."
+        )
+    if data.strategies != tuple(sorted(strategies)):
+        raise InputError(
+            f"{folder}: contains the strategies {', '.join(data.strategies) or 'of all neighbors'}. Repeat "
+            "the run's original strategies, or choose another --name."
         )
     if data.answers != answers:
         raise InputError(
@@ -231,6 +245,7 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         tokenizer=prompt["tokenizer"],
         chat_template_kwargs=dict(prompt["chat_template_kwargs"]),
         sha256=dict(manifest["sha256"]),
+        strategies=tuple(manifest.get("strategies", ())),
         answers=AnswerForm(AnswerKind(answers["kind"]), answers["tolerance"]) if answers else LATEX,
         instruction=prompt["instruction"],
         system=prompt["system"],

@@ -189,8 +189,8 @@ def _data(
         with database.read() as session:
             neighbor_set = load_set(session, config.set)
         if resume and (target / "manifest.json").is_file():
-            return read_again(target, neighbor_set.header, template, answers, share)
-        return export_data(database, neighbor_set, target, template, answers, share)
+            return read_again(target, neighbor_set.header, template, answers, config.strategies, share)
+        return export_data(database, neighbor_set, target, template, answers, config.strategies, share)
 
 
 def _settle_thinking(data: TrainingData, model: str) -> TrainingData:

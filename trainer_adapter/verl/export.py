@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rephraser.sets.types import SetEntry
+from rephraser.sets.types import SetEntry, select_strategies
 from service.answer_kinds import AnswerKind
 from service.errors import InputError
 from service.hashing import content_hash as hash_of
@@ -94,6 +94,7 @@ def export_verl(
     set_ref: str,
     content_hash: str,
     answers: AnswerForm = LATEX,
+    strategies: Sequence[str] = (),
     validation_share: float = 0.0,
     load_images: LoadImages | None = None,
     overwrite: bool = False,
@@ -112,13 +113,15 @@ def export_verl(
         set_ref: the set, `NAME@VERSION`; stands in every row.
         content_hash: of the set; stands in the manifest.
         answers: how the answers are graded; stands in every row, for the reward.
+        strategies: of the neighbors to export; none given exports all.
         validation_share: share of the questions, at least one, that go into `validation.parquet` instead,
             always the same ones for the same questions. They stand there without neighbors, since validation
             asks the question as it is, and nowhere in the training file.
         load_images: gives the images of questions that have some. Their tokens are not among those counted.
 
     Raises:
-        InputError: there are no questions, one has no answer or one of another kind, none fits the
+        InputError: there are no questions, no neighbors of these strategies, a question has no answer or one
+        of another kind, none fits the
             limit, the share leaves none for training, the folder is not empty and `overwrite` is off,
             or it cannot be written.
         PrerequisiteError: the template's tokenizer cannot be loaded.
@@ -129,7 +132,8 @@ def export_verl(
         raise ValueError("questions with images need load_images")
     if layout not in ROWS:
         raise InputError(f'layout "{layout}" is unknown. Use one of {", ".join(ROWS)}.')
-    fitted = _fit(_checked(entries, set_ref, answers), template)
+    chosen = select_strategies(_checked(entries, set_ref, answers), strategies, set_ref)
+    fitted = _fit(chosen, template)
     if not fitted.kept:
         shortest = min(dropped.tokens for dropped in fitted.dropped_questions)
         raise InputError(
@@ -166,7 +170,9 @@ def export_verl(
                 "tolerance": answers.tolerance,
             }
             _write_parquet(folder / name, members, layout, template, place, load_images)
-        origin = {"set": set_ref, "content_hash": content_hash, "data_source": data_source}
+        origin: dict[str, Any] = {"set": set_ref, "content_hash": content_hash, "data_source": data_source}
+        if strategies:
+            origin["strategies"] = sorted(strategies)
         described = _manifest(
             report, template, answers, origin, {name: file_sha256(folder / name) for name in splits}
         )
@@ -282,7 +288,7 @@ def _manifest(
     report: VerlExportReport,
     template: PromptTemplate,
     answers: AnswerForm,
-    origin: Mapping[str, str],
+    origin: Mapping[str, Any],
     checksums: Mapping[str, str],
 ) -> dict[str, Any]:
     counts = asdict(report)

@@ -6,12 +6,13 @@ adds). If there are both, the parquet files are read. Records of tagrpo's own tr
 (`trainer_adapter.record`).
 """
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from evaluator.signal.groups import (
     ORIGINAL,
@@ -31,39 +32,53 @@ WINDOWS = 5
 ALL = "all"
 Step = int | str | None
 
-GROUP_COLUMNS = ("group_id", "question_id", "group", "question")
-REWARD_COLUMNS = ("correct", "reward", "score", "grade")
-RESPONSE_COLUMNS = ("response", "output", "text")
-TOKEN_COLUMNS = ("tokens", "response_tokens", "response_length", "completion_tokens")
-PROMPT_COLUMNS = ("input", "prompt")
 _LONGEST_ID = 80
-_GRADES = {"correct": 1, "wrong": 0, "unknown": None}
+_REWARDS = ("correct", "reward", "score", "grade")
+
+
+def _column(*names: str, **constraints: Any) -> Any:
+    """Return a field read from the first of these columns that has a value."""
+    return Field(None, validation_alias=AliasChoices(*names), **constraints)
+
+
+class _Row(BaseModel):
+    """The prompt that a row is about, and the response to it."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    question: str | int | None = _column("group_id", "question_id", "group", "question")
+    prompt: str | None = _column("input", "prompt")
+    variant: int | None = _column("variant", ge=0, strict=False)
+    neighbor: str | int | None = _column("neighbor_id", "neighbor")
+    strategy: str | None = None
+    step: int | str | None = _column("step", "global_step", "checkpoint")
+    reward: bool | float | Literal["correct", "wrong", "unknown"] | None = _column(*_REWARDS)
+    response: str | None = _column("response", "output", "text")
+    tokens: int | None = _column(
+        *("tokens", "response_tokens", "response_length", "completion_tokens"), ge=0, strict=False
+    )
+
+
+_R = TypeVar("_R", bound=_Row)
+
+
+class _Visits(_Row):
+    """A prompt with the number of correct responses at each visit, in time order."""
+
+    question: str | int | None = _column("group_id", "question_id", "group", "question", "id")
+    group_size: int = Field(ge=1)
+    successes: list[int] = Field(min_length=1)
+    mean_tokens: float | None = Field(None, ge=0)
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """What was read. `by_prompt`: rows name no question, so each prompt counts as a question of its own."""
+    """Rollouts of files. `by_prompt`: no row names its question, so each prompt counts as a question."""
 
     checkpoints: tuple[CheckpointGroups, ...]
     steps: tuple[tuple[Step, ...], ...]
     responses: int
     by_prompt: bool
-
-
-@dataclass(frozen=True)
-class _Row:
-    """What a row says of a prompt at a step: a response with its text, or the counts of a visit.
-
-    `by_prompt`: the row names no question, and the hash of its prompt's text stands for it.
-    """
-
-    place: str
-    step: Step
-    group_id: str
-    sample: PromptSample
-    by_prompt: bool
-    is_visit: bool
-    text: str | None
 
 
 def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> ResponseSource:
@@ -72,7 +87,7 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
     steps = {each.label: part for each, part in zip(rollouts.checkpoints, rollouts.steps, strict=True)}
     by_prompt = (
         "some rows have no question id, so each of their prompts counts as a separate question and "
-        "neighbors look like originals (add question_id and neighbor_id to every rollout)"
+        "neighbors look like originals. Add question_id and neighbor_id to every row."
     )
     return ResponseSource(
         str(path),
@@ -85,8 +100,8 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
 def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> Rollouts:
     """Return the rollouts as checkpoints: stretches of steps with about equally many steps each.
 
-    Responses to one question at one step are one group; the neighbors of a question are numbered by variant
-    where rows have one, else in the order in which their ids appear. A reward is 0 or 1, -1 or 1, true or
+    Responses to one question at one step are one group. Neighbors of a question are numbered by variant if
+    rows have one, otherwise in the order in which their ids appear. A reward is 0 or 1, -1 or 1, true or
     false, a grade (correct, wrong, unknown), or null for unknown. Any other number needs a `threshold`: above
     it the response is correct.
 
@@ -97,17 +112,17 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
         raise InputError(f"--windows is {windows}, but must be at least 1.")
     visits: dict[Step, dict[str, dict[int, PromptSample]]] = {}
     responses, by_prompt = 0, False
-    for row in _read(path, threshold):
-        prompts, sample = visits.setdefault(row.step, {}).setdefault(row.group_id, {}), row.sample
+    for place, step, group_id, sample, row in _read(path, threshold):
+        prompts = visits.setdefault(step, {}).setdefault(group_id, {})
         before = prompts.get(sample.variant)
-        if before is not None and row.is_visit:
+        if before is not None and isinstance(row, _Visits):
             raise InputError(
-                f"{row.place}: variant {sample.variant} of question {row.group_id} appears twice. Give one "
-                "row per prompt."
+                f"{place}: variant {sample.variant} of question {group_id} appears twice. Give one row per "
+                "prompt."
             )
         prompts[sample.variant] = sample if before is None else _add(before, sample)
         responses += sample.known + sample.unknown
-        by_prompt = by_prompt or row.by_prompt
+        by_prompt = by_prompt or row.question is None
     if not responses:
         raise InputError(f"{path}: contains no rollouts.")
     stretches = _stretches(list(visits), windows)
@@ -134,12 +149,11 @@ def rollout_texts(
         InputError: as `read_rollouts`, or a row has no text of its response.
     """
     texts: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in group_ids}
-    for row in _read(path, threshold):
-        if row.group_id not in texts or row.step not in steps:
-            continue
-        if row.text is None:
-            raise InputError(f'{row.place}: has no "response". Diversity needs the response texts.')
-        texts[row.group_id].setdefault(row.sample.variant, []).append(row.text)
+    for place, step, group_id, sample, row in _read(path, threshold):
+        if group_id in texts and step in steps:
+            if row.response is None:
+                raise InputError(f'{place}: has no "response". Diversity needs the response texts.')
+            texts[group_id].setdefault(sample.variant, []).append(row.response)
     for group_id, prompts in texts.items():
         yield GroupTexts(group_id, {variant: tuple(answered) for variant, answered in prompts.items()})
 
@@ -148,66 +162,87 @@ def read_visits(path: Path) -> list[list[tuple[int, int]]]:
     """Return for each prompt of a file of visits its (successes, group size) in time order.
 
     Raises:
-        InputError: as `read_rollouts`, or a row that is no row of visits.
+        InputError: as `read_rollouts`, or a row has no counts of visits.
     """
-    visits = []
-    for place, row, _ in _rows(path):
-        if "successes" not in row:
-            raise InputError(f'{place}: has no "successes". Give rows of visits in time order.')
-        size, successes = _visits(row, place)
-        visits.append([(count, size) for count in successes])
+    visits = [
+        [(count, row.group_size) for count in row.successes]
+        for row in (_parse(_Visits, values, place) for place, values, _ in _rows(path))
+    ]
     if not visits:
         raise InputError(f"{path}: contains no rows.")
     return visits
 
 
-def _read(path: Path, threshold: float | None) -> Iterator[_Row]:
-    """Yield what all rows say. Columns of verl's `extra_info` count as the row's own."""
+def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str, PromptSample, _Row]]:
+    """Yield place, step, question, counts and row of each response, or of each visit."""
     variants: dict[str, dict[str, int]] = {}
-    for place, row, file_step in _rows(path):
-        inner = row.get("extra_info")
-        values = {**inner, **row} if isinstance(inner, Mapping) else row
-        is_visit = "successes" in row
-        size, successes = _visits(row, place) if is_visit else (0, [])
-        group_id, by_prompt = _group(values, place, (*GROUP_COLUMNS, "id") if is_visit else GROUP_COLUMNS)
-        variant, neighbor = _variant(variants, group_id, values, place)
-        strategy = values.get("strategy")
-        about: dict[str, Any] = {
-            "variant": variant,
-            "strategy": strategy if isinstance(strategy, str) else None,
-            "source_id": group_id if variant == ORIGINAL else neighbor,
-        }
-        if is_visit:
-            mean = row.get("mean_tokens")
-            if mean is not None and (isinstance(mean, bool) or not isinstance(mean, int | float) or mean < 0):
-                raise InputError(
-                    f'{place}: "mean_tokens" is {mean!r}; give the mean number of tokens per response.'
-                )
-            if mean is not None:
-                about |= {"tokens": round(mean * size), "token_samples": size}
-            for visit, count in enumerate(successes, start=1):
-                sample = PromptSample(**about, correct=count, wrong=size - count)
-                yield _Row(place, visit, group_id, sample, by_prompt, is_visit, None)
+    for place, values, file_step in _rows(path):
+        row = _parse(_Visits if "successes" in values else _Row, values, place)
+        if row.question is not None and str(row.question).strip():
+            name = str(row.question)
+            group_id = name if len(name) <= _LONGEST_ID else content_id("question", name)
+        elif row.prompt is not None and row.prompt.strip():
+            group_id = content_id("prompt", row.prompt)
+        else:
+            raise InputError(
+                f'{place}: the row does not identify its question. Add "question_id" or "prompt".'
+            )
+        variant = _number_variant(variants.setdefault(group_id, {}), row, place)
+        source_id = str(row.neighbor) if variant and row.neighbor is not None else None
+        about = {"strategy": row.strategy, "source_id": source_id if variant else group_id}
+        if isinstance(row, _Visits):
+            if row.mean_tokens is not None:
+                about |= {"tokens": round(row.mean_tokens * row.group_size), "token_samples": row.group_size}
+            for visit, count in enumerate(row.successes, start=1):
+                if not 0 <= count <= row.group_size:
+                    raise InputError(
+                        f"{place}: {count} successes among {row.group_size} responses are impossible."
+                    )
+                sample = PromptSample(variant, correct=count, wrong=row.group_size - count, **about)
+                yield place, visit, group_id, sample, row
             continue
-        correct, tokens = _correct(values, place, threshold), _whole(values, TOKEN_COLUMNS, place)
-        sample = PromptSample(
-            **about,
-            correct=int(correct is True),
-            wrong=int(correct is False),
-            unknown=int(correct is None),
-            tokens=tokens or 0,
-            token_samples=int(tokens is not None),
+        if not values.keys() & set(_REWARDS):
+            raise InputError(f"{place}: has no reward. Add one of {', '.join(_REWARDS)}.")
+        grade = _grade(row.reward, threshold, place)
+        counts = {name: int(grade == name) for name in ("correct", "wrong", "unknown")}
+        tokens = {"tokens": row.tokens or 0, "token_samples": int(row.tokens is not None)}
+        sample = PromptSample(variant, **counts, **tokens, **about)
+        yield place, file_step if row.step is None else row.step, group_id, sample, row
+
+
+def _parse(kind: type[_R], values: Mapping[str, Any], place: str) -> _R:
+    filled = {name: value for name, value in values.items() if value is not None}
+    try:
+        return kind.model_validate(filled)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        name, value = problems[0]["loc"][0], problems[0]["input"]
+        shown = "" if problems[0]["type"] == "missing" else f" is {value!r}"
+        wishes = "; or ".join(dict.fromkeys(each["msg"] for each in problems if each["loc"][0] == name))
+        raise InputError(f'{place}: "{name}"{shown}: {wishes}.') from None
+
+
+def _number_variant(numbers: dict[str, int], row: _Row, place: str) -> int:
+    """Return the variant of a row's prompt; `numbers` has those of the question's neighbors so far."""
+    if row.neighbor is None or row.variant == ORIGINAL:
+        return row.variant or ORIGINAL
+    before = numbers.setdefault(str(row.neighbor), row.variant or len(numbers) + 1)
+    if row.variant not in (None, before):
+        raise InputError(
+            f"{place}: neighbor {row.neighbor} is variant {row.variant} here but {before} earlier."
         )
-        step, text = _step(values, place), _first(values, RESPONSE_COLUMNS)
-        yield _Row(
-            place,
-            file_step if step is None else step,
-            group_id,
-            sample,
-            by_prompt,
-            is_visit,
-            text if isinstance(text, str) else None,
+    return before
+
+
+def _grade(reward: bool | float | str | None, threshold: float | None, place: str) -> str:
+    if reward is None or isinstance(reward, str):
+        return reward or "unknown"
+    if threshold is None and reward not in (0, 1, -1):
+        raise InputError(
+            f"{place}: the reward is {reward!r}, not 0, 1 or -1. Set the threshold for a correct response "
+            "with --correct-above."
         )
+    return "correct" if reward > (threshold or 0) else "wrong"
 
 
 def _add(sample: PromptSample, other: PromptSample) -> PromptSample:
@@ -225,7 +260,7 @@ def _add(sample: PromptSample, other: PromptSample) -> PromptSample:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
-    """Yield (place, row, step by the file's name) of all files."""
+    """Yield place, row and the step in the file's name. Columns of verl's `extra_info` join the row's."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
     files = [path]
@@ -234,15 +269,15 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
     if not files:
         raise InputError(f"{path}: the folder contains no .jsonl or .parquet files.")
     for file in files:
-        if file.suffix == ".parquet":
-            yield from _parquet_rows(file)
-            continue
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
-        for number, row in read_objects(file, "with a question id and a reward"):
-            yield f"{file}:{number}", row, step
+        rows = _parquet_rows(file) if file.suffix == ".parquet" else read_objects(file, "with a reward")
+        for number, row in rows:
+            place = f"{file}: row {number}" if file.suffix == ".parquet" else f"{file}:{number}"
+            inner = row.get("extra_info")
+            yield place, {**inner, **row} if isinstance(inner, Mapping) else row, step
 
 
-def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
+def _parquet_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
 
@@ -252,107 +287,13 @@ def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
             for part in opened.iter_batches(batch_size=1024):
                 for row in part.to_pylist():
                     number += 1
-                    yield f"{file}: row {number}", row, None
+                    yield number, row
     except (OSError, ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"{file}: not a complete parquet file ({first_line(error)}).") from error
 
 
 def _by_number(path: Path) -> tuple[int, int, str]:
     return (0, int(path.stem), "") if path.stem.isdecimal() else (1, 0, path.stem)
-
-
-def _visits(row: dict[str, Any], place: str) -> tuple[int, list[int]]:
-    size, successes = row.get("group_size"), row["successes"]
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise InputError(f'{place}: "group_size" is {size!r}; give the number of responses per visit.')
-    if not isinstance(successes, list) or not successes:
-        raise InputError(
-            f'{place}: "successes" is {successes!r}; give a list with the number of successes of each visit.'
-        )
-    for count in successes:
-        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= size:
-            raise InputError(f"{place}: {count!r} successes of {size}; give a whole number from 0 to {size}.")
-    return size, successes
-
-
-def _group(values: Mapping[str, Any], place: str, columns: tuple[str, ...]) -> tuple[str, bool]:
-    """Return the question that a row names, or the hash of its prompt, and whether it is the latter."""
-    group, prompt = _first(values, columns), _first(values, PROMPT_COLUMNS)
-    if isinstance(group, str | int) and not isinstance(group, bool) and str(group).strip():
-        return str(group) if len(str(group)) <= _LONGEST_ID else content_id("question", str(group)), False
-    if group is not None:
-        raise InputError(f"{place}: the question's id is {group!r}; give text or a number.")
-    if isinstance(prompt, str) and prompt.strip():
-        return content_id("prompt", prompt), True
-    names = ", ".join(f'"{name}"' for name in (*columns, *PROMPT_COLUMNS))
-    raise InputError(f"{place}: the row does not identify its question. Add one of {names}.")
-
-
-def _variant(
-    variants: dict[str, dict[str, int]], group_id: str, values: Mapping[str, Any], place: str
-) -> tuple[int, str | None]:
-    """Return the variant of a row's prompt, and the id of its neighbor; `variants` has those before."""
-    variant = _whole(values, ("variant",), place)
-    neighbor = _first(values, ("neighbor_id", "neighbor"))
-    if neighbor is not None and not isinstance(neighbor, str | int):
-        raise InputError(
-            f'{place}: "neighbor_id" is {neighbor!r}, not the id of a neighbor (null: original).'
-        )
-    if neighbor is None or variant == ORIGINAL:
-        return variant or ORIGINAL, None
-    numbers = variants.setdefault(group_id, {})
-    before = numbers.setdefault(str(neighbor), variant or len(numbers) + 1)
-    if variant not in (None, before):
-        raise InputError(f"{place}: neighbor {neighbor} is variant {variant} here but {before} earlier.")
-    return before, str(neighbor)
-
-
-def _correct(values: Mapping[str, Any], place: str, threshold: float | None) -> bool | None:
-    name = next((name for name in REWARD_COLUMNS if name in values), None)
-    if name is None:
-        names = ", ".join(f'"{name}"' for name in REWARD_COLUMNS)
-        raise InputError(f"{place}: has no reward. Add one of {names}.")
-    value = values[name]
-    if value is None:
-        return None
-    if isinstance(value, str) and value in _GRADES:
-        grade = _GRADES[value]
-        return None if grade is None else bool(grade)
-    if isinstance(value, bool):
-        return value
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f'{place}: "{name}" is {value!r}; give 0 or 1, or correct, wrong or unknown.')
-    if threshold is not None:
-        return value > threshold
-    if value in (0, 1, -1):
-        return value == 1
-    raise InputError(
-        f'{place}: "{name}" is {value!r}, not 0, 1 or -1. Set the threshold for a correct response with '
-        "--correct-above."
-    )
-
-
-def _step(values: Mapping[str, Any], place: str) -> int | str | None:
-    step = _first(values, ("step", "global_step", "checkpoint"))
-    if step is None or (isinstance(step, int | str) and not isinstance(step, bool)):
-        return step
-    raise InputError(f'{place}: "step" is {step!r}; give a whole number or a name.')
-
-
-def _whole(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> int | None:
-    name = next((name for name in names if values.get(name) is not None), None)
-    if name is None:
-        return None
-    value = values[name]
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(f'{place}: "{name}" is {value!r}; give a whole number, 0 or more.')
-    return value
-
-
-def _first(values: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((values[name] for name in names if values.get(name) is not None), None)
 
 
 def _stretches(steps: list[Step], windows: int) -> list[list[Step]]:
