@@ -73,7 +73,7 @@ class RescueTotals:
             wrong = (
                 f"{self.weighed:,} wrong responses to neighbors have an average weight of {self.weight:.3f}"
             )
-            lines.append(f"{wrong}, an effective {_percent(self.effective)} of them")
+            lines.append(f"{wrong} (effective share {_percent(self.effective)})")
         return lines
 
 
