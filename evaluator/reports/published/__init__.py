@@ -109,7 +109,7 @@ def find_model(name: str) -> str:
     """
     model = recognise(name)
     if model is None:
-        raise InputError(f"the papers have no model {name!r}. They have {', '.join(models())}.")
+        raise InputError(f"no paper reports the model {name!r}. Available: {', '.join(models())}.")
     return model
 
 

@@ -64,7 +64,7 @@ def show_differences(choice: Choice) -> None:
     page_table(rows, _columns(first, second), "differences", name="differences")
     st.caption(
         "p: sign-flip test on per-problem differences. p (Holm): adjusted over the benchmarks at the same "
-        "k. Better and worse are numbers of problems."
+        "k. Better and worse count problems."
     )
     for note in comparison_notes(comparison):
         st.caption(with_commands(note))  # safe
