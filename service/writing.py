@@ -1,4 +1,4 @@
-"""Writing a file or folder at one stroke: into a hidden place beside the target, renamed when complete."""
+"""Write files and folders atomically: into a hidden path next to the target, renamed when complete."""
 
 import os
 import tempfile

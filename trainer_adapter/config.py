@@ -128,7 +128,7 @@ class TrainConfig(Config):
     folder: Path | None = Field(None, description="Folder of the run; by default runs/NAME.")
     strategies: tuple[str, ...] = Field(
         (),
-        description="Train only on neighbors with these strategies, such as harder; by default on all neighbors.",
+        description="Train only on neighbors with these strategies, such as harder; by default all.",
     )
     validation_share: float = Field(
         0.0, ge=0, le=0.99, description="Share of the set's questions held back for validation."

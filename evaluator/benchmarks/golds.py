@@ -1,4 +1,4 @@
-"""Before any run each gold is graded against itself: one that fails would make every response wrong."""
+"""Grade each gold against itself before a run: if one fails, every response would be wrong."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Loads a benchmark from the Hub or from a file, and checks that its rows are those it is known by."""
+"""Load a benchmark from the Hub or a file, and check that its content is the known one."""
 
 from difflib import get_close_matches
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The verb `evaluate`: one run for each benchmark, all opened first, then drawn and graded in turn."""
+"""Run evaluations: open a run for each benchmark first, then sample and grade them in turn."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,4 +1,4 @@
-"""People's grades of samples: given, withdrawn, listed, and how they move the counts of a run.
+"""Human grades of samples: store, withdraw and list them, and compute their effect on a run.
 
 They stand beside the grader's and hang on no version of it, so grading anew leaves them as they are. Where a
 sample has one, it counts in place of the grader's; where the grader has not been yet, nothing counts.

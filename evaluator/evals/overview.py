@@ -1,4 +1,4 @@
-"""Eval runs in numbers, by the version of the grader that counts. From counts that are kept, so at once."""
+"""Summaries of eval runs by grader version, computed quickly from stored counts."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

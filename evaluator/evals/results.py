@@ -1,4 +1,4 @@
-"""What an eval run found: graded counts of its problems, and what stands beside every score."""
+"""Results of an eval run: graded counts of its problems, and details shown with every score."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

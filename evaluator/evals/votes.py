@@ -1,4 +1,4 @@
-"""The answers of an eval run as votes, for maj@k: equal answers are one vote's value."""
+"""Answers of an eval run as votes for maj@k; equal answers are the same vote."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence

@@ -1,4 +1,4 @@
-"""Stores the responses of another tool as an eval run, in parts; a killed import is gone on with."""
+"""Store another tool's responses as an eval run, in parts; a killed import can be resumed."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`await asker.ask(request)`: every answer is paid once, stored before it is used, and kept."""
+"""`await asker.ask(request)`: every answer is paid for once, stored before use, and kept."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ _UNPACKER = zstandard.ZstdDecompressor()
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential pauses with jitter between the attempts of one request.
+    """Exponential pauses with jitter between the attempts of a request.
 
     Attempt k is followed by a pause from [half, 1] of `base_s * 2**(k-1)` seconds, at most `longest_s`. A
     server's Retry-After is a lower bound; a server that asks for more than `longest_retry_after_s` is given
@@ -82,7 +82,7 @@ class RetryPolicy:
 
 
 class Stopped(Exception):
-    """Nothing more is sent: `kind` says why in a word, the message in a sentence."""
+    """The run sends no more requests: `kind` is the reason in a word, the message a sentence."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -90,7 +90,7 @@ class Stopped(Exception):
 
 
 class NotStored(Exception):
-    """A replay met a request that was never answered."""
+    """A replay needs a request that has no stored answer."""
 
 
 class Failed(Exception):
@@ -102,14 +102,14 @@ class Failed(Exception):
 
 
 class Backend(Protocol):
-    """Answers requests that the store does not know, in another way than by single attempts."""
+    """Answers requests that are not stored, other than by single attempts."""
 
     async def obtain(self, request: Request, asker: "Asker") -> Answer: ...
 
 
 @dataclass(frozen=True)
 class Models:
-    """The open endpoints of a command, by `Request.model`, and how they are asked.
+    """The open endpoints of a command by `Request.model`, and the rules for requests.
 
     `backends` answer in another way than by single requests. `at_once` tasks are under way at a time. After
     SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an answer a warning says
@@ -127,7 +127,7 @@ class Models:
 
 @dataclass
 class Totals:
-    """What this process sent and received."""
+    """Counts of what this process sent and received."""
 
     sent: int = 0
     answered: int = 0
@@ -137,7 +137,7 @@ class Totals:
 
 
 class Asker:
-    """Asks models for one run in this process.
+    """Sends requests to models for a run in this process.
 
     Without endpoints and backends it only replays: `ask` returns stored answers and raises `NotStored` for
     others.
@@ -158,7 +158,7 @@ class Asker:
 
     @property
     def in_flight(self) -> int:
-        """How many attempts wait for their reply."""
+        """Number of attempts that wait for a reply."""
         return len(self._in_flight)
 
     async def ask(self, request: Request) -> Answer:
@@ -189,7 +189,7 @@ class Asker:
         return await self.store.write(note, (self.run_id, name, await compute()))
 
     def stop(self, kind: str, message: str) -> None:
-        """Send nothing more; requests in flight finish, pauses between attempts end at once."""
+        """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
         self._settled.set()
@@ -202,7 +202,7 @@ class Asker:
             await asyncio.wait(self._under_way.values())
 
     def cancel(self) -> None:
-        """Drop what is in flight; its cost is counted at its worst case."""
+        """Drop in-flight requests and count them at their worst-case cost."""
         for task in self._under_way.values():
             task.cancel()
 
@@ -360,7 +360,7 @@ class Asker:
         return begun
 
     async def keep(self, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
-        """Store a reply and its cost; only then does anyone get it.
+        """Store a reply and its cost before anyone can use it.
 
         Raises:
             Fault: the reply cannot be used; nothing was stored.
@@ -376,12 +376,12 @@ class Asker:
         return Answer(ask_id, choices, model, *tokens, reply.seeded)
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
-        """Store a failed attempt; what may have been billed counts at its worst case."""
+        """Store a failed attempt; a possible bill counts at its worst case."""
         state = FINAL_STATE if final else FAILED
         await self.end(Ended(ask_id, state, None if fault.billed else 0, error=str(fault)))
 
     async def end(self, ended: Ended) -> None:
-        """Store what became of an attempt."""
+        """Store the outcome of an attempt."""
         try:
             await self.store.write(attempts.end, ended)
         finally:

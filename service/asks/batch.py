@@ -1,4 +1,4 @@
-"""Provider batch jobs as a backend of `ask`: half the price, hours instead of minutes, as safe to kill.
+"""Provider batch jobs as a backend of `ask`: half the price, slower, equally safe to kill.
 
 What the coroutines wait for is collected and sent as one job. A job's row and its attempts are stored before
 it is sent, with a tag that the provider keeps. A later process asks for the job by its id, or finds it by the
@@ -74,7 +74,7 @@ class _Job:
 
 
 class BatchJobs:
-    """Answers the requests for one model by batch jobs; a backend of `ask` for the runs of a command."""
+    """Answers the requests for a model with batch jobs; a backend of `ask` for a command's runs."""
 
     def __init__(
         self, endpoint: RemoteEndpoint, *, poll_s: float = 60.0, quiet_s: float = QUIET_S, tries: int = 3
@@ -108,7 +108,7 @@ class BatchJobs:
         self._runs: dict[Asker, _RunJobs] = {}
 
     async def obtain(self, request: Request, asker: Asker) -> Answer:
-        """Return the answer once a job has brought it.
+        """Return the answer when a job delivers it.
 
         Raises:
             Failed: the request has no answer.
@@ -126,7 +126,7 @@ class BatchJobs:
         return await self._runs[asker].obtain(request)
 
     async def close(self) -> None:
-        """Finish storing results and close the connections; the provider goes on with its jobs.
+        """Finish storing results and close the connections; the provider's jobs continue.
 
         Call it after the runs have stopped, and before the store is closed.
         """

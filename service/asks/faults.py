@@ -1,4 +1,4 @@
-"""Classify failed attempts: what happened, whether it may be billed, when to try again."""
+"""Classify failed attempts: cause, possible billing, and time of the next try."""
 
 import json
 import re
@@ -111,7 +111,7 @@ def classify(error: BaseException) -> Fault:
 
 
 def fault_of_status(status: int, text: str, headers: Mapping[str, str]) -> Fault:
-    """Return the fault that an HTTP status and its body stand for."""
+    """Return the fault for an HTTP status and its body."""
     kind, retry_after = kind_of_status(status, text), parse_retry_after(headers)
     return Fault(kind, shorten(_server_message(text)), retry_after_s=retry_after, status=status)
 

@@ -1,4 +1,4 @@
-"""Prices of models, and what a request may cost and has cost."""
+"""Model prices, and the possible and actual cost of requests."""
 
 import json
 import math
@@ -61,7 +61,7 @@ TOKENS_PER_REQUEST = 64
 
 
 def cost_pico(price: Price | None, prompt_tokens: int, completion_tokens: int) -> int | None:
-    """Return a cost in picodollars, or None if the price is not known."""
+    """Return a cost in picodollars, or None if the price is unknown."""
     if price is None:
         return None
     per_million = price.prompt * prompt_tokens + price.completion * completion_tokens
@@ -69,7 +69,7 @@ def cost_pico(price: Price | None, prompt_tokens: int, completion_tokens: int) -
 
 
 def worst_pico(request: Request, price: Price | None) -> int | None:
-    """Return the most that one attempt can cost in picodollars, or None if the price is not known."""
+    """Return the maximum cost of an attempt in picodollars, or None if the price is unknown."""
     return cost_pico(price, max_prompt_tokens(request), request.max_tokens * request.n)
 
 

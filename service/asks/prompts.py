@@ -1,4 +1,4 @@
-"""How a text becomes a request: by a prompt's template, with images; and the request OpenAI's JSON."""
+"""Turn a text with images into a request, and a request into OpenAI's JSON."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ def prompt_request(
     images: Sequence[Image] = (),
     **identity: Any,
 ) -> Request:
-    """Return the request that puts `text` to a model.
+    """Return the request that sends `text` to a model.
 
     Args:
         model: As in `Request.model`.

@@ -1,4 +1,4 @@
-"""Models through litellm: calls, prices, and what each provider takes. Only this file imports litellm."""
+"""Models through litellm: calls, prices and supported settings. Only this file imports litellm."""
 
 import contextlib
 import json
@@ -97,7 +97,7 @@ class Provider:
         return os.environ.get(self.key_env or f"{self.name}_API_KEY".upper()) or None
 
     def check_key(self) -> None:
-        """Refuse a model without the address or key that it needs.
+        """Reject a model without the address or key that it needs.
 
         Raises:
             PrerequisiteError: the address or an environment variable is missing.
@@ -146,7 +146,7 @@ class Provider:
         return setting in self._supported
 
     def check(self, request: Request) -> None:
-        """Refuse a request of which a part that shapes responses would not reach the server.
+        """Reject a request if the server would not receive everything that shapes responses.
 
         Raises:
             PrerequisiteError: a sampling setting, raw text or an extra field.
@@ -173,7 +173,7 @@ class Provider:
             )
 
     def body(self, request: Request, without: Collection[str] = ()) -> dict[str, Any]:
-        """Return the JSON body of a chat, as a line of a batch job holds it."""
+        """Return the JSON body of a chat for a line of a batch job."""
         settings = litellm.utils.get_optional_params(
             model=self.model,
             custom_llm_provider=self.name,

@@ -1,4 +1,4 @@
-"""A model that the user names, by provider or by address, asked through litellm."""
+"""A model that the user chose by provider or address, reached through litellm."""
 
 import asyncio
 import importlib

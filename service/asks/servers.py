@@ -1,4 +1,4 @@
-"""Servers of one model: how many requests each bears, which one rests, which one is asked next.
+"""Servers of a model: their load limits, pauses, and the choice of the next server.
 
 litellm's Router is not used: it counts requests in callbacks, which cost a good part of each call, it never
 rests a server that refuses connections, and it would be a second owner of retries.
@@ -46,7 +46,7 @@ START = 16
 
 @dataclass(eq=False)
 class Server:
-    """One server, and how it fares.
+    """A server and its current state.
 
     At most `limit` requests are in flight: the limit grows with the answers and is halved when the server
     refuses a request for its load. Latency decides nothing: hard problems take long on an idle server too.
@@ -135,7 +135,7 @@ class ServedEndpoint(ABC):
 
     @abstractmethod
     async def look(self, server: Server) -> Serving | Fault:
-        """Return what a server serves, or the fault that a request would meet."""
+        """Return what a server serves, or the fault that a request would get."""
 
     def attempt_s(self, request: Request) -> float:
         """Return the seconds that one attempt may take."""
@@ -268,7 +268,7 @@ class ServedEndpoint(ABC):
 
     @property
     def waits_for(self) -> str:
-        """The requests in flight by server, in words."""
+        """Description of the in-flight requests by server."""
         return ", ".join(
             f"{server.in_flight} request{'s' * (server.in_flight > 1)} at {server.where}"
             for server in self.servers
@@ -276,7 +276,7 @@ class ServedEndpoint(ABC):
         )
 
     async def close(self) -> None:
-        """End the tasks that wait for resting servers."""
+        """Stop the tasks that wait for paused servers."""
         tasks = [server.returning for server in self.servers if server.returning is not None]
         for task in tasks:
             task.cancel()

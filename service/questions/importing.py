@@ -1,4 +1,4 @@
-"""Imports a source as a named set: read, check every gold against itself, compare, store at once."""
+"""Import a source as a named set: read, check golds against themselves, compare, store."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ from service.telling import TellProgress, TellStage
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import found and did. Rows count from 0; pairs are (row, earlier row) of the source."""
+    """Result of an import. Rows count from 0; pairs are (row, earlier row) of the source."""
 
     name: str
     source: str

@@ -1,4 +1,4 @@
-"""Where runs are: tasks done, open and failed, money, pace."""
+"""Progress of runs: tasks, costs and pace."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What runs have spent, and the cap that all processes of a run share.
+"""Costs of runs, and the cap that all processes of a run share.
 
 Sums are kept in whole picodollars, in the transactions that store answers.
 """

@@ -1,4 +1,4 @@
-"""Runs in the database: made once, found by name or id, keyed by everything that shapes their result."""
+"""Runs in the database: created once, found by name or id, keyed by all result-shaping settings."""
 
 import os
 import platform

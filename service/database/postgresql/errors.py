@@ -1,4 +1,4 @@
-"""What errors of PostgreSQL mean, and what to do about them."""
+"""Turn PostgreSQL errors into actionable messages."""
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
