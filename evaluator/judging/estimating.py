@@ -1,4 +1,4 @@
-"""What a judge will be asked and cost, before anything is sent."""
+"""Estimate a judge's requests and cost before anything is sent."""
 
 from sqlalchemy import func, select
 

@@ -1,4 +1,4 @@
-"""Two methods on the same problems: paired differences by benchmark and k, and each problem's change."""
+"""Compare two methods on the same problems: paired differences by benchmark, k and problem."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which problems one run solves and another does not, at a point k of their curves."""
+"""Find problems that one run solves and another does not, at a point k of their curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

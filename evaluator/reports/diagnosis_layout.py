@@ -1,4 +1,4 @@
-"""A diagnosis as a document: each table under the question it answers, and what has to be said of it."""
+"""A diagnosis as a document: each table under the question that it answers, with notes."""
 
 from collections.abc import Callable, Iterator, Sequence
 

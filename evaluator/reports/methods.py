@@ -1,4 +1,4 @@
-"""Which runs make a row of a report: `RUN`, `LABEL=RUN`, `LABEL=RUN+RUN`, or a prefix of several."""
+"""Select the runs of a report's row: `RUN`, `LABEL=RUN`, `LABEL=RUN+RUN`, or a common prefix."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

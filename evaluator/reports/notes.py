@@ -1,4 +1,4 @@
-"""What has to be said below a report: choices made, what differs from the paper, what cannot be compared."""
+"""Notes below a report: choices, differences from the paper, and limits of comparison."""
 
 from collections.abc import Iterator, Sequence
 

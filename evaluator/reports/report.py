@@ -1,4 +1,4 @@
-"""A report: methods by benchmarks at some k, averages, curves, and what has to be said beside them."""
+"""A report: methods by benchmarks at given k, averages, curves and notes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Scores of one method on one benchmark: a metric at some k, its bounds and its interval."""
+"""Scores of a method on a benchmark: a metric at each k, its bounds and its interval."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where the answers behind each score were found: the shares that a report and a page show beside it."""
+"""Shares of answers by the place where they were found, for reports and pages."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The grading server: its routes, what it takes in at a time, and who may ask."""
+"""The grading server: routes, limits and access control."""
 
 import base64
 import binascii

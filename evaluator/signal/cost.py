@@ -1,4 +1,4 @@
-"""What mixed-reward groups cost: by numbers of neighbors and ways of sampling, and the break-even."""
+"""Cost of mixed-reward groups by number of neighbors and sampling method, with break-even."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the responses of a source say of the training signal, for command line, pages and demo alike."""
+"""Diagnose the training signal from a source of responses, for commands, pages and the demo."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The difficulty audit: what rephrasing does to success rates, and which neighbors to look at again."""
+"""The difficulty audit: effect of rephrasing on success rates, and implausible neighbors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Do the prompts of a question differ in difficulty by more than sampling, and which strategies shift it?"""
+"""Test whether prompts differ in difficulty beyond sampling noise, and by strategy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

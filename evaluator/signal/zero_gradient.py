@@ -1,4 +1,4 @@
-"""Zero-gradient questions: those whose group of responses gets one reward, so that every advantage is 0.
+"""Zero-gradient questions: all responses of the group get the same reward, so advantages are 0.
 
 TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and Figure 3: the share of
 questions whose G responses to the original, or N*G responses to their neighbors, all get the same reward.

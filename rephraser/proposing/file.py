@@ -1,4 +1,4 @@
-"""Candidates that someone already has: a file or Hub data set, matched to questions by id or text."""
+"""Existing candidates from a file or Hub dataset, matched to questions by id or text."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

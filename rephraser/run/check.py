@@ -1,4 +1,4 @@
-"""What is known of a candidate without its answers: structural checks and premises."""
+"""Evidence about a candidate without answers: structural checks and premises."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

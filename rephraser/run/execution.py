@@ -1,4 +1,4 @@
-"""The verb `rephrase`: start a run by its config, or go on with it, and work on its tasks."""
+"""Start or resume a rephrase run from its config, and work on its tasks."""
 
 from collections.abc import Callable
 from dataclasses import replace

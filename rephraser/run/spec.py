@@ -1,4 +1,4 @@
-"""What a run is made of. Every field shapes the result and is part of the run's key."""
+"""The specification of a run. Every field shapes the result and is part of the run's key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

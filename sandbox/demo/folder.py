@@ -1,4 +1,4 @@
-"""The folder of a demo: what it was asked for, which steps are done, and who is at work in it."""
+"""The folder of a demo: its settings, its finished steps, and the process that uses it."""
 
 import fcntl
 import json

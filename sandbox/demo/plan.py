@@ -1,4 +1,4 @@
-"""What the demo is asked for: how much, by which recipes, with how many seeds, and where everything lies."""
+"""The plan of a demo: size, recipes, seeds and paths."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The steps of the demo: ordinary `tagrpo` commands in an order that shows the whole way, with words."""
+"""The steps of the demo: ordinary `tagrpo` commands with explanations."""
 
 import os
 import shlex

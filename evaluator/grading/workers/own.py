@@ -1,4 +1,4 @@
-"""A grader of the user's own, `module:function`: which code it is, and what it says of a response.
+"""The user's own grader, `module:function`: its version and its grades.
 
     def grade(response: str, gold: str) -> bool | None: ...
 

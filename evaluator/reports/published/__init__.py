@@ -1,4 +1,4 @@
-"""Figures that papers print, one TOML file per paper: by model, method, column and k, with notes on them."""
+"""Published figures, one TOML file per paper: by model, method, column and k, with notes."""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Rollouts of training from files: one row a response, or one row a prompt with the counts of its visits.
+"""Training rollouts from files: one row per response, or one row per prompt with visit counts.
 
 A file is JSON Lines or parquet. A folder holds parquet files, or JSON Lines as verl 0.9 writes them to
 `trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step and what the reward function

@@ -1,4 +1,4 @@
-"""One question's joint group at a step, beside another step, and over training."""
+"""A question's joint group at a step, next to another step, and during training."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""Whom neighbors rescued: the dead questions of a training that samples in stages, and what revived them."""
+"""Rescued questions: all-wrong questions of a training run, and the neighbors that rescued them."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Zero-gradient shares over training, beside each other and beside what a pilot predicts for them."""
+"""Zero-gradient shares during training, side by side and compared with a pilot's forecast."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
