@@ -1,4 +1,4 @@
-"""The data-set card: what the set is, where it comes from, how much of it was checked, how to load it."""
+"""The dataset card: content, origin, verification, and loading of a set."""
 
 import json
 from collections.abc import Mapping, Sequence

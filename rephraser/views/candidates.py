@@ -1,4 +1,4 @@
-"""Candidates of a run or of a question, a page at a time, and all that is known about one."""
+"""Candidates of a run or a question, in pages, with all details of a single candidate."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields

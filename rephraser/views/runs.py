@@ -1,4 +1,4 @@
-"""Runs: all of them with their sizes and cost, and where each one stands.
+"""Runs with their size, cost and progress.
 
 How many questions of a run have their neighbors, what happened to the rest, what it cost.
 """

@@ -1,4 +1,4 @@
-"""Recipes: a training method as one choice on each of nine axes, predefined or composed by the user."""
+"""Recipes: a training method as a choice on each of nine axes, predefined or custom."""
 
 import dataclasses
 import math

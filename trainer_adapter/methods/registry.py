@@ -1,4 +1,4 @@
-"""All formulas that a recipe can name, found by the names of functions; a user's own is `module:function`.
+"""Formulas for recipes, by function name; a user's own formula is `module:function`.
 
 `def NAME_advantages` in a file of `advantages` is the advantage NAME; the same holds for token weights and
 surrogates. Only looking up the function imports its file and torch.

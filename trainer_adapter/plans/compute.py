@@ -1,4 +1,4 @@
-"""What a training draws, and how long that takes beside other methods: formulas, not measurements."""
+"""Estimate responses and time of a training run, compared with other methods, by formula."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a training holds in memory, by phase: formulas, not measurements.
+"""Estimate the memory of a training run by phase, by formula.
 
 In them: P parameters, A those of an adapter (LoRA), n GPUs that the training state is sharded over, T tokens
 of a micro-batch, V rows of the vocabulary, h hidden, L layers, i intermediate width, q and k widths of

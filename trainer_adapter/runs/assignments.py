@@ -1,4 +1,4 @@
-"""The recipe of a config, and its overrides of verl's config: what they may be."""
+"""The recipe of a config, and the allowed overrides of verl's config."""
 
 import math
 import re

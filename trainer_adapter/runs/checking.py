@@ -1,4 +1,4 @@
-"""What has to hold before verl is started: packages, machine, settings and prompts that fit the data."""
+"""Checks before verl starts: packages, machine, settings, and prompts that fit the data."""
 
 import contextlib
 import importlib.util

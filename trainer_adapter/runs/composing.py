@@ -1,4 +1,4 @@
-"""Everything a run tells verl, each value with its source, as the one command that is run."""
+"""Compose verl's command from all settings, each with its source."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence

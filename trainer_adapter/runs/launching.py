@@ -1,4 +1,4 @@
-"""Running a training in a process of its own: its log followed and read, nothing left behind.
+"""Run training in a separate process: follow its log and stop all of its processes.
 
 Ray's processes live in sessions of their own, so that they are found by a mark in their environment.
 """

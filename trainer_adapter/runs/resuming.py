@@ -1,4 +1,4 @@
-"""Going on with a run: what makes it the run it is, what may change, and from which checkpoint it goes on."""
+"""Resume a run: its fixed settings, the settings that may change, and its checkpoint."""
 
 import re
 import zipfile

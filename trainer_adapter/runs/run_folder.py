@@ -1,4 +1,4 @@
-"""The folder of a training run: what it was told, its attempts, its command, and who is at work in it."""
+"""The folder of a training run: settings, attempts, command, and the process that uses it."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""Starting a training run and going on with it: export, checks, folder, database, process."""
+"""Start and resume a training run: export, checks, folder, database, process."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""Values for verl that no recipe decides, each with its source; those of papers are in `presets`."""
+"""Values for verl that no recipe sets, each with its source; values from papers are in `presets`."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""What a training's metrics say to look at: collapse, drift, no reward, an engine that is another policy."""
+"""Alarms from training metrics: collapse, drift, no reward, an engine with a different policy."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Prompts with images before a training: whether the model sees, and how many tokens they have in all."""
+"""Checks of prompts with images before training: model support and token counts."""
 
 import importlib.util
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A step's responses in words, and the rollout record that they go into."""
+"""Texts of a step's responses, and their rollout record."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""verl's agent loops for the CPU rollout: what belongs to a question goes through Ray at one stroke.
+"""verl's agent loops for the CPU rollout: one Ray call per question.
 
 verl asks the sampler, the reward worker and its queue for every response on its own: six calls between
 processes for each, which cost a small model several times what drawing does. Here the responses of a question

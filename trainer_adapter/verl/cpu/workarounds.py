@@ -1,4 +1,4 @@
-"""The two places where verl 0.9.1 takes an accelerator for granted, and what stands there instead.
+"""Replacements for the two places where verl 0.9.1 assumes an accelerator.
 
 Each names the line it goes around, and these lines are read first: another verl fails here, with a message,
 not somewhere in a worker. No file of verl is touched, only what its modules hold.
