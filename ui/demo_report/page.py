@@ -232,7 +232,7 @@ def _left_out(there: int, what: str) -> list[Block]:
         return []
     return [
         Text(
-            f"The chart shows the first {LINES_SHOWN} of {there} {what}; more lines would be indistinguishable."
+            f"The chart shows the first {LINES_SHOWN} of {there} {what}; more would be indistinguishable."
         )
     ]
 
