@@ -17,9 +17,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         (), description="Names from `tagrpo benchmarks list`, or your own files (.jsonl, .toml)."
     )
     name: str | None = Field(
-        None,
-        description="Name prefix of the runs, which are stored as NAME.BENCHMARK; by default the model's "
-        "name.",
+        None, description="Name of the runs, stored as NAME.BENCHMARK; by default the model's name."
     )
     neighbors: str | None = Field(
         None, description="Published neighbor set to evaluate instead of benchmarks: NAME or NAME@3."
@@ -35,16 +33,14 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     limit: int | None = Field(
         None,
         ge=1,
-        description="Number of problems to use, from the first. A larger limit, or none, extends the same "
-        "run.",
+        description="Number of problems, from the first. A larger limit, or none, extends the same run.",
         json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed of the run. With none, no seed is sent and the run cannot be repeated "
-        "exactly.",
+        description="Random seed. With none, no seed is sent and the run cannot be repeated exactly.",
     )
     samples_per_request: int | None = Field(
         None,
@@ -60,8 +56,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     )
     sources: tuple[str, ...] = Field(
         (),
-        description="Local files with the benchmark rows, instead of the Hub: one per benchmark in order, "
-        "or NAME=FILE.",
+        description="Local files with the rows: one per benchmark in order, or NAME=FILE.",
         json_schema_extra=OPERATIONAL,
     )
     options_seed: int = Field(0, description="Seed that shuffles the options of multiple-choice questions.")
@@ -72,7 +67,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     )
     allow_bad_golds: bool = Field(
         False,
-        description="Run even if some gold answers cannot be graded as correct.",
+        description="Run even if gold answers cannot be graded as correct.",
         json_schema_extra=OPERATIONAL,
     )
 
@@ -116,8 +111,7 @@ class JudgeConfig(Access, Budget):
     model: str = Field(description="Judge model, with its litellm name (gpt-4o, hosted_vllm/NAME).")
     asked: Literal["unknown", "wrong", "all"] = Field(
         "unknown",
-        description="Grades to check: only unknown ones (unknown), unknown and wrong ones (wrong), or all "
-        "of them (all).",
+        description="Grades to check: unknown ones, unknown and wrong ones (wrong), or all.",
     )
     max_tokens: int = Field(
         2048, ge=1, description="Maximum tokens per reply; truncated replies are ignored."
@@ -127,8 +121,7 @@ class JudgeConfig(Access, Budget):
     )
     answers: Literal["all", "boxed"] | None = Field(
         None,
-        description="Answers that count: any final answer (all), or only boxed ones; by default as in the "
-        "run.",
+        description="Answers that count: all, or only boxed ones; by default as in the run.",
     )
     grader: str | None = Field(
         None, description="Your own grader as module:function, instead of the built-in rules."

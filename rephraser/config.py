@@ -17,9 +17,7 @@ class ProposerSampling(PublishedSampling, Sampling):
     """How a proposer's answers are drawn."""
 
     temperature: float = Field(1.0, ge=0, le=10, description="Sampling temperature.")
-    top_p: float = Field(
-        1.0, gt=0, le=1, description="Cumulative probability for nucleus sampling; 1 is off."
-    )
+    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling probability; 1 is off.")
     max_tokens: int = Field(4096, ge=1, le=10_000_000, description="Maximum tokens in an answer.")
 
 
@@ -37,17 +35,13 @@ class LlmProposer(ProposerSampling, Model):
         description="Reply format. auto: JSON if the provider enforces a schema, otherwise tags.",
     )
     content_attempts: int = Field(
-        3,
-        ge=1,
-        le=20,
-        description="Maximum attempts per request if replies are unusable (refusals, echoes, ...).",
+        3, ge=1, le=20, description="Maximum attempts per request if replies are unusable."
     )
     min_distance: float = Field(
         MIN_DISTANCE,
         ge=0,
         le=1,
-        description="Minimum difference in wording from the question and earlier candidates, as a share of "
-        "words.",
+        description="Minimum share of words that differ from the question and earlier candidates.",
     )
 
 
@@ -59,8 +53,7 @@ class RulesProposer(Config):
         0.0,
         ge=0,
         le=1,
-        description="Minimum difference in wording from the question and earlier candidates, as a share of "
-        "words.",
+        description="Minimum share of words that differ from the question and earlier candidates.",
     )
 
 
@@ -85,8 +78,7 @@ class FileProposer(Config):
         0.0,
         ge=0,
         le=1,
-        description="Minimum difference in wording from the question and earlier candidates, as a share of "
-        "words.",
+        description="Minimum share of words that differ from the question and earlier candidates.",
     )
 
 
@@ -122,14 +114,9 @@ class Verdict(Config):
         None, ge=1, description="Minimum shared answers to accept a candidate; by default 9 of 16."
     )
     reject: int | None = Field(
-        None,
-        ge=1,
-        description="Minimum equal answers that the question does not have, to reject a candidate; by "
-        "default 11 of 16.",
+        None, ge=1, description="Minimum equal new answers to reject; by default 11 of 16."
     )
-    question_samples: int = Field(
-        32, ge=1, description="Answers per question; they are sampled once and reused."
-    )
+    question_samples: int = Field(32, ge=1, description="Answers per question, sampled once and reused.")
     looks: tuple[int, ...] = Field(
         (12, 16),
         description="Answers per candidate after which tagrpo may decide. If accept or reject is not set, "
@@ -147,28 +134,24 @@ class RephraseConfig(Budget):
         3,
         ge=1,
         le=20,
-        description="Maximum number of rounds. Later rounds propose only for questions that still lack "
-        "neighbors.",
+        description="Maximum rounds; later rounds cover only questions that still lack neighbors.",
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="Number of questions to use, from the first. A larger limit, or none, extends the same "
-        "run.",
+        description="Number of questions, from the first. A larger limit, or none, extends the same run.",
         json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed of the run. With none, no seed is sent and the run cannot be repeated "
-        "exactly.",
+        description="Random seed. With none, no seed is sent and the run cannot be repeated exactly.",
     )
     token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate.")
     tokenizer: str | None = Field(
         None,
-        description="Tokenizer that counts tokens: a tokenizer.json or Hub name; by default the count is "
-        "estimated.",
+        description="Tokenizer that counts tokens (tokenizer.json or Hub name); by default an estimate.",
     )
     stop_below: float | None = Field(
         None,
@@ -181,9 +164,7 @@ class RephraseConfig(Budget):
         description="Source of candidates.", discriminator="kind"
     )
     solver: tuple[Solver, ...] = Field(
-        (), description="Models that answer the question and its candidates; tagrpo compares their answers."
+        (), description="Models whose answers to question and candidates are compared."
     )
-    premises: PremiseCheck | None = Field(
-        None, description="Model that checks whether a candidate keeps every premise."
-    )
+    premises: PremiseCheck | None = Field(None, description="Model that checks whether premises are kept.")
     verdict: Verdict = Field(default_factory=Verdict, description="Thresholds for verdicts.")

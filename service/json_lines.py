@@ -34,7 +34,7 @@ def _read_object(line: bytes, place: str, like: str) -> dict[str, Any]:
         row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{place}: byte {error.start + 1} of the line is not valid UTF-8. Save the file as UTF-8."
+            f"{place}: byte {error.start + 1} is not valid UTF-8. Save the file as UTF-8."
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(

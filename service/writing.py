@@ -74,9 +74,7 @@ def check_folder_target(target: Path, *, overwrite: bool | None, mark: str) -> N
     if not overwrite:
         raise InputError(f"{target}: is not empty. Choose another folder{_or_pass(overwrite)}.")
     if not (target / mark).is_file():
-        raise InputError(
-            f"{target}: contains no {mark}, so it is not a tagrpo export and is not overwritten."
-        )
+        raise InputError(f"{target}: contains no {mark}, so it is not overwritten as an export.")
 
 
 def _or_pass(overwrite: bool | None) -> str:

@@ -28,21 +28,13 @@ class LossConfig(Config):
     """Changes to the loss of the recipe."""
 
     surrogate: str | None = Field(None, description="Policy loss per token: a name, or module:function.")
-    clip_low: float | None = Field(
-        None, description="Lower clip range: the importance ratio is clipped at 1 minus this."
-    )
-    clip_high: float | None = Field(
-        None, description="Upper clip range: the importance ratio is clipped at 1 plus this."
-    )
+    clip_low: float | None = Field(None, description="Importance ratios are clipped at 1 minus this.")
+    clip_high: float | None = Field(None, description="Importance ratios are clipped at 1 plus this.")
     dual_clip: float | Literal["none"] | None = Field(
         None, description="Dual-clip bound on the loss for negative advantages, or none."
     )
-    aggregation: Aggregation | None = Field(
-        None, description="How token losses are aggregated into a single loss."
-    )
-    kl_coef: float | None = Field(
-        None, description="Weight of the KL penalty; with 0, no reference policy is loaded."
-    )
+    aggregation: Aggregation | None = Field(None, description="How token losses are aggregated.")
+    kl_coef: float | None = Field(None, description="Weight of the KL penalty; 0 loads no reference policy.")
     kl: KlEstimator | None = Field(None, description="Estimator of the KL penalty, with its verl name.")
 
 
@@ -56,29 +48,21 @@ class RecipeConfig(Config):
 
     name: str = Field(description="Recipe name from `tagrpo recipes list`, or a TOML file.")
     title: str | None = Field(
-        None,
-        description="Name of the changed recipe; by default its base and changes, such as "
-        "ta_grpo[anchor=own].",
+        None, description="Name of the changed recipe; by default such as ta_grpo[anchor=own]."
     )
     neighbors: int | None = Field(None, description="Number of neighbors sampled per question (N).")
     responses: int | None = Field(None, description="Responses per prompt (G); each question gets (N + 1) G.")
     sampling: SamplingAxis | None = Field(
-        None,
-        description="How responses use neighbors: spread over all prompts (split), or only for all-wrong "
-        "questions (rescue).",
+        None, description="split: responses for all prompts; rescue: neighbors only if all are wrong."
     )
     group: GroupAxis | None = Field(
-        None,
-        description="Responses in a group: all of a question (joint), or those to a single prompt (prompt).",
+        None, description="Responses in a group: all of a question (joint), or of one prompt."
     )
     advantage: str | None = Field(None, description="Advantage formula: a name, or module:function.")
     alpha: float | None = Field(
-        None,
-        description="Setting of A-GRAE: batch mean reward at which positive advantages are fully restored.",
+        None, description="Setting of A-GRAE: mean reward from which positive advantages count fully."
     )
-    beta: float | None = Field(
-        None, description="Setting of A-GRAE's dominance controls: factor or divisor for positive advantages."
-    )
+    beta: float | None = Field(None, description="Setting of A-GRAE's controls: factor or divisor.")
     k: int | None = Field(None, description="Setting of the advantage pass_k: responses per set.")
     temperature: float | None = Field(
         None, description="Setting of the advantage dgpo: temperature of the question weights."
@@ -93,9 +77,7 @@ class RecipeConfig(Config):
         None, description="Token weights: none, a name, or module:function."
     )
     anchor: AnchorAxis | None = Field(
-        None,
-        description="Prompt on which log-probs are conditioned, and how the mismatch with the sampled "
-        "prompt is weighted.",
+        None, description="Prompt on which log-probs are conditioned, and the weight of the mismatch."
     )
     filter: FilterAxis | None = Field(None, description="How to handle groups without a gradient.")
     reward: RewardAxis | None = Field(None, description="Reward function.")
@@ -121,8 +103,7 @@ class TrainConfig(Config):
     )
     preset: Literal["ta", "a_grae", "a_grae-geo3k", "a_grae-medical", "cw"] = Field(
         "ta",
-        description="Settings from a paper, for any recipe: TA-GRPO, A-GRAE or CW-GRPO. Your own settings "
-        "take precedence.",
+        description="A paper's settings, for any recipe: TA-GRPO, A-GRAE or CW-GRPO.",
     )
     name: str | None = Field(None, description="Name of the run; by default RECIPE-MODEL.")
     folder: Path | None = Field(None, description="Folder of the run; by default runs/NAME.")
@@ -142,9 +123,7 @@ class TrainConfig(Config):
         "latex", description="Answer kind of the set's questions."
     )
     tolerance: str | None = Field(
-        None,
-        description="Numeric tolerance with answer_kind=tolerance, such as 1e-2 or 1%; by default 1% of the "
-        "answer.",
+        None, description="For answer_kind=tolerance, such as 1e-2 or 1%; by default 1%."
     )
     gpus: int = Field(1, ge=1, description="Number of GPUs per node.")
     nodes: int = Field(1, ge=1, description="Number of nodes in the Ray cluster.")
@@ -229,7 +208,6 @@ class PlanAssumptions(Config):
     shift_sd: float | None = Field(
         None,
         ge=0,
-        description="Assumed spread of neighbor difficulty on the logit scale, for a pilot without "
-        "neighbors.",
+        description="Assumed spread of neighbor difficulty (logits), for a pilot without neighbors.",
     )
     seed: int = Field(0, ge=0, description="Random seed of the forecast.")

@@ -51,9 +51,7 @@ def load_export(folder: str | Path, split: str = "train") -> Any:
     if "neighbors" not in dataset.column_names:
         raise InputError(f"{path} has no column `neighbors`. Export the set with --layout grouped.")
     if "images" in dataset.column_names:
-        raise InputError(
-            f"{path} has questions with images, which this integration does not support. Train with verl."
-        )
+        raise InputError(f"{path} has questions with images. Train on these with verl.")
     return dataset
 
 
@@ -100,9 +98,7 @@ class NeighborRollout:
 
     def __init__(self, anchor: AnchorAxis = "question", *, threshold: float = 2.0) -> None:
         if anchor not in get_args(AnchorAxis):
-            raise InputError(
-                f"anchor {anchor!r} is not valid. Choose from {', '.join(get_args(AnchorAxis))}."
-            )
+            raise InputError(f"anchor {anchor!r} is unknown. Choose from {', '.join(get_args(AnchorAxis))}.")
         if not threshold > 0:
             raise InputError(f"threshold is {threshold}, but must be above 0.")
         self.anchor = anchor
@@ -319,9 +315,7 @@ class Recorded:
 
 def _neighbors(dataset: Any) -> dict[str, list[Messages]]:
     if "neighbors" not in dataset.column_names:
-        raise InputError(
-            "train_dataset has no column `neighbors`. Load the dataset with load_export(FOLDER)."
-        )
+        raise InputError("train_dataset has no column `neighbors`. Use load_export(FOLDER).")
     return {_key(row["prompt"]): row["neighbors"] for row in dataset}
 
 

@@ -250,10 +250,7 @@ def note_golds(loaded: LoadedBenchmark, failures: int, note: Note) -> None:
             "reads the last \\boxed{} or the text after ####"
         )
     if loaded.content == "changed":
-        note(
-            f"{loaded.name}: the content differs from the known version; scores are not comparable with "
-            "published ones"
-        )
+        note(f"{loaded.name}: the content differs from the known version; scores are not comparable")
 
 
 def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_once: int) -> EvalSpec:

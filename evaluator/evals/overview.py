@@ -245,9 +245,7 @@ def _unlike(
         if not any(answers_of(version) == wanted for version in complete)
     ]
     commands = "; ".join(f"`{_command(run, wanted)}`" for run in lacking or runs)
-    return InputError(
-        f"the runs {names} {why}, so their grades may differ. Grade them with one version: {commands}."
-    )
+    return InputError(f"the runs {names} {why}, so their grades may differ. Run {commands}.")
 
 
 def other_version(session: Session, run_id: str, version: str) -> str | None:

@@ -121,9 +121,7 @@ def load_result(
     if ungraded:
         raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
     if not drawn:
-        raise InputError(
-            f"run {run.name} has samples of neighbors only; Run `tagrpo eval run` to sample the questions."
-        )
+        raise InputError(f"run {run.name} has no samples of original questions. Run `tagrpo eval run`.")
     spec = EvalSpec.from_json(run.spec)
     return RunResult(
         run=run,

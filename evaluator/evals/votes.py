@@ -58,10 +58,7 @@ def read_answers(session: Session, run_id: str, grader_version: str, grades: Gra
         InputError: there are problems that ask for programs: only the tests could tell which are equal.
     """
     if any(problem.kind is AnswerKind.CODE for problem in run_problems(session, run_id)):
-        raise InputError(
-            "programs have no majority vote, since only their tests can tell whether two programs are "
-            "equivalent."
-        )
+        raise InputError("programs have no majority vote, because they cannot be compared.")
     places = session.execute(
         select(RunProblemRow.id, RunProblemRow.problem_id)
         .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)

@@ -324,10 +324,7 @@ def _warning(
     if differing < FEW_DIFFERENCES:
         warnings.append(f"only {differing} of {problems} problems differ, too few for a reliable interval")
     if problems < FEW_PROBLEMS and p_value <= 0.05 and is_fragile(differences):
-        warnings.append(
-            f"{problems} problems, and a single additional win for the other side would make the result "
-            "insignificant"
-        )
+        warnings.append(f"{problems} problems, and one more win for the other side would change the result")
     if problems < FEW_PROBLEMS and abs(skewness) > SKEWED:
         warnings.append(
             f"{problems} problems with skewed differences (skewness {skewness:.1f}): interval and p-value "

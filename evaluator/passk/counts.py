@@ -147,8 +147,7 @@ def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts,
     if not allow_missing:
         raise InputError(
             f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}. "
-            "Draw more samples, choose a smaller k, or allow missing samples to exclude these problems at "
-            "every k"
+            "Draw more samples, choose a smaller k, or allow missing samples to exclude these problems"
         )
     return counts.select(~short), ids
 

@@ -112,7 +112,7 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
             fewest, most = int(result.counts.n.min()), int(result.counts.n.max())
             uneven = f" ({fewest:,} to {most:,} per problem)" if fewest < most else ""
             notes.append(
-                f"Run {result.run.name} is not finished. The report uses the samples drawn so far{uneven}."
+                f"Run {result.run.name} is not finished. The report uses its current samples{uneven}."
             )
     for number in dict.fromkeys(result.neighbors for result in results if result.neighbors):
         names = [result.run.name for result in results if result.neighbors == number]
@@ -126,8 +126,7 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
         ours = version_taking(answers_of(version))
         if version != ours and judge_of(version) is None:
             notes.append(
-                f"Graded by {version}; this installation has {ours}. Run `tagrpo eval grade RUN` to grade "
-                "again."
+                f"Graded by {version}; this installation has {ours}. To update, run `tagrpo eval grade RUN`."
             )
     return notes
 

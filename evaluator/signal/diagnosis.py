@@ -203,9 +203,7 @@ def _fit(pilot: CheckpointGroups, settings: DiagnosisSettings) -> Forecast:
     if settings.shift_sd is None:
         return forecast(counts, seed=settings.seed)
     if (counts.known[:, 1:] > 0).any():
-        raise InputError(
-            "--assume-shift-sd is for pilots without neighbors, but this pilot has neighbors. Remove it."
-        )
+        raise InputError("--assume-shift-sd is only for pilots without neighbors. Remove it.")
     return forecast(counts, shift=Shift(0.0, settings.shift_sd, 0.0, assumed=True), seed=settings.seed)
 
 
@@ -267,8 +265,8 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
     for distances in diagnosis.diversities:
         if distances.left_out:
             yield (
-                f"{distances.checkpoint}: {distances.left_out:,} questions are excluded, because they "
-                "have too few responses"
+                f"{distances.checkpoint}: {distances.left_out:,} questions with too few responses are "
+                "excluded"
             )
         if distances.without_vector:
             yield (

@@ -118,7 +118,7 @@ def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:
             raise NotFoundError(f"run {wanted.name!r} has no candidate {origin_id}.")
     if not proposals:
         raise NotFoundError(
-            f"no run contains the candidate {origin_id} any more, so tagrpo cannot judge an edit."
+            f"no run contains the candidate {origin_id} any more, so an edit cannot be judged."
         )
     if len(proposals) > 1:
         names = ", ".join(find_run(session, proposal.run_id).name for proposal in proposals)

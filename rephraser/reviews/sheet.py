@@ -100,8 +100,7 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         earlier = decisions.setdefault(key, (number, decision))
         if earlier[1] != decision:
             raise InputError(
-                f"{place}: contradicts line {earlier[0]}, which also decides {decision.candidate_id}. Keep "
-                "one of them."
+                f"{place}: contradicts line {earlier[0]} about {decision.candidate_id}. Keep one of them."
             )
     if not decisions:
         rows = f"none of its {blank} rows has" if blank else "no row has"

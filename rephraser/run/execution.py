@@ -229,9 +229,7 @@ def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> b
             f"two sets."
         )
     if config.proposer.kind == "rules":
-        raise InputError(
-            "the rules can rephrase math questions only. For programming questions, use a model or a file."
-        )
+        raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
     return True
 
 

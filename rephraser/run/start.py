@@ -81,10 +81,7 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
             f"{run.name}`."
         )
     if run.kind != KIND:
-        raise InputError(
-            f"run {run.name!r} trains a model and contains no neighbors. See its responses with `tagrpo "
-            "rollouts`."
-        )
+        raise InputError(f"run {run.name!r} trains a model and contains no neighbors. See `tagrpo rollouts`.")
     return run
 
 

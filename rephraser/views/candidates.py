@@ -211,8 +211,7 @@ def page_candidates(
         ).one_or_none()
         if place is None:
             raise NotFoundError(
-                f"{after} is not a candidate of question {filters.question_id}. Give a candidate from it to "
-                "continue the list."
+                f"{after} is not a candidate of question {filters.question_id}. Give one of its candidates."
             )
         query = query.where(tuple_(*order) > tuple(place))
     return [_card(row) for row in session.execute(query)]
@@ -367,8 +366,7 @@ def _proposal_id(session: Session, run: Run, after: str) -> int:
     )
     if proposal_id is None:
         raise InputError(
-            f"{candidate.id} is not a candidate of run {run.name!r}. Give a candidate from it to continue "
-            "the list."
+            f"{candidate.id} is not a candidate of run {run.name!r}. Give one of its candidates."
         )
     return proposal_id
 

@@ -81,8 +81,7 @@ def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError(
-                f"{plan.folder}: another demo is running here. Wait for it, stop it, or choose another "
-                "--folder."
+                f"{plan.folder}: another demo is running here. Wait, stop it, or choose another --folder."
             ) from error
         yield _read(plan)
 

@@ -73,9 +73,7 @@ class DemoPlan:
         if self.seeds < 1:
             raise InputError(f"--seeds is {self.seeds}, but must be at least 1.")
         if not self.recipes:
-            raise InputError(
-                "--recipes is empty. Give names from `tagrpo recipes list`, separated by commas."
-            )
+            raise InputError("--recipes is empty. Give comma-separated names from `tagrpo recipes list`.")
         if len(set(self.recipes)) < len(self.recipes):
             raise InputError(f"--recipes {','.join(self.recipes)}: a recipe appears twice. Remove one.")
         for name in self.recipes:

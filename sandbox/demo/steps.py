@@ -162,8 +162,7 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         chapter,
         "The truth",
-        "How many broken candidates were caught, and how many good ones were lost? Both rates have "
-        "intervals.",
+        "How many broken candidates were caught, and how many good ones were lost?",
         ("sandbox", "score", CANDIDATES, "--truth", str(plan.truth), *db),
     )
 

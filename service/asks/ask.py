@@ -246,11 +246,7 @@ class Asker:
                 if (stored := await self.find(request)) is not None:
                     return stored
                 if await self.store.read(attempts.are_in_idle_jobs, request.key):
-                    raise Failed(
-                        IN_A_JOB,
-                        "the request is in a batch job; resume with batch=true to collect its answer",
-                        final=False,
-                    )
+                    raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
                 result = ELSEWHERE_POLL_S
             await self.pause(result)
 
@@ -278,10 +274,7 @@ class Asker:
             answer = await self.keep(ask_id, reply, endpoint.price, seconds)
         except Fault as fault:
             return await self._fail(request, ask_id, fault, faults)
-        done = (
-            f"{seconds:.2f} s, {answer.prompt_tokens} prompt tokens, {answer.completion_tokens} response "
-            "tokens"
-        )
+        done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s to %s, ask %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
 
@@ -405,8 +398,7 @@ class Asker:
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self.models.retries.halt_after:
                 self.stop(
-                    FAILING,
-                    f"{self._failed_in_a_row} consecutive requests failed; the last error: {fault.message}",
+                    FAILING, f"{self._failed_in_a_row} consecutive requests failed, last: {fault.message}"
                 )
 
     async def pause(self, seconds: float) -> None:

@@ -94,8 +94,7 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: a batch job uses a single server. Give one base_url, or remove "
-                "batch=true."
+                f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
@@ -116,11 +115,7 @@ class BatchJobs:
             PrerequisiteError: the provider refuses batch jobs, or was unreachable for a day.
         """
         if request.prompt is not None:
-            raise Failed(
-                BAD_REQUEST,
-                "batch jobs support chat prompts only; remove batch=true to send raw text",
-                final=False,
-            )
+            raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
         if asker not in self._runs:
             self._runs[asker] = _RunJobs(self, asker)
         return await self._runs[asker].obtain(request)

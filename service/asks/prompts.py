@@ -60,8 +60,7 @@ def message_with_images(content: str, question: str, images: Sequence[Image]) ->
     first, *others = split_at_images(question)
     if len(others) != len(images):
         raise InputError(
-            f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Use one "
-            "placeholder per image."
+            f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Use one per image."
         )
     parts: list[str | Image] = [content[:start] + first]
     for image, piece in zip(images, others, strict=True):

@@ -97,8 +97,7 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
         if missing := sorted(loaded["missing_keys"]):
             raise PrerequisiteError(
                 f"{checkpoint.name} lacks {len(missing):,} weights that its config.json requires, such as "
-                f"{missing[0]}; transformers would fill them with random values. Merge adapters first, or "
-                "copy the folder again."
+                f"{missing[0]}; they would be random. Merge adapters first, or copy the folder again."
             )
         model = model.to(device.name).eval()
     except torch.OutOfMemoryError as error:

@@ -32,22 +32,19 @@ class Access(Config):
     )
     api_key_env: str | None = Field(
         None,
-        description="Environment variable that holds the API key; by default the provider's standard "
-        "variable.",
+        description="Environment variable with the API key; by default the provider's standard one.",
         json_schema_extra=OPERATIONAL,
     )
     price: tuple[float, float] | None = Field(
         None,
-        description="USD per million prompt tokens and per million response tokens, for models without a "
-        "price in litellm.",
+        description="USD per million prompt and response tokens, for models without a litellm price.",
         json_schema_extra=OPERATIONAL,
     )
     max_concurrency: int | None = Field(
         None,
         ge=1,
         le=4096,
-        description="Maximum in-flight requests per server; by default 64, or 256 per copy with "
-        "sampler=vllm.",
+        description="Maximum in-flight requests per server; by default 64, for vLLM 256 per copy.",
         json_schema_extra=OPERATIONAL,
     )
     timeout_s: float | None = Field(
@@ -64,15 +61,11 @@ class Access(Config):
     )
     batch: bool = Field(
         False,
-        description="Use batch jobs: half the price, but hours instead of minutes. Not available for "
-        "hosted_vllm/.",
+        description="Use batch jobs: half the price, but slower. Not available for hosted_vllm/.",
         json_schema_extra=OPERATIONAL,
     )
     batch_poll_s: float = Field(
-        60.0,
-        ge=0.01,
-        description="Seconds between status checks of a batch job.",
-        json_schema_extra=OPERATIONAL,
+        60.0, ge=0.01, description="Seconds between checks of a batch job.", json_schema_extra=OPERATIONAL
     )
 
     @field_validator("base_url")
@@ -235,7 +228,6 @@ class Budget(Config):
     )
     retry_final: bool = Field(
         False,
-        description="Retry requests that failed permanently: too long, blocked by a content policy, or "
-        "timed out twice.",
+        description="Retry requests that failed permanently: too long, blocked, or timed out twice.",
         json_schema_extra=ONCE,
     )

@@ -81,9 +81,7 @@ class PromptConfig(Config):
         "evaluation code, as raw text; plain: the question without instructions.",
     )
     prompt_file: Path | None = Field(
-        None,
-        description="File with the prompt template, which must contain {question}; by default the preset's "
-        "prompt.",
+        None, description="File with a prompt that contains {question}; by default the preset's."
     )
     system: str | None = Field(None, description="System prompt.")
     form: Literal["chat", "raw"] | None = Field(
@@ -128,8 +126,5 @@ def _read_template(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the prompt cannot be read: {error}.") from error
     if "{question}" not in text:
-        raise InputError(
-            f"{path}: the prompt must contain the placeholder {{question}}, which is replaced by the "
-            "problem's text."
-        )
+        raise InputError(f"{path}: the prompt must contain {{question}}, the placeholder for the problem.")
     return text.removesuffix("\n")

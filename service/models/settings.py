@@ -41,16 +41,11 @@ class Sampling(Config):
     """
 
     temperature: float = Field(0.6, ge=0, le=10, description="Sampling temperature; 0 is greedy.")
-    top_p: float = Field(
-        0.95, gt=0, le=1, description="Cumulative probability for nucleus sampling; 1 is off."
-    )
+    top_p: float = Field(0.95, gt=0, le=1, description="Nucleus sampling probability; 1 is off.")
     max_tokens: int = Field(3072, ge=1, le=10_000_000, description="Maximum tokens in a response.")
     top_k: int = Field(0, ge=0, description="Sample only from this many most probable tokens; 0 is off.")
     min_p: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Minimum token probability, as a fraction of the most probable token's; 0 is off.",
+        0.0, ge=0, le=1, description="Minimum probability relative to the top token; 0 is off."
     )
     repetition_penalty: float = Field(1.0, gt=0, le=10, description="1 changes nothing.")
     presence_penalty: float = Field(0.0, ge=-2, le=2, description="0 changes nothing.")
@@ -91,10 +86,7 @@ class SamplingSettings(Sampling):
 
     seed: int | None = Field(0, ge=0, le=2**63 - 1, description="Random seed; with none, no seed is sent.")
     samples_per_request: int = Field(
-        8,
-        ge=1,
-        le=1024,
-        description="Responses per request; the last request for a problem may ask for fewer.",
+        8, ge=1, le=1024, description="Responses per request; the last request may ask for fewer."
     )
 
 
@@ -129,9 +121,7 @@ class PromptSpec(Config):
     @model_validator(mode="after")
     def _check(self) -> "PromptSpec":
         if "{question}" not in self.template:
-            raise ValueError(
-                "the prompt must contain the placeholder {question}, which is replaced by the problem's text."
-            )
+            raise ValueError("the prompt must contain {question}, the placeholder for the problem.")
         if self.form == "raw" and (self.system or self.chat_template_kwargs):
             raise ValueError("a system prompt and chat-template arguments need a chat prompt, not raw text.")
         return self

@@ -75,9 +75,7 @@ def rename_run(session: Session, run: Run, name: str) -> None:
     """
     check_name(name)
     if session.scalar(select(RunRow.id).where(RunRow.name == name)) is not None:
-        raise InputError(
-            f"a run named {name!r} already exists. Choose another name, or remove that run first."
-        )
+        raise InputError(f"a run {name!r} already exists. Choose another name or remove that run.")
     session.execute(update(RunRow).where(RunRow.id == run.id).values(name=name))
 
 

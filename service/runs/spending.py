@@ -100,10 +100,7 @@ def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Cal
         for run in runs:
             account = read_account(session, run.id)
             if account.max_usd is not None and max_usd in (None, account.max_usd):
-                note(
-                    f"{run.name} keeps its cap of ${account.max_usd:g}, with ${account.spent_usd:.2f} spent "
-                    "so far"
-                )
+                note(f"{run.name} keeps its cap of ${account.max_usd:g}, ${account.spent_usd:.2f} spent")
             elif account.max_usd not in (None, max_usd):
                 note(f"{run.name}: the cap changes from ${account.max_usd:g} to ${max_usd:g}")
         if max_usd is not None:

@@ -141,7 +141,7 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
     [
         ("{", "not JSON"),
         ("[1]", "not a JSON object"),
-        ('{"reward": 1}', "the row does not identify its question"),
+        ('{"reward": 1}', "the row has no question"),
         ('{"question_id": ["a"], "reward": 1}', "valid string; or .*valid integer"),
         ('{"question_id": "a"}', "has no reward"),
         ('{"question_id": "a", "reward": "yes"}', "boolean; or .*number; or .*'correct'"),
@@ -155,7 +155,7 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
         ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes among 8"),
         ('{"id": "a", "group_size": 8, "successes": [9], "mean_tokens": "5"}', "mean_tokens"),
         ('{"id": "a", "group_size": 8, "successes": [8], "mean_tokens": "5"}', '"mean_tokens" is'),
-        ('{"group_size": 8, "successes": [1]}', "the row does not identify its question"),
+        ('{"group_size": 8, "successes": [1]}', "the row has no question"),
     ],
 )
 def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:

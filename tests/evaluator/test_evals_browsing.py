@@ -60,7 +60,7 @@ def test_samples_are_found_by_grade(db: Database, run: Run) -> None:
         assert ordinals(value=UNGRADED) == []
         with pytest.raises(
             InputError,
-            match=r"'right' is not a valid grade. Choose from correct, wrong, unknown, ungraded or human",
+            match=r"'right' is not a grade. Choose from correct, wrong, unknown, ungraded or human",
         ):
             ordinals(value="right")
 

@@ -191,7 +191,7 @@ def test_a_run_of_neighbors_alone_has_no_result(db: Database) -> None:
     undrawn = add_eval_run(db, "undrawn", [(0, 0, 0), (4, 2, 0)], problems=both)
     alone = add_eval_run(db, "alone", [(4, 2, 0)], problems=both[1:])
     with db.read() as session:
-        with pytest.raises(InputError, match="samples of neighbors only"):
+        with pytest.raises(InputError, match="no samples of original questions"):
             load_result(session, undrawn)
         with pytest.raises(InputError, match="neighbors without their questions"):
             load_result(session, alone)

@@ -169,7 +169,7 @@ def test_a_spec_comes_back_from_json() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: PromptSpec(template="no place"), "placeholder {question}"),
+        (lambda: PromptSpec(template="no place"), "must contain {question}"),
         (lambda: PromptSpec(template="{question}", form="raw", system="s"), "need a chat prompt"),
         (lambda: SamplingSettings(samples_per_request=0), "greater than or equal to 1"),
     ],

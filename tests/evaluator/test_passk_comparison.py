@@ -142,7 +142,7 @@ def test_few_problems_that_look_consistent_are_warned_of() -> None:
 
     assert row.p_value <= 0.05
     assert row.warning is not None
-    assert "a single additional win for the other side" in row.warning
+    assert "one more win for the other side" in row.warning
     assert is_fragile(np.full(30, 0.01) + RNG.normal(0, 0.001, 30))
     assert not is_fragile(np.full(30, 0.6) + RNG.normal(0, 0.1, 30))
 

@@ -115,7 +115,7 @@ def test_an_unfinished_run_and_missing_samples_are_noted(db: Database) -> None:
     add_eval_run(db, "a", [(8, 2, 0), (5, 2, 0)], finished=False)
     add_eval_run(db, "b", [(8, 2, 0), (8, 2, 3)])
     notes = comparison_document(compared(db, "a", "b", ks=[1])).notes
-    assert "Run a is not finished. The report uses the samples drawn so far (5 to 8 per problem)." in notes
+    assert "Run a is not finished. The report uses its current samples (5 to 8 per problem)." in notes
     assert any("brackets show the lowest and highest possible difference" in note for note in notes)
     assert not any("Run b" in note for note in notes)
     level = comparison_document(compared(db, "x=b", "y=b", ks=[1])).notes

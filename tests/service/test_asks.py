@@ -270,7 +270,7 @@ def test_failures_in_a_row_stop_the_run(db: Database) -> None:
     run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(BAD_REQUEST, "no"))
     outcome = work(db, run, endpoint, at_once=4, retries=RetryPolicy(base_s=0.001, halt_after=10))
     assert outcome.stopped == "failing"
-    assert outcome.message == "10 consecutive requests failed; the last error: no"
+    assert outcome.message == "10 consecutive requests failed, last: no"
     assert 10 <= len(endpoint.sent) <= 14
     assert outcome.failures == {BAD_REQUEST: len(endpoint.sent)}
     assert task_states(db, run) == {"open": 50}

@@ -19,7 +19,7 @@ def test_objects_come_with_their_lines(tmp_path: Path) -> None:
     [
         (b'{"a": 1}\n{"a"', r"a\.jsonl:2: not JSON .*Is the file cut off\?"),
         (b"[" * 100_000, r"a\.jsonl:1: not JSON"),
-        (b'{"a": "\xe9"}', r"a\.jsonl:1: byte 8 of the line is not valid UTF-8. Save the file as UTF-8"),
+        (b'{"a": "\xe9"}', r"a\.jsonl:1: byte 8 is not valid UTF-8. Save the file as UTF-8"),
         (b"[1]", r"a\.jsonl:1: not a JSON object with an a\."),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
         ("responses = 1", "a group with a single response has no advantage"),
         ('anchor = "own"', "without neighbors there is only one prompt; set"),
         ('group = "prompt"', "without neighbors, a question has only one group"),
-        ('base = "ta_grpo_star"\nfilter = "dynamic"', "use the flat export instead"),
+        ('base = "ta_grpo_star"\nfilter = "dynamic"', "use the flat export to filter"),
         (
             'base = "w_reinforce"\nfilter = "dynamic"',
             "W-REINFORCE learns from all-right and all-wrong groups",

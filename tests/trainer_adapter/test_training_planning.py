@@ -84,7 +84,7 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Pat
     with pytest.raises(InputError, match="not valid JSON"):
         find_shape(str(tmp_path))
     file.write_text(json.dumps({"model_type": "mixtral"}))
-    with pytest.raises(InputError, match=r"model_type is 'mixtral'\. tagrpo knows the sizes of llama"):
+    with pytest.raises(InputError, match=r"model_type is 'mixtral'\. Supported: llama"):
         find_shape(str(tmp_path))
     sizes = {"hidden_size": 4, "num_attention_heads": 2, "vocab_size": 10, "num_hidden_layers": 2}
     file.write_text(json.dumps({"model_type": "llama", **sizes}))

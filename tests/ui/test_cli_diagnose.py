@@ -178,7 +178,7 @@ def test_forecast_of_a_pilot_without_neighbors(tagrpo: CommandLine, db: Path) ->
     assert "neighbors (assumed)" in done.out
     assert tagrpo("diagnose", "forecast", "plain", "--assume-shift-sd", 0.7).code == 2
     some = tagrpo("diagnose", "forecast", "base", "--n", 3, "--assume-shift-sd", 0.7)
-    assert "this pilot has neighbors" in words(some.err)
+    assert "is only for pilots without neighbors" in words(some.err)
 
 
 @pytest.mark.slow

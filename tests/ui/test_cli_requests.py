@@ -25,7 +25,7 @@ def test_failures_in_a_row_end_an_evaluation_where_it_is_told_to(cli: CommandLin
     with running_server(faults=always("bad_request")) as server:
         done = cli(*evaluate(server.url, "max_concurrency=1", "samples_per_request=1", "halt_after=3"))
     assert (done.code, sum(server.asked.values())) == (1, 3)
-    assert "3 consecutive requests failed; the last error: Invalid value for 'temperature'" in words(done.err)
+    assert "3 consecutive requests failed, last: Invalid value for 'temperature'" in words(done.err)
 
 
 @pytest.mark.usefixtures("world_set")
@@ -36,7 +36,7 @@ def test_failures_in_a_row_end_a_run_of_neighbors_where_it_is_told_to(cli: Comma
         asked = {seen.body["messages"][-1]["content"] for seen in server.requests}
     assert done.code == 1
     assert len(asked) == 3
-    assert "3 consecutive requests failed; the last error: Invalid value for 'temperature'" in words(done.err)
+    assert "3 consecutive requests failed, last: Invalid value for 'temperature'" in words(done.err)
 
 
 @pytest.mark.slow

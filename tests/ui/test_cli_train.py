@@ -119,7 +119,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
         (["recipes", "show", "grpo", "responses=2.5"], "responses=2.5: give a whole number"),
         (["recipes", "show", "grpo", "trainer.save_freq=5"], "begin with `verl.`: verl.trainer.save_freq=5"),
         (["recipes", "show", "grpo", "+trainer.mine.a=5"], "begin with `verl.`: verl.+trainer.mine.a=5"),
-        (["recipes", "show", "grpo", "verl.tagrpo_run.seed=5"], "or a setting, such as run.seed=7"),
+        (["recipes", "show", "grpo", "verl.tagrpo_run.seed=5"], "or a setting (run.seed=7)"),
         (["recipes", "show", "grpo", "run.seed=-1"], "run.seed=-1: give a whole number, at least 0"),
         (["recipes", "show", "grpo", "run.sed=1"], "run.sed=1: unknown setting. Did you mean run.seed?"),
         (["recipes", "show", "grpo", "run.record=here"], "run.record=here: unknown setting"),

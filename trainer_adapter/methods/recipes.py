@@ -159,27 +159,18 @@ _RULES: tuple[tuple[Any, str], ...] = (
         lambda r: r.neighbors == 0 and r.group == "prompt",
         "without neighbors, a question has only one group; set group=joint",
     ),
-    (
-        lambda r: r.sampling == "rescue" and r.neighbors == 0,
-        "rescue needs neighbors; raise neighbors",
-    ),
+    (lambda r: r.sampling == "rescue" and r.neighbors == 0, "rescue needs neighbors; raise neighbors"),
     (
         lambda r: r.sampling == "rescue" and (r.group == "prompt" or r.rollouts % 2 == 1),
         "a rescue uses half of a joint group; set group=joint and an even (N + 1) G",
     ),
     (
         lambda r: r.anchor in ("tapered", "dropped") and r.group == "prompt",
-        (
-            "with group=prompt, responses to a neighbor form a separate group and need no relative weight; "
-            "change the anchor"
-        ),
+        ("with group=prompt, responses to neighbors need no relative weight; change the anchor"),
     ),
     (
         lambda r: r.group == "prompt" and r.filter != "none",
-        (
-            "a filter drops whole rows, but with group=prompt several groups share a row; use the flat "
-            "export instead"
-        ),
+        ("with group=prompt, several groups share a row; use the flat export to filter"),
     ),
     (
         lambda r: r.filter != "none" and r.advantage == "w_reinforce",

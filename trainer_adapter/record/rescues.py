@@ -58,21 +58,16 @@ class RescueTotals:
     def sentences(self) -> list[str]:
         """Return sentences about groups, responses by stage, and weights."""
         dead = (
-            f"{self.dead:,} of {self.groups:,} groups were all wrong in the first stage "
-            f"({_percent(self.dead_share)})"
+            f"{self.dead:,} of {self.groups:,} groups were all wrong at first ({_percent(self.dead_share)})"
         )
-        revived = (
-            f"neighbors were sampled for {self.asked:,}; {self.revived:,} of these gave a correct response"
-        )
+        revived = f"neighbors were sampled for {self.asked:,} and rescued {self.revived:,}"
         first = f"responses: {self.first:,} in the first stage; then {self.more:,} to questions"
         lines = [
             f"{dead}; {revived} ({_percent(self.revived_share)})",
             f"{first}, {self.to_neighbors:,} to neighbors",
         ]
         if self.weight is not None:
-            wrong = (
-                f"{self.weighed:,} wrong responses to neighbors have an average weight of {self.weight:.3f}"
-            )
+            wrong = f"{self.weighed:,} wrong responses to neighbors have mean weight {self.weight:.3f}"
             lines.append(f"{wrong} (effective share {_percent(self.effective)})")
         return lines
 

@@ -146,9 +146,7 @@ class RolloutWriter:
                 words = json.dumps(about, indent=2)
                 _replace(self.folder / RUN_FILE, lambda part: part.write_text(words, encoding="utf-8"))
             elif owner != self.run:
-                raise InputError(
-                    f"{self.folder}: contains the rollouts of run {owner!r}. Choose another folder."
-                )
+                raise InputError(f"{self.folder}: belongs to run {owner!r}. Choose another folder.")
         except OSError as error:
             raise InputError(f"{self.folder}: cannot record rollouts here ({error.strerror}).") from error
 

@@ -161,10 +161,7 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
     rows = composition.rows_of(data)
     left = rows % int(composition.value("data.train_batch_size"))
     if left:
-        notes.append(
-            f"{left:,} of {rows:,} questions do not fill a batch and are skipped, different ones in each "
-            "epoch"
-        )
+        notes.append(f"{left:,} of {rows:,} questions do not fill a batch; each epoch skips others")
     return notes
 
 

@@ -280,9 +280,7 @@ def _start_warmup_at_one(values: dict[str, Setting]) -> None:
     optimizer = "actor_rollout_ref.actor.optim"
     schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
     if schedule is not None and schedule.value == "cosine" and key not in values:
-        values[key] = Setting(
-            key, False, "ours", "otherwise the warm-up would start with a learning rate of 0"
-        )
+        values[key] = Setting(key, False, "ours", "otherwise the warm-up starts with a learning rate of 0")
 
 
 _QUEUE, _QUEUE_ROWS = "transfer_queue.backend.SimpleStorage.total_storage_size", 100_000

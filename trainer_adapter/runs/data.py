@@ -150,8 +150,7 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
         check_parquet(file, schema(data.layout).names, way_out)
         if file_sha256(file) != expected:
             raise InputError(
-                f"{file}: the file changed after the export (its checksum differs from the manifest); "
-                f"{way_out}."
+                f"{file}: changed after the export (its checksum differs from the manifest); {way_out}."
             )
     return data
 

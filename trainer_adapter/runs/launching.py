@@ -271,17 +271,11 @@ HINTS: tuple[tuple[str, str], ...] = (
     ("No space left on device", "the disk is full"),
     (
         "AutoModelForCausalLMWithValueHead",
-        (
-            "verl cannot import the installed TRL: run pip uninstall trl, or install TRL in a separate "
-            "environment"
-        ),
+        ("verl cannot import the installed TRL: run pip uninstall trl, or separate the environments"),
     ),
     (
         "max_token_len must be greater than the sequence length",
-        (
-            "raise actor_rollout_ref.actor.ppo_max_token_len_per_gpu to at least the longest prompt plus the "
-            "longest response"
-        ),
+        ("raise actor_rollout_ref.actor.ppo_max_token_len_per_gpu to the longest prompt plus response"),
     ),
     ("AF_UNIX path", "the path of Ray's temporary folder is too long: set RAY_TMPDIR to a short path"),
 )

@@ -146,9 +146,7 @@ def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
     """
     family = config.get("model_type")
     if family not in _FAMILIES:
-        raise InputError(
-            f"{place}: model_type is {family!r}. tagrpo knows the sizes of {', '.join(_FAMILIES)}."
-        )
+        raise InputError(f"{place}: model_type is {family!r}. Supported: {', '.join(_FAMILIES)}.")
     try:
         hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         return ModelShape(

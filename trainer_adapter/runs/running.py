@@ -175,7 +175,7 @@ def _data(
     if config.set is None:
         if config.data is None:
             raise InputError(
-                "the training data is missing. Pass a neighbor set with --set, or a verl export with --data."
+                "there is no training data. Pass a set with --set, or a verl export with --data."
             )
         return read_data(config.data.resolve(), verify=True)
     preset, share, answers = PRESETS[config.preset], config.validation_share, config.answers

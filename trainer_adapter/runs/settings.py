@@ -55,9 +55,7 @@ def bare(key: str) -> str:
 
 OURS: tuple[Setting, ...] = (
     Setting("data.seed", 42, "ours", "otherwise the order of the questions differs between runs"),
-    Setting(
-        "data.truncation", "error", "ours", "the export excluded long prompts; verl truncates none silently"
-    ),
+    Setting("data.truncation", "error", "ours", "the export excluded long prompts; none is truncated"),
     Setting(
         "reward.custom_reward_function.path", "pkg://trainer_adapter.verl.reward", "ours", "the shared grader"
     ),

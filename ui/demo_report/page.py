@@ -185,8 +185,7 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
         Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
         Picture(
             "training",
-            "Correct responses and groups without a gradient against the number of responses drawn in "
-            "training",
+            "Correct responses and groups without a gradient by responses drawn in training",
             training_chart(charted),
         ),
         *_left_out(len(findings.trained), "trainings"),
@@ -230,11 +229,7 @@ def _left_out(there: int, what: str) -> list[Block]:
     """Say that a chart does not show all lines, if so."""
     if there <= LINES_SHOWN:
         return []
-    return [
-        Text(
-            f"The chart shows the first {LINES_SHOWN} of {there} {what}; more would be indistinguishable."
-        )
-    ]
+    return [Text(f"The chart shows only the first {LINES_SHOWN} of {there} {what}.")]
 
 
 def _heldout(plan: DemoPlan, findings: Findings) -> list[Block]:

@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("database", type=Path, help="of a finished demo, such as tagrpo-demo/tagrpo.db")
     parser.add_argument("--folder", type=Path, help="in which the demo ran; else where the database lies")
     parser.add_argument(
-        "--to", type=Path, default=SHIPPED, help="path of the pack; by default the shipped pack"
+        "--to", type=Path, default=SHIPPED, help="path of the pack; by default the shipped one"
     )
     options = parser.parse_args(arguments)
     try:

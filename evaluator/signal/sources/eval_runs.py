@@ -77,9 +77,7 @@ def common_questions(checkpoints: Sequence[CheckpointGroups]) -> tuple[list[Chec
     common, every = set.intersection(*held), set.union(*held)
     if not common:
         labels = ", ".join(checkpoint.label for checkpoint in checkpoints)
-        raise InputError(
-            f"{labels} have no common question. A series of checkpoints needs the same questions."
-        )
+        raise InputError(f"{labels} have no common question. Use runs over the same questions.")
     return [checkpoint.only(common) for checkpoint in checkpoints], len(every) - len(common)
 
 
@@ -135,9 +133,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> CheckpointGr
         )
         groups.setdefault(problem.group_id, []).append(prompt)
     if all(prompt.variant != ORIGINAL for prompts in groups.values() for prompt in prompts):
-        raise InputError(
-            f"run {run.name} contains neighbors without their questions, so there is nothing to compare."
-        )
+        raise InputError(f"run {run.name} contains no original questions to compare with.")
     return CheckpointGroups(
         run.name, tuple(QuestionGroup(group_id, tuple(prompts)) for group_id, prompts in groups.items())
     )

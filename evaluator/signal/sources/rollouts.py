@@ -184,9 +184,7 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
         elif row.prompt is not None and row.prompt.strip():
             group_id = content_id("prompt", row.prompt)
         else:
-            raise InputError(
-                f'{place}: the row does not identify its question. Add "question_id" or "prompt".'
-            )
+            raise InputError(f'{place}: the row has no question. Add "question_id" or "prompt".')
         variant = _number_variant(variants.setdefault(group_id, {}), row, place)
         source_id = str(row.neighbor) if variant and row.neighbor is not None else None
         about = {"strategy": row.strategy, "source_id": source_id if variant else group_id}
@@ -195,9 +193,7 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
                 about |= {"tokens": round(row.mean_tokens * row.group_size), "token_samples": row.group_size}
             for visit, count in enumerate(row.successes, start=1):
                 if not 0 <= count <= row.group_size:
-                    raise InputError(
-                        f"{place}: {count} successes among {row.group_size} responses are impossible."
-                    )
+                    raise InputError(f"{place}: {count} successes among {row.group_size} responses.")
                 sample = PromptSample(variant, correct=count, wrong=row.group_size - count, **about)
                 yield place, visit, group_id, sample, row
             continue

@@ -22,8 +22,7 @@ class PlugInSettings(Config):
 
     answers: Literal["boxed", "all"] = Field(
         "boxed",
-        description="Answers that can earn a reward: boxed ones only, or all, including answers in the last "
-        "sentence.",
+        description="Answers that can earn a reward: boxed ones only, or all, also in a sentence.",
     )
     seed: int | None = Field(
         42,
@@ -100,8 +99,7 @@ class PlugInSettings(Config):
         600.0,
         gt=0,
         allow_inf_nan=False,
-        description="Maximum seconds that the rollout engine may take to load new weights; after that, "
-        "training stops.",
+        description="Maximum seconds for the rollout engine to load new weights before training stops.",
         json_schema_extra=OPERATIONAL,
     )
     poll_interval_s: float = Field(
@@ -117,9 +115,7 @@ class RunSettings(PlugInSettings):
     """Settings of the plug-in as verl's config carries them."""
 
     record: str | None = Field(
-        None,
-        description="Folder for recorded rollouts; with none, nothing is recorded.",
-        json_schema_extra=OPERATIONAL,
+        None, description="Folder for recorded rollouts; none records nothing.", json_schema_extra=OPERATIONAL
     )
 
     @property

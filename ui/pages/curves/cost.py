@@ -82,9 +82,8 @@ def show_cost(choice: Choice, report: PageReport) -> None:
     if missing:
         st.caption(
             escaped(
-                f"Not shown: {', '.join(missing)}. Their models are neither the initial model nor a "
-                "checkpoint (.../NAME/checkpoints/global_step_N/...) of a training run with recorded "
-                "rollouts."
+                f"Not shown: {', '.join(missing)}. Their models are no checkpoints "
+                "(.../NAME/checkpoints/global_step_N/...) or initial models of recorded training runs."
             )
         )
     if not rows:

@@ -95,10 +95,7 @@ def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, 
     try:
         with review_writer() as session:
             if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
-                raise InputError(
-                    f"{name or 'this reviewer'} has not graded this response, so there is nothing to "
-                    "withdraw."
-                )
+                raise InputError(f"{name or 'this reviewer'} has not graded this response.")
             if value is not None:
                 if not name.strip():
                     raise InputError("enter your name first. It is stored with your grade.")

@@ -36,9 +36,7 @@ if not drawn:
         ),
     )
 elif not any(method.runs for method in evaluated):
-    st.caption(
-        "No evaluation is completely graded, so there are no curves yet. You can already read the responses."
-    )
+    st.caption("No evaluation is completely graded, so there are no curves yet. You can read responses.")
     choosing.show_ungraded(evaluated)
     show_samples(drawn, next(reversed(drawn)))
 else:

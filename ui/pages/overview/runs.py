@@ -34,9 +34,7 @@ _COLUMNS = [
     Column("open", "open", "whole"),
     Column("failed", "failed", "whole"),
     Column("tokens", "tokens generated", "whole"),
-    Column(
-        "usd", "cost, USD", "usd", hint="Includes only requests with a known price; empty if there are none."
-    ),
+    Column("usd", "cost, USD", "usd", hint="Only requests with a known price; empty if there are none."),
     Column("started", "started (UTC)"),
 ]
 

@@ -136,10 +136,7 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
     solver = card.evidence.solvers[0]
     if len(card.evidence.solvers) > 1:
         st.caption(
-            escaped(
-                f"Responses by the solver {solver}; {len(card.evidence.solvers) - 1:,} other solvers also "
-                "answered."
-            )
+            escaped(f"Responses by {solver}; {len(card.evidence.solvers) - 1:,} other solvers also answered.")
         )
     sides = (("Question", question.id), ("Neighbor", card.candidate_id))
     for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):

@@ -40,9 +40,7 @@ _PAIRS = [
     Column("shared", "both decided", "whole"),
     Column("agreed", "agreed", "whole"),
     Column("share", "agreement", "share"),
-    Column(
-        "kappa", "Cohen's kappa", "number", "1: perfect agreement, 0: chance agreement; empty if undefined"
-    ),
+    Column("kappa", "Cohen's kappa", "number", "1: perfect, 0: as by chance; empty if undefined"),
 ]
 
 
@@ -133,8 +131,7 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
     else:
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",
-            "The false-accept rate appears after the first one. Review candidates in the Queue tab, or in a "
-            "terminal:",
+            "The false-accept rate appears after the first one. Review in the Queue tab or a terminal:",
             commands=(settings.command(f"rephrase review --audit {audit_id} --interactive"),),
         )
     layout.section("By verdict", "Share of reviewed candidates that reviewers reject.")

@@ -153,11 +153,7 @@ def _question(question_id: str) -> None:
     question = asked(question_id)
     with layout.card():
         if question is None:
-            st.caption(
-                escaped(
-                    f"{question_id}: the database contains only this question's prompts, not the question."
-                )
-            )
+            st.caption(escaped(f"{question_id}: the database does not contain this question."))
         else:
             show_math_text(question.text, "group-question")
             show_pictures_of(question_id)

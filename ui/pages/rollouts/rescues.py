@@ -87,8 +87,7 @@ def show(run_id: str, name: str) -> None:
     pager(
         {"following": following} if following else None,
         {"following": None} if links.text("following") else None,
-        words=f"{len(questions)} questions, most often all wrong first. Click a row to see its last "
-        "all-wrong step",
+        words=f"{len(questions)} questions, most often all wrong first. Click a row for its last such step",
         name="rescues-pager",
     )
 
@@ -103,14 +102,8 @@ def _numbers(stages: RescueTotals) -> None:
     ]
     if stages.weight is not None:
         items += [
-            layout.Number(
-                "weight", f"{stages.weight:.3f}", hint="mean weight of a wrong response to a neighbor"
-            ),
-            layout.Number(
-                "effective",
-                _percent(stages.effective),
-                hint="effective share of these responses after weighting",
-            ),
+            layout.Number("weight", f"{stages.weight:.3f}", hint="mean of wrong responses to neighbors"),
+            layout.Number("effective", _percent(stages.effective), hint="effective share of these"),
         ]
     layout.numbers(items)
 

@@ -19,8 +19,7 @@ HEADINGS = (
     Heading("tokens"),
     Heading(
         "log-ratio",
-        hint="nats per token: how much more likely the response is under the anchor than under its own "
-        "prompt",
+        hint="nats per token: how much more likely the response is under the anchor",
     ),
 )
 

@@ -40,8 +40,7 @@ def show_key() -> None:
     bar = "".join(f"<span class='{part}'></span>" for part in parts)
     key = (
         f"<div class='token-key'>less likely under the anchor than under its own prompt"
-        f"<div class='tokens'>{bar}</div>more likely; full color at {FULL_AT:g} nats, hover to see "
-        "values</div>"
+        f"<div class='tokens'>{bar}</div>more likely; full color at {FULL_AT:g} nats, hover for values</div>"
     )
     st.html(_style() + key)  # safe: constants
 

@@ -60,9 +60,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
             layout.Number("neighbors added", f"{counts.added:,}"),
             layout.Number("removed", f"{counts.removed:,}"),
             layout.Number(
-                "changed",
-                f"{counts.changed:,}",
-                hint="Neighbors in both versions whose verdict or origin differs.",
+                "changed", f"{counts.changed:,}", hint="In both versions, with a different verdict or origin."
             ),
             layout.Number(
                 "questions",

@@ -66,9 +66,7 @@ def difficulty(runs: Sequence[Run]) -> None:
             layout.Number(
                 "mean shift", f"{spread.shift.mean:+.2f}", "logits", "above 0: neighbors are easier"
             ),
-            layout.Number(
-                "spread of shifts", f"{spread.shift.sd:.2f}", "logits", "standard deviation of the shifts"
-            ),
+            layout.Number("spread of shifts", f"{spread.shift.sd:.2f}", "logits", "their standard deviation"),
         ]
     )
     st.caption(
