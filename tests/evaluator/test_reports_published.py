@@ -216,7 +216,7 @@ def test_models_are_known_by_the_end_of_their_name(name: str, model: str | None)
 
 
 def test_a_model_that_no_paper_has_is_refused() -> None:
-    with pytest.raises(InputError, match=r"no model .Qwen3-8B.\. They have Qwen3-1\.7B"):
+    with pytest.raises(InputError, match=r"the model .Qwen3-8B.\. Available: Qwen3-1\.7B"):
         published.find_model("Qwen3-8B")
 
 

@@ -183,7 +183,7 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
             ["report", "base", "--metric", "maj@k", "--interval", "same-problems"],
             "Use --interval new-problems",
         ),
-        (["report", "base", "--paper", "gpt"], "the papers have no model 'gpt'"),
+        (["report", "base", "--paper", "gpt"], "no paper reports the model 'gpt'"),
         (["report", "base", "--json", "--format", "csv"], "cannot be combined"),
         (["compare", "base", "base"], "selects several runs of aime24"),
         (["compare", "base.own", "tuned.aime24"], "no benchmark in common"),
