@@ -128,7 +128,7 @@ pipeline_tag: text-generation
 ---
 # A policy of the sandbox's world {world["name"]}
 
-A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a number of items at a
+A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a count of things at a
 price and an extra charge, in four ways, each of which fails on about half of the numbers. It is made to be
 trained further in minutes on a CPU and knows nothing else.
 
