@@ -72,8 +72,8 @@ def _choices(report: Report) -> Iterator[str]:
         )
     if report.averages:
         yield (
-            "The averages weight all benchmarks equally; their intervals combine those of the columns as "
-            "independent estimates (Zou and Donner 2008)."
+            "The averages weight all benchmarks equally; they combine the columns' intervals as independent "
+            "estimates (Zou and Donner 2008)."
         )
     yield from report.no_average
     scores = [line.at(k) for line in report.lines for k in report.ks]

@@ -253,7 +253,7 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
             *("train", "plan", "ta_grpo", "--model", str(plan.policy), "--data", str(plan.folder / "verl")),
             *("--pilot", run, *_overrides(plan, Training("ta_grpo", 1)), *db),
         ),
-        attention="the forecast has a warning",
+        attention="the forecast includes a warning",
     )
 
 

@@ -149,7 +149,7 @@ def _numbers(steps: list[StepGroups]) -> None:
         [
             layout.Number("groups", f"{questions:,}", hint="questions, counted once per step"),
             layout.Number(
-                "mixed", f"{mixed / questions:.1%}", hint="correct and wrong responses: have a gradient"
+                "mixed", f"{mixed / questions:.1%}", hint="with a gradient: correct and wrong responses"
             ),
             layout.Number("responses", f"{responses:,}"),
             layout.Number("correct", f"{correct / responses:.1%}"),
