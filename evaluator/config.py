@@ -1,4 +1,4 @@
-"""The configs of `tagrpo eval run` and of the judge in `tagrpo eval label`."""
+"""The configs of `tagrpo eval run` and `tagrpo eval score`."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     """Draw n responses to every problem of benchmarks, grade them, and report pass@k."""
 
     benchmarks: tuple[str, ...] = Field(
-        (), description="Names from `tagrpo benchmarks list`, or your own files (.jsonl, .toml)."
+        (), description="Names from `tagrpo eval benchmarks`, or your own files (.jsonl, .toml)."
     )
     name: str | None = Field(
         None, description="Name of the runs, stored as NAME.BENCHMARK; by default the model's name."
@@ -104,14 +104,16 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         )
 
 
-class JudgeConfig(Access, Budget):
-    """Ask a judge model about responses that no rule could grade."""
+class ScoreConfig(Access, Budget):
+    """Grade the stored samples of an evaluation: by rules, by your own grader, or by a judge model."""
 
     run: str = Field(description="Name or id of an eval run.")
-    model: str = Field(description="Judge model, with its litellm name (gpt-4o, hosted_vllm/NAME).")
+    model: str | None = Field(
+        None, description="Judge model, named as in litellm (gpt-4o, hosted_vllm/NAME). Default: no judge."
+    )
     asked: Literal["unknown", "wrong", "all"] = Field(
         "unknown",
-        description="Grades to check: unknown ones, unknown and wrong ones (wrong), or all.",
+        description="Grades that the judge checks: only unknown ones, also wrong ones, or all.",
     )
     max_tokens: int = Field(
         2048, ge=1, description="Maximum tokens per reply; truncated replies are ignored."
@@ -134,9 +136,11 @@ class JudgeConfig(Access, Budget):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> "JudgeConfig":
+    def _check(self) -> "ScoreConfig":
         if self.grader is not None and self.answers == "boxed":
-            raise ValueError("a custom grader extracts answers itself. Remove answers=boxed.")
+            raise ValueError("a grader of your own reads responses itself. Remove answers=boxed.")
+        if self.model is None and self.asked != "unknown":
+            raise ValueError(f"asked={self.asked} is for a judge. Give one with --judge MODEL.")
         if self.retry_final:
             raise ValueError("permanently failed requests leave the grade unchanged. Remove retry_final.")
         return self

@@ -46,7 +46,7 @@ class RecipeConfig(Config):
 
     leading: ClassVar[str] = "name"
 
-    name: str = Field(description="Recipe name from `tagrpo recipes list`, or a TOML file.")
+    name: str = Field(description="Name from `tagrpo train recipes`, or a TOML file.")
     title: str | None = Field(
         None, description="Name of the changed recipe; by default such as ta_grpo[anchor=own]."
     )

@@ -232,7 +232,7 @@ class Recorded:
 
     Rewards must come from `correctness`. A generation is recorded as the step that it is drawn for, with
     advantages before weights; log-probs are recorded if the trainer computes them. Metrics are those that TRL
-    logs. `tagrpo rollouts add FOLDER` shows it on the pages.
+    logs. `tagrpo train rollouts FOLDER --add` shows it on the pages.
     """
 
     record: str | Path

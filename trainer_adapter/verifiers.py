@@ -247,7 +247,7 @@ def record_traces(traces: Path, folder: Path, run: str, *, episodes_a_step: int)
     are one group. Responses to requests that failed are left out.
 
     Args:
-        folder: of the record; `tagrpo rollouts add FOLDER` shows it on the pages.
+        folder: of the record; `tagrpo train rollouts FOLDER --add` shows it on the pages.
         episodes_a_step: episodes that the trainer takes for a step; the lines do not say it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Speed of `tagrpo grade serve` against the grader in a process of one's own, in batches of 256.
+"""Speed of `tagrpo eval serve` against the grader in a process of one's own, in batches of 256.
 
 Each round grades responses that neither has seen, first by one of the two, then by the other, and the next
 round the other way about; the server's time holds making, sending and reading the JSON, its client being on
@@ -54,7 +54,7 @@ def main() -> None:
 @contextmanager
 def server(workers: int) -> Iterator[httpx.Client]:
     """Run a server; yield a client of it."""
-    command = [sys.executable, "-m", "tagrpo", "grade", "serve", "--port", "0", "--workers", str(workers)]
+    command = [sys.executable, "-m", "tagrpo", "eval", "serve", "--port", "0", "--workers", str(workers)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = next(word for word in process.stdout.readline().split() if word.startswith("http"))

@@ -261,7 +261,7 @@ class Study:
         rows = []
         for file in files:
             run = f"{name}.{file.stem}"
-            strict = ("eval", "grade", run, "--answers", "boxed", "--db", self.database(name))
+            strict = ("eval", "score", run, "--answers", "boxed", "--db", self.database(name))
             run_together(self.place, self.deadline, {f"eval-{name}": strict})
             counts = read_counts(Path(self.database(name)), run)
             rows += [{**self.about(), **about, "benchmark": file.stem, **each} for each in counts]

@@ -8,6 +8,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Table, and_, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
+from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.tables import (
     GradeCountsRow,
@@ -20,6 +21,7 @@ from evaluator.evals.tables import (
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database, in_parts, upsert
+from service.runs.store import Run
 from service.telling import TellProgress
 
 SAMPLES_PER_COMMIT = 500
@@ -164,59 +166,45 @@ def shorten_answer(answer: str | None) -> str | None:
     return f"{answer[:LONGEST_EXTRACTED]}... ({len(answer):,} characters)"
 
 
-@dataclass(frozen=True)
-class GradeChange:
-    """A sample that another version of the grader graded otherwise.
+def grade_changes(session: Session, run: Run, old: str, new: str) -> list[dict[str, Any]]:
+    """Return the samples of a run whose grades by two versions differ, by problem and ordinal.
 
-    The sources say where the answer was found, None where none was.
+    Each has both reasons, extracted answers and their sources; for a gated benchmark no gold and no answers.
     """
-
-    position: int
-    problem_id: str
-    ordinal: int
-    gold: str
-    old: str
-    old_reason: str
-    old_extracted: str | None
-    old_source: str | None
-    new: str
-    new_reason: str
-    new_extracted: str | None
-    new_source: str | None
-
-
-def grade_changes(session: Session, run_id: str, old: str, new: str) -> list[GradeChange]:
-    """Return the samples of a run whose grades by two versions differ, by problem and ordinal."""
     before, after = aliased(GradeRow), aliased(GradeRow)
     old_row, new_row = find_grader(session, old) or -1, find_grader(session, new) or -1
-    problems = {problem.id: problem for problem in run_problems(session, run_id)}
+    problems = {problem.id: problem for problem in run_problems(session, run.id)}
+    parts = {"": "value", "_reason": "reason", "_extracted": "extracted", "_source": "source"}
+    columns = [
+        getattr(grade, column).label(f"{side}{suffix}")
+        for side, grade in (("old", before), ("new", after))
+        for suffix, column in parts.items()
+    ]
     rows = session.execute(
-        select(
-            before.run_problem_id,
-            SampleRow.ordinal,
-            before.value,
-            before.reason,
-            before.extracted,
-            before.source,
-            after.value,
-            after.reason,
-            after.extracted,
-            after.source,
-        )
+        select(before.run_problem_id, SampleRow.ordinal, *columns)
         .join(after, after.sample_id == before.sample_id)
         .join(SampleRow, SampleRow.id == before.sample_id)
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .where(
-            RunProblemRow.run_id == run_id,
+            RunProblemRow.run_id == run.id,
             before.grader_id == old_row,
             after.grader_id == new_row,
             before.value != after.value,
         )
         .order_by(RunProblemRow.position, SampleRow.ordinal)
     )
+    secret = is_secret(run.spec["problems"])
     changes = []
-    for row in rows:
-        problem = problems[row[0]]
-        graded = cast(tuple[Any, ...], row[2:])
-        changes.append(GradeChange(problem.position, problem.problem_id, row[1], problem.answer, *graded))
+    for row in rows.mappings():
+        problem = problems[row["run_problem_id"]]
+        change = {
+            "position": problem.position,
+            "problem_id": problem.problem_id,
+            "gold": problem.answer,
+            **row,
+        }
+        del change["run_problem_id"]
+        if secret:
+            change |= dict.fromkeys(("gold", "old_extracted", "new_extracted"))
+        changes.append(change)
     return changes

@@ -207,9 +207,9 @@ def choose_version(
             taken = "" if answers is None else f" that counts {answers} answers"
             if own or judge:
                 command = (
-                    f"tagrpo eval judge {run.name} --model {judge}"
+                    f"tagrpo eval score {run.name} --judge {judge}"
                     if judge
-                    else f"tagrpo eval grade {run.name} --grader {own}"
+                    else f"tagrpo eval score {run.name} --grader {own}"
                 )
                 raise InputError(
                     f"run {run.name}: {missing:,} of {drawn:,} samples have no grade with "
@@ -271,7 +271,7 @@ def _command(run: Run, answers: Answers) -> str:
     """Return the command that grades a run so that these answers count."""
     own = own_name(run_version(run))
     options = f" --grader {own}" if own else "" if run_answers(run) == answers else f" --answers {answers}"
-    return f"tagrpo eval grade {run.name}{options}"
+    return f"tagrpo eval score {run.name}{options}"
 
 
 def _preferred(graders: Sequence[GradedBy], answers: Answers, version: str) -> GradedBy | None:

@@ -1,5 +1,6 @@
 """Compare our grades with those of the tool that drew the responses."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,10 +8,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.orm import Session, aliased
 
+from evaluator.evals.grading import grade_changes
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import GradeCountsRow, GradeRow, RunProblemRow, SampleRow
+from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_judged, is_other_tool, judge_of
 from evaluator.passk.exact_interval import exact_interval
+from evaluator.reports.documents.document import ABSENT, Block, Document, Table, Text, hundredths
 from service.runs.store import Run
 
 
@@ -42,7 +46,6 @@ class GraderAgreement:
         return sum(count for (theirs, ours), count in self.counts.items() if theirs == ours)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form."""
         return {
             "other_tool": self.theirs.partition(": ")[2],
             "grader": self.ours,
@@ -85,6 +88,56 @@ def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -
     return GraderAgreement(grader.version, theirs.version, counts)
 
 
+def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]] | None = None) -> Document:
+    """Return the counts of both grades, and the samples with unlike ones as `unlike_grades` returns them."""
+    tool = agrees.theirs.partition(": ")[2]
+    share = hundredths(agrees.alike / agrees.samples, 1) if agrees.samples else "0"
+    counts = tuple(
+        (theirs.value, *(f"{agrees.counts.get((theirs.value, ours.value), 0):,}" for ours in GradeValue))
+        for theirs in GradeValue
+    )
+    responses = f"{agrees.samples:,} response{'s' * (agrees.samples != 1)}"
+    sentences = [f"{responses} graded by both, {agrees.alike:,} alike ({share}%)"]
+    if {theirs for theirs, _ in agrees.counts} == {"unknown"}:
+        sentences.append(
+            "none of the other tool's scores means right or wrong; if they are points, leave them out with "
+            "`tagrpo eval import` and --column score="
+        )
+    for label in ("correct", "wrong"):
+        alike, trials, interval = agrees.share(label)
+        if interval is not None:
+            low, high = (hundredths(end, 1) for end in interval)
+            sentences.append(
+                f"of {trials:,} samples that the other tool calls {label} and tagrpo graded, {alike:,} are "
+                f"{label} here: {hundredths(alike / trials, 1)}% (95%: {low} to {high})"
+            )
+    heads = (f"graded by {tool}", *(f"here {value}" for value in GradeValue))
+    blocks: list[Block] = [Table(heads, counts), *map(Text, sentences)]
+    if unlike is not None:
+        names = ("position", "ordinal", "gold", "theirs", "theirs_extracted", "ours", "ours_extracted")
+        rows = [
+            {**row, **{side: f"{row[side]} ({row[side + '_reason']})" for side in ("theirs", "ours")}}
+            for row in unlike
+        ]
+        cells = tuple(
+            tuple(ABSENT if row[name] is None else str(row[name]) for name in names) for row in rows
+        )
+        heads = ("problem", "sample", "gold", "theirs", "extracted answer", "ours", "extracted answer here")
+        blocks.append(Table(heads, cells, words=len(heads)) if cells else Text("all grades agree"))
+    return Document(blocks)
+
+
+def unlike_grades(
+    session: Session, run: Run, agrees: GraderAgreement, judge: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the samples that both graded differently; with `judge` only those that this model graded."""
+    return [
+        {re.sub("^new", "ours", re.sub("^old", "theirs", name)): value for name, value in change.items()}
+        for change in grade_changes(session, run, agrees.theirs, agrees.ours)
+        if judge is None or change["new_reason"].startswith(f"{JUDGE_REASON} {judge}, ")
+    ]
+
+
 def agreement_notes(session: Session, runs: Sequence[Run]) -> list[str]:
     """Return for each of these runs that another tool graded too how often both say the same."""
     notes = []
@@ -93,8 +146,8 @@ def agreement_notes(session: Session, runs: Sequence[Run]) -> list[str]:
         if agrees is not None and agrees.samples:
             notes.append(
                 f"{run.name}: for {agrees.alike:,} of {agrees.samples:,} responses, "
-                f"{agrees.theirs.removeprefix('other tool: ')} of the other tool agrees with tagrpo's "
-                f"grader. `tagrpo eval agreement {run.name}` lists the differences."
+                f"{agrees.theirs.removeprefix('other tool: ')} of the other tool agrees with the grader "
+                f"here; `tagrpo eval compare {run.name} --tool-grades` lists the differences."
             )
     return notes
 

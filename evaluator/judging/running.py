@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, NamedTuple, cast
 
-from sqlalchemy import Table, exists, select
+from sqlalchemy import Table, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.config import JudgeConfig
+from evaluator.config import ScoreConfig
 from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import RunProblem, read_problems, run_problems
 from evaluator.evals.running import sample_seed
@@ -36,16 +36,19 @@ from evaluator.judging.asking import (
 from service.asks.ask import Asker, Failed, Models
 from service.asks.prompts import prompt_request
 from service.asks.store import Store, add_tasks
+from service.asks.tables import ANSWERED, FINAL, AskRow
 from service.asks.work import work_on
 from service.database import Database, in_parts, upsert
-from service.engines.opening import OpenModels, check_request, engine_logs, remote_settings
+from service.engines.opening import OpenModels, check_request, engine_logs, price_of, remote_settings
 from service.errors import InputError
 from service.hashing import content_id
+from service.models.estimate import Estimate, priced, scaled, times, tokens
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.spending import hold_cap
 from service.runs.store import (
     Run,
     check_name,
+    find_run,
     find_same_run,
     finish_run,
     keep_config,
@@ -58,6 +61,7 @@ JUDGE = "judge"
 """The kind of a judge's runs, and of their asks: one request about one response."""
 
 SAMPLES_AT_ONCE = 500
+SHORTEST_REPLY = 4  # tokens: the verdict alone
 Asked = Literal["unknown", "wrong", "all"]
 KINDS: Mapping[Asked, tuple[str, ...]] = {
     "unknown": ("unknown",),
@@ -126,7 +130,7 @@ class JudgeOutcome:
 
 
 async def judge(
-    config: JudgeConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
+    config: ScoreConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
 ) -> JudgeOutcome:
     """Grade an eval run, ask the judge about it, and return what stands then; see `judge_run`.
 
@@ -147,8 +151,8 @@ async def judge(
     base = base_version(config, run)
     own = config.grader or own_name(run_version(run))
     async with OpenModels(engine_logs(db), config) as models:
-        endpoint = await models.open(remote_settings(config, config.model))
-        check_request(endpoint, prompt_request(config.model, spec.prompt, spec.sampling, "?"))
+        endpoint = await models.open(remote_settings(config, spec.model))
+        check_request(endpoint, prompt_request(spec.model, spec.prompt, spec.sampling, "?"))
         with Grader(workers=config.workers, cache=GradeCache(db), own=own) as grader:
             grade_run(
                 db, run.id, grader, lambda done, total: report("grading", done, total, ""), version=base
@@ -160,12 +164,14 @@ async def judge(
         return await judge_run(db, run, judging, spec, base, models.models(), report)
 
 
-def judge_spec(config: JudgeConfig) -> JudgeSpec:
+def judge_spec(config: ScoreConfig) -> JudgeSpec:
     """Return what a config says of the judge."""
+    if config.model is None:
+        raise InputError("no judge is named. Give one with --judge MODEL.")
     return JudgeSpec(config.model, config.asked, config.max_tokens, config.temperature)
 
 
-def base_version(config: JudgeConfig, run: Run) -> str:
+def base_version(config: ScoreConfig, run: Run) -> str:
     """Return the version of the grades that the judge is asked about."""
     if config.grader is not None:
         return own_version(config.grader)
@@ -273,7 +279,7 @@ async def judge_run(
         base_row, judge_row = find_grader(session, base), grader_id(session, version)
         finish_run(session, judging.id, finished=False)
     if base_row is None:
-        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
+        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval score {run.name}` first.")
     counts: Counter[str] = Counter()
     samples: dict[str, list[dict[str, Any]]] = defaultdict(list)  # by question
     kept: list[dict[str, Any]] = []
@@ -367,3 +373,50 @@ def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[JudgeQu
 def _store(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:
     session.execute(upsert(_GRADES).on_conflict_do_nothing(), list(rows))
     return [None] * len(rows)
+
+
+def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
+    """Estimate what asking a judge about an eval run takes, beyond what it has replied to.
+
+    Scaled by what this judge's largest run took; else from the lengths of what is asked, with replies of the
+    verdict alone to ones as long as `max_tokens` allows. Nothing is written. Samples without a grade by
+    `base` are not counted.
+
+    Raises:
+        InputError: nothing of the run is graded by `base`.
+    """
+    spec = judge_spec(config)
+    prices = price_of([remote_settings(config, spec.model)])
+    with db.read() as session:
+        run = find_eval_run(session, config.run)
+        base = base_version(config, run)
+        base_row, judge_row = find_grader(session, base), find_grader(session, spec.version(base))
+    if base_row is None:
+        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval score {run.name}` first.")
+    lengths = {
+        pending.asked: pending.characters
+        for pending, _ in read_pending(db, run, base_row, judge_row or -1, spec.asked)
+        if pending.asked is not None
+    }
+    with db.read() as session:
+        replied = select(AskRow.about).where(
+            AskRow.scope == spec.id, AskRow.kind == JUDGE, AskRow.state.in_((ANSWERED, FINAL))
+        )
+        for question in session.scalars(replied):
+            lengths.pop(question, None)
+        replies = func.count()
+        largest = session.execute(
+            select(AskRow.run_id, replies)
+            .where(AskRow.scope == spec.id, AskRow.state == ANSWERED, AskRow.run_id.is_not(None))
+            .group_by(AskRow.run_id)
+            .order_by(replies.desc())
+        ).first()
+        if largest is not None and lengths:
+            trial, count = largest
+            assert trial is not None
+            return scaled(session, find_run(session, trial), count, len(lengths), len(lengths) / count)
+    characters = sum(lengths.values()) + len(lengths) * len(system_prompt())
+    completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))
+    requests = (float(len(lengths)), float(len(lengths)))
+    stage = priced(JUDGE, spec.model, requests, tokens(characters), completions, prices)
+    return Estimate(len(lengths), (stage,))

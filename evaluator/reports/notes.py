@@ -126,7 +126,7 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
         ours = version_taking(answers_of(version))
         if version != ours and judge_of(version) is None:
             notes.append(
-                f"Graded by {version}; this installation has {ours}. To update, run `tagrpo eval grade RUN`."
+                f"Graded by {version}; this installation has {ours}. `tagrpo eval score RUN` grades again."
             )
     return notes
 
@@ -165,9 +165,10 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     if not counts:
         return []
     note = (
-        f"Grades of the judge {', '.join(models)} are included ({'; '.join(counts)}) because --judge was "
-        "given. Judges make errors: `tagrpo eval agreement RUN --judge MODEL` measures the error rate on "
-        "labelled responses."
+        f"Grades of the judge {', '.join(models)} are counted ({'; '.join(counts)}); without --judge they "
+        "are not. A judge makes errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` "
+        "measures them on labelled "
+        "responses."
     )
     return [note]
 

@@ -20,44 +20,10 @@ RUNS, AVERAGE = "runs", "average"
 
 _OF_SCORE = ("k", "value", "value_high", "low", "high", "interval", "problems")
 _OF_CURVE = ("run", "label", "benchmark", *_OF_SCORE, "samples")
-COLUMNS = (
-    "source",
-    "run",
-    "label",
-    "model",
-    "benchmark",
-    "metric",
-    *_OF_SCORE,
-    "samples",
-    "samples_most",
-    "left_out",
-    "truncated",
-    "unknown",
-    "missing",
-    "refused",
-    "mean_tokens",
-    "usd",
-    "box",
-    "marker",
-    "last_sentence",
-    "none_found",
-    "correct_from_last_sentence",
-    "answers",
-    "grader",
-    "grades",
-    "human_grades",
-    "overruled",
-    "judged",
-    "judged_correct",
-    "judge_points",
-    "problems_hash",
-    "printed",
-    "odd",
-)
 
 
 def records(report: Report) -> list[dict[str, Any]]:
-    """Return all values of a report, one row each with the keys `COLUMNS`; None where one has no meaning.
+    """Return all values of a report, one row each, all with the same keys; None if a key has no meaning.
 
     Rows of runs come first, then averages, then the published figures. Scores are shares from 0 to 1;
     `box` to `none_found` are shares of the samples by where the answer was found; `samples` is the smallest
@@ -80,7 +46,7 @@ def records(report: Report) -> list[dict[str, Any]]:
     ]
     if report.paper is not None:
         rows += _of_paper(report.paper, report.ks)
-    empty = dict.fromkeys(COLUMNS)
+    empty = dict.fromkeys(name for row in rows for name in row)
     return [{**empty, **row} for row in rows]
 
 
@@ -172,16 +138,13 @@ def _of_run(metric: Metric, line: ReportLine, score: Score) -> dict[str, Any]:
 
 
 def _of_judge(entry: Entry) -> dict[str, Any]:
-    judged = [result.judged for result in entry.results if result.judged is not None]
+    judged = [(result.judged, result.samples) for result in entry.results if result.judged is not None]
     if not judged:
-        return {}
+        return dict.fromkeys(("judged", "judged_correct", "judge_points"))
     return {
-        "judged": sum(each.grades for each in judged),
-        "judged_correct": sum(each.correct for each in judged),
-        "judge_points": sum(
-            result.judged.points * result.samples for result in entry.results if result.judged is not None
-        )
-        / entry.samples,
+        "judged": sum(each.grades for each, _ in judged),
+        "judged_correct": sum(each.correct for each, _ in judged),
+        "judge_points": sum(each.points * samples for each, samples in judged) / entry.samples,
     }
 
 

@@ -19,89 +19,25 @@ ERRORS_LISTED = 20
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """A run as it stands. `result` and `curve` are None where there is nothing to report: `why` says so.
+    """A run as it stands.
 
-    `missing` samples are not there of `n` for each problem, `lost` of them since their requests failed for
-    good. `questions` are the problems without neighbors, `errors` the most frequent ones of failed requests.
+    Attributes:
+        record: all numbers, as JSON.
+        errors: the most frequent ones of failed requests.
+        result, curve: None if there is nothing to report; `record["why"]` then says why.
     """
 
     run: Run
-    problems: int
-    questions: int
-    n: int
-    samples: int
-    fewest: int
-    most: int
-    missing: int
-    lost: int
-    open_requests: int
-    failed_requests: int
+    record: dict[str, Any]
     errors: tuple[ErrorCount, ...]
     ledger: tuple[LedgerLine, ...]
     result: RunResult | None
     curve: Curve | None
-    why: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form; the spec is in `runs show`."""
-        result, curve = self.result, self.curve
-        record: dict[str, Any] = {
-            "run": self.run.name,
-            "id": self.run.id,
-            "created_at": self.run.created_at,
-            "finished_at": self.run.finished_at,
-            "benchmark": self.run.spec["problems"],
-            "model": self.run.spec["model"],
-            "problems": self.problems,
-            "benchmark_problems": self.run.spec["size"],
-            "n": self.n,
-            "samples": self.samples,
-            "fewest_samples": self.fewest,
-            "most_samples": self.most,
-            "missing": self.missing,
-            "missing_for_good": self.lost,
-            "open_requests": self.open_requests,
-            "failed_requests": self.failed_requests,
-            "errors": {each.error: each.count for each in self.errors},
-            "ledger": [asdict(line) for line in self.ledger],
-            "pass_at_k": None
-            if curve is None
-            else [
-                {
-                    "k": point.k,
-                    "value": point.value,
-                    "value_high": point.value_high,
-                    "new_problems": [point.new_problems.low, point.new_problems.high],
-                    "same_problems": [point.same_problems.low, point.same_problems.high],
-                }
-                for point in curve.points
-            ],
-            "why": self.why,
-        }
-        if result is not None:
-            record |= {
-                "grader": result.grader_version,
-                "graded_samples": result.samples,
-                "neighbors": result.neighbors,
-                "correct": int(result.counts.correct.sum()),
-                "unknown": result.unknown,
-                "missing_samples": result.missing,
-                "truncated": result.truncated,
-                "truncated_share": result.share(result.truncated),
-                "refused": result.refused,
-                "refused_share": result.share(result.refused),
-                "mean_tokens": result.mean_tokens,
-                "usd": result.usd,
-                "sources": result.sources.shares,
-                "correct_sources": result.sources.correct_shares,
-                "human_grades": result.human,
-                "overruled": result.overruled,
-            }
-        return record
 
 
 def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbers:
     """Return where a run stands; without `n`, missing samples are counted to the most that was asked for."""
+    result, why = None, None
     with database.read() as session:
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
@@ -109,30 +45,66 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
         errors = tuple(frequent_errors(session, run.id, limit=ERRORS_LISTED))
         there = [problem.samples for problem in counts] or [0]
         wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
-        lost, spec = samples_lost(session, run.id, wanted), EvalSpec.from_json(run.spec)
-        missing = lost if is_imported(spec) else samples_missing(session, run.id, wanted)
-        result, why = None, None
+        lost = samples_lost(session, run.id, wanted)
+        imported = is_imported(EvalSpec.from_json(run.spec))
+        missing = lost if imported else samples_missing(session, run.id, wanted)
         try:
             result = load_result(session, run)
         except InputError as error:
             why = str(error)
     fewest = 0 if result is None else int(result.counts.n.min())
     ks = [2**power for power in range(fewest.bit_length())]
-    return RunNumbers(
-        run=run,
-        problems=len(counts),
-        questions=sum(problem.variant == 0 for problem in counts),
-        n=wanted,
-        samples=sum(there),
-        fewest=min(there),
-        most=max(there),
-        missing=missing,
-        lost=lost,
-        open_requests=progress.open,
-        failed_requests=progress.failed,
-        errors=errors,
-        ledger=ledger,
-        result=result,
-        curve=None if result is None or not ks else curve(result.counts, ks),
-        why=why,
-    )
+    points = curve(result.counts, ks) if result is not None and ks else None
+    record = {
+        "run": run.name,
+        "id": run.id,
+        "created_at": run.created_at,
+        "finished_at": run.finished_at,
+        "benchmark": run.spec["problems"],
+        "model": run.spec["model"],
+        "problems": len(counts),
+        "originals": sum(problem.variant == 0 for problem in counts),
+        "benchmark_problems": run.spec["size"],
+        "n": wanted,
+        "samples": sum(there),
+        "fewest_samples": min(there),
+        "most_samples": max(there),
+        "missing": missing,
+        "missing_for_good": lost,
+        "open_requests": progress.open,
+        "failed_requests": progress.failed,
+        "errors": {each.error: each.count for each in errors},
+        "ledger": [asdict(line) for line in ledger],
+        "pass_at_k": points
+        and [
+            {
+                "k": point.k,
+                "value": point.value,
+                "value_high": point.value_high,
+                "new_problems": [point.new_problems.low, point.new_problems.high],
+                "same_problems": [point.same_problems.low, point.same_problems.high],
+            }
+            for point in points.points
+        ],
+        "why": why,
+    }
+    if result is not None:
+        record |= {
+            "grader": result.grader_version,
+            "graded_samples": result.samples,
+            "neighbors": result.neighbors,
+            "correct": int(result.counts.correct.sum()),
+            "unknown": result.unknown,
+            "missing_samples": result.missing,
+            "truncated": result.truncated,
+            "truncated_share": result.share(result.truncated),
+            "refused": result.refused,
+            "refused_share": result.share(result.refused),
+            "mean_tokens": result.mean_tokens,
+            "usd": result.usd,
+            "sources": result.sources.shares,
+            "correct_sources": result.sources.correct_shares,
+            "human_grades": result.human,
+            "overruled": result.overruled,
+        }
+    return RunNumbers(run, record, errors, ledger, result, points)

@@ -81,7 +81,9 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
             f"{run.name}`."
         )
     if run.kind != KIND:
-        raise InputError(f"run {run.name!r} trains a model and contains no neighbors. See `tagrpo rollouts`.")
+        raise InputError(
+            f"run {run.name!r} is a training and holds no neighbors; `tagrpo train rollouts` shows it."
+        )
     return run
 
 

@@ -73,13 +73,13 @@ class DemoPlan:
         if self.seeds < 1:
             raise InputError(f"--seeds is {self.seeds}, but must be at least 1.")
         if not self.recipes:
-            raise InputError("--recipes is empty. Give comma-separated names from `tagrpo recipes list`.")
+            raise InputError("--recipes is empty; give names of `tagrpo train recipes`, with commas.")
         if len(set(self.recipes)) < len(self.recipes):
             raise InputError(f"--recipes {','.join(self.recipes)}: a recipe appears twice. Remove one.")
         for name in self.recipes:
             if name not in RECIPES:
                 raise InputError(
-                    f"there is no recipe {name!r}. `tagrpo recipes list` lists all recipes, such as "
+                    f"there is no recipe {name!r}; `tagrpo train recipes` shows them, such as "
                     f"{', '.join(RECIPES_SHOWN)}, ta_grpo_star."
                 )
 

@@ -30,7 +30,7 @@ OUT_OF_UNRELEASED = (
     "tagrpo sets export NAME FOLDER",  # with the version that wrote it; the others with this one
     "tagrpo sets import FOLDER",
     "tagrpo questions import FILE",
-    "tagrpo rollouts add FOLDER",
+    "tagrpo train rollouts FOLDER --add",
 )
 """What takes the content of such a database to a new one."""
 

@@ -1,4 +1,4 @@
-"""Listening on a port: what `tagrpo ui` and `tagrpo grade serve` share."""
+"""Listening on a port: what `tagrpo ui` and `tagrpo eval serve` share."""
 
 import errno
 import ipaddress

@@ -153,7 +153,7 @@ def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
     assert (trained.numbers.steps, trained.numbers.rollouts) == (STEPS, STEPS * RESPONSES)
 
     # The record is that of the same run: adding its folder finds it instead of making another.
-    added = run_beside(place, "rollouts", "add", "runs/first/rollouts", "--json")
+    added = run_beside(place, "train", "rollouts", "runs/first/rollouts", "--add", "--json")
     assert added.code == 0, added.err
     with Database.open(place / "tagrpo.db") as database, database.read() as session:
         assert find_run(session, "first").id == kept.id
@@ -219,7 +219,7 @@ def test_what_could_not_be_graded_is_counted_in_the_metrics(finished: Path) -> N
 
 
 def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None:
-    listed = run_beside(place, "rollouts", "list", "first", "--limit", "100", "--json")
+    listed = run_beside(place, "train", "rollouts", "first", "--limit", "100", "--json")
     assert listed.code == 0, listed.err
     headers = json.loads(listed.out)["rollouts"]
     assert len(headers) == STEPS * RESPONSES
@@ -228,16 +228,16 @@ def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None
         by_place[each["step"], each["question_id"], each["session"]].response: each["id"] for each in headers
     }
     for text, expected in (
-        (NESTED, "[998,009 more characters; --full shows them]"),
+        (NESTED, "[992,009 more characters; --json has them]"),
         (decoded(BYTES), "␛[2J"),
     ):
-        shown = run_beside(place, "rollouts", "show", whole[text])
+        shown = run_beside(place, "train", "rollouts", whole[text])
         assert shown.code == 0, shown.err
         assert expected in shown.out
         assert "\x1b[2J" not in shown.out
         assert len(shown.out) < 10_000
     # the record has every character
-    kept = run_beside(place, "rollouts", "show", whole[NESTED], "--json")
+    kept = run_beside(place, "train", "rollouts", whole[NESTED], "--json")
     assert json.loads(kept.out)["response"] == NESTED
 
 

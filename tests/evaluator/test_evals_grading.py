@@ -103,14 +103,14 @@ def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grad
     with db.read() as session:
         assert other_version(session, run.id, GRADER_VERSION) == "old grader"
         assert other_version(session, run.id, "old grader") == GRADER_VERSION
-        changes = grade_changes(session, run.id, "old grader", GRADER_VERSION)
-        assert [(c.position, c.ordinal, c.old, c.new, c.gold) for c in changes] == [
-            (1, 2, "correct", "wrong", "2"),
-            (1, 3, "unknown", "wrong", "2"),
+        changes = grade_changes(session, run, "old grader", GRADER_VERSION)
+        assert [[c[name] for name in ("position", "ordinal", "old", "new", "gold")] for c in changes] == [
+            [1, 2, "correct", "wrong", "2"],
+            [1, 3, "unknown", "wrong", "2"],
         ]
-        assert changes[0].new_extracted == "77"
-        assert grade_changes(session, run.id, GRADER_VERSION, GRADER_VERSION) == []
-        assert grade_changes(session, run.id, "never was", GRADER_VERSION) == []
+        assert changes[0]["new_extracted"] == "77"
+        assert grade_changes(session, run, GRADER_VERSION, GRADER_VERSION) == []
+        assert grade_changes(session, run, "never was", GRADER_VERSION) == []
 
 
 def test_a_run_without_samples_has_nothing_to_grade(db: Database, grader: Grader) -> None:

@@ -190,7 +190,7 @@ def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(databas
         assert count_samples(session, run.id, None)[0].human == 0
         page = browse_samples(session, run.id, SampleFilters(value="correct"))
     assert [header.human for _, header in page.samples] == ["correct"]
-    with pytest.raises(InputError, match="tagrpo eval grade new"), database.read() as session:
+    with pytest.raises(InputError, match="tagrpo eval score new"), database.read() as session:
         load_result(session, run)
     regrade(database, run, [(2, 0, 0)], GRADER_VERSION)
     assert counted(database, run) == [(1, 0, 2)]

@@ -138,7 +138,7 @@ def test_an_unknown_price_is_no_zero(db: Database) -> None:
 
 def test_ungraded_samples_stop_with_the_way_out(db: Database) -> None:
     run = add_eval_run(db, "a", [(8, 3, 0), (8, 1, 0)], graded=[8, 6])
-    with db.read() as session, pytest.raises(InputError, match=r"2 of 16 samples.*`tagrpo eval grade a`"):
+    with db.read() as session, pytest.raises(InputError, match=r"2 of 16 samples.*`tagrpo eval score a`"):
         load_result(session, run)
 
 

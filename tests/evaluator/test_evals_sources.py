@@ -71,9 +71,9 @@ def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
         assert load_result(session, run).sources.grades == (2, 2, 0, 0)
         boxed = load_result(session, run, choose_version(session, [run], "boxed"))
         assert (boxed.grader_version, boxed.sources.grades) == (BOXED, (2, 0, 0, 2))
-        changes = grade_changes(session, run.id, ALL, BOXED)
+        changes = grade_changes(session, run, ALL, BOXED)
         assert other_version(session, run.id, BOXED) == ALL
-    assert [(one.old, one.old_source, one.new, one.new_source) for one in changes] == [
+    assert [tuple(one[name] for name in ("old", "old_source", "new", "new_source")) for one in changes] == [
         ("correct", "marker", "wrong", None)
     ] * 2
 
@@ -101,7 +101,7 @@ def test_the_answers_that_a_run_was_made_with_are_reported_first(db: Database) -
             assert shown.version == choose_version(session, [one]) == version
         assert choose_version(session, [run], "all") == ALL
         assert choose_version(session, [run, older]) == BOXED  # the only one that graded both
-        with pytest.raises(InputError, match=r"takes all answers; .*`tagrpo eval grade c --answers all`"):
+        with pytest.raises(InputError, match=r"takes all answers; .*`tagrpo eval score c --answers all`"):
             choose_version(session, [older, alone], "all")
         with pytest.raises(InputError, match="4 of 4 samples have no grade by 'never'"):
             load_result(session, alone, "never")

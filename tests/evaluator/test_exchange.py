@@ -9,13 +9,13 @@ from eval_runs import add_eval_run, make_problems
 from json_rows import write_rows
 from outside_runs import bring, nothing, stored
 
-from evaluator.evals.grading import grade_changes, grade_run
+from evaluator.evals.grading import grade_run
 from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
 from evaluator.evals.results import load_result
 from evaluator.evals.runs import EvalSpec
 from evaluator.exchange import importing
-from evaluator.exchange.agreement import read_agreement
+from evaluator.exchange.agreement import read_agreement, unlike_grades
 from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
 from evaluator.exchange.files import open_responses, with_thoughts_opened
 from evaluator.exchange.matching import By, FromFile, InBenchmark, survey
@@ -74,8 +74,9 @@ def test_responses_are_stored_once_and_graded_here_beside_the_other_grades(
             ("unknown", "wrong"): 2,
         }
         assert (agreement.samples, agreement.alike) == (6, 3)
-        unlike = grade_changes(session, run.id, agreement.theirs, agreement.ours)
-        assert [(row.position, row.ordinal, row.old_reason, row.old_extracted) for row in unlike] == [
+        unlike = unlike_grades(session, run, agreement)
+        fields = ("position", "ordinal", "theirs_reason", "theirs_extracted")
+        assert [tuple(row[name] for name in fields) for row in unlike] == [
             (0, 1, "False", "0.75"),
             (0, 2, "0.5", "7"),
             (1, 2, "0.5", "7"),

@@ -1,4 +1,4 @@
-"""`tagrpo grade serve`: real requests to a real server process."""
+"""`tagrpo eval serve`: real requests to a real server process."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ SLOW = r"\boxed{\int_0^\infty \frac{\sin(x^3+\ln(x+1))}{x^{\pi}+e^x} dx}"
 def start(*options: str, **environment: str) -> tuple[subprocess.Popen[str], str]:
     """Start a server on a free port; return it and its first line."""
     process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, "grade", "serve", "--port", "0", "--workers", "1", *options],
+        [sys.executable, "-c", MAIN, "eval", "serve", "--port", "0", "--workers", "1", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

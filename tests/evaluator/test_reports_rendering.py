@@ -30,7 +30,7 @@ from evaluator.reports.records import finite, render_csv, render_json
 from ui.cli.documents import render_text
 
 TABLE = Table(("method", "x"), (("a|b", "1.00\n[0.1, 2.0]"), ("c & d", "-")), "A_1, 95%", breaks=(1,))
-DOCUMENT = Document((TABLE,), ("run `tagrpo eval grade a_b` on 50% of #1",))
+DOCUMENT = Document((TABLE,), ("run `tagrpo eval score a_b` on 50% of #1",))
 
 
 WHOLE = Document(
@@ -113,7 +113,7 @@ def test_a_terminal_gets_aligned_columns() -> None:
         "------  ----------\n"
         "c & d            -\n"
         "\n"
-        "- run `tagrpo eval grade a_b` on 50% of #1\n"
+        "- run `tagrpo eval score a_b` on 50% of #1\n"
     )
 
 
@@ -126,7 +126,7 @@ def test_markdown_is_a_pipe_table_with_nothing_read_as_markup() -> None:
         "| a\\|b | 1.00<br>[0.1, 2.0] |\n"
         "| c & d | - |\n"
         "\n"
-        "- run `tagrpo eval grade a_b` on 50% of #1\n"
+        "- run `tagrpo eval score a_b` on 50% of #1\n"
     )
 
 
@@ -151,7 +151,7 @@ def test_latex_is_a_booktabs_table_with_everything_escaped() -> None:
             "",
             r"\begin{itemize}",
             r"\footnotesize",
-            r"\item run \texttt{tagrpo eval grade a\_b} on 50\% of \#1",
+            r"\item run \texttt{tagrpo eval score a\_b} on 50\% of \#1",
             r"\end{itemize}",
             "",
         ]

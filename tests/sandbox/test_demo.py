@@ -109,7 +109,7 @@ def test_keys_do_not_depend_on_where_the_folder_lies() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"recipes": ("ta_grpo", "nope")}, "no recipe 'nope'; `tagrpo recipes list` shows them"),
+        ({"recipes": ("ta_grpo", "nope")}, "no recipe 'nope'; `tagrpo train recipes` shows them"),
         ({"recipes": ()}, "--recipes is empty"),
         ({"recipes": ("ta_grpo", "ta_grpo")}, "a recipe appears twice"),
         ({"seeds": 0}, "--seeds is 0"),

@@ -155,7 +155,7 @@ def test_refusals(cli: CommandLine) -> None:
 
 def test_the_benchmark_of_held_out_questions_is_sound(cli: CommandLine) -> None:
     assert cli("sandbox", "questions", "w", "--train", 8, "--heldout", 24).code == 0
-    done = cli("benchmarks", "check", "w/heldout.jsonl", "--json")
+    done = cli("eval", "benchmarks", "w/heldout.jsonl", "--json")
     assert done.code == 0, done.err
     rows = [json.loads(line) for line in Path("w/heldout.jsonl").read_text().splitlines()]
     assert Counter(row["subject"] for row in rows).total() == 24

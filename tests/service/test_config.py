@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evaluator.config import EvalConfig, JudgeConfig
+from evaluator.config import EvalConfig, ScoreConfig
 from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesProposer
 from service.config import Config, Reading, read_stored, template
 from service.errors import InputError
@@ -16,7 +16,7 @@ EVAL = ["benchmarks=aime24", "model=m"]
 REPHRASE = ["questions=math", "name=r", "proposer.model=m"]
 WORDS: dict[type[Config], list[str]] = {
     EvalConfig: EVAL,
-    JudgeConfig: ["run=r", "model=m"],
+    ScoreConfig: ["run=r", "model=m"],
     RephraseConfig: REPHRASE,
 }
 LAB = '[endpoint.lab]\nbase_url = "http://lab/v1"\nmodel = "served"\nmax_concurrency = 8\n'
@@ -190,7 +190,7 @@ def test_a_table_that_may_be_absent_is_given_by_its_leading_field(tmp_path: Path
             "endpoint=other: [endpoint.other] does not exist. Available: lab.",
         ),
         (EvalConfig, 'endpoint = "other"', [], "0.toml:1: [endpoint.other] does not exist. Available: lab."),
-        (JudgeConfig, "", ["retry_final=true"], "Remove retry_final."),
+        (ScoreConfig, "", ["retry_final=true"], "Remove retry_final."),
         (
             RephraseConfig,
             "[verdict]\nacept = 3",

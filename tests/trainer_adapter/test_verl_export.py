@@ -100,7 +100,7 @@ def test_only_neighbors_of_the_strategies_are_exported(tmp_path: Path) -> None:
     first, second = rows(tmp_path / "e" / "train.parquet")
     assert (first["neighbor_ids"], second["neighbor_ids"], report.neighbors) == (["c_h"], [], 1)
     assert json.loads((tmp_path / "e" / "manifest.json").read_text())["strategies"] == ["harder"]
-    with pytest.raises(InputError, match=r"no neighbor has the strategy easier. Choose from harder, para"):
+    with pytest.raises(InputError, match=r"no neighbor has the strategy easier\. Choose from harder, para"):
         export(tmp_path / "f", mixed, strategies=("easier",))
 
 

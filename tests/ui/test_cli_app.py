@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from command_line import CommandLine, words
 from first_look import make_first_look
-from rescues import write_rescues
 from rollout_shards import add_training, write_run
 
 from service.database import Database
@@ -294,11 +293,11 @@ def test_the_database_can_be_named_by_the_environment(
 
 
 # Their tests read the JSON of each of their commands.
-READ_ELSEWHERE = {"diagnose", "doctor", "eval", "recipes", "train"}
+READ_ELSEWHERE = {"diagnose", "doctor", "eval", "train"}
 # The demo shows commands and reports nothing itself; servers go on. A score and a
 # second verdict need a judged run (test_scoring.py, test_cli_judge.py), pre-training torch (test_policy.py).
 WITHOUT = {
-    *(("demo",), ("ui",), ("grade", "serve")),
+    *(("demo",), ("ui",), ("eval", "serve")),
     *(("sandbox", "score"), ("sandbox", "pretrain"), ("rephrase", "judge")),
 }
 
@@ -306,9 +305,8 @@ WITHOUT = {
 def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, ...], list[object]]:
     """Return for each command with --json the arguments of a call that does its work."""
     db, measured = demo / "tagrpo.db", folder / "measured.db"
-    write_run(folder / "recorded")
     with Database.open(measured) as database:
-        add_training(database, write_rescues(folder / "rescue"))
+        add_training(database, write_run(folder / "recorded"))
     return {
         ("config",): ["rephrase"],
         ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
@@ -319,8 +317,6 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
             *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
         ],
         ("questions", "remove"): ["mixed", "--yes", "--db", db],
-        ("benchmarks", "list"): [],
-        ("benchmarks", "check"): [one_question(folder)],
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],
         ("rephrase", "run"): ["demo", "--name", "rules", "proposer=rules", "--db", db],
         ("resume",): ["rules", "--db", db],
@@ -340,13 +336,6 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("sets", "tag"): ["demo@1", "best", "--db", db],
         ("sets", "export"): ["demo@1", "--format", "jsonl", "--out", folder / "out.jsonl", "--db", db],
         ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
-        ("rollouts", "add"): [folder / "recorded", "--db", measured],
-        ("rollouts", "steps"): ["ta", "--db", measured],
-        ("rollouts", "curves"): ["ta", "--metric", "*", "--db", measured],
-        ("rollouts", "list"): ["ta", "--db", measured],
-        ("rollouts", "rescued"): ["rescue", "--db", measured],
-        ("rollouts", "show"): ["ta:1:0", "--db", measured],
-        ("rollouts", "prune"): ["ta", "--keep-every", "2", "--yes", "--db", measured],
         ("sandbox", "questions"): [folder / "world", "--train", "8", "--heldout", "8"],
         ("sandbox", "candidates"): [
             folder / "world",
@@ -384,4 +373,4 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
 
 def test_every_command_that_reports_has_json() -> None:
     silent = {path for path, found in COMMANDS.items() if all(p.name != "as_json" for p in found.params)}
-    assert silent == {("demo",), ("ui",), ("grade", "serve")}
+    assert silent == {("demo",), ("ui",), ("eval", "serve")}

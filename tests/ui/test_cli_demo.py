@@ -215,7 +215,7 @@ def test_ctrl_c_in_a_step_ends_the_demo(tmp_path: Path, monkeypatch: pytest.Monk
 def training_steps(plan: DemoPlan) -> list[Step]:
     """Two trainings and a step between them; commands that are quick stand for all three."""
     first, second = Training("grpo", 1), Training("ta_grpo", 1)
-    show = "recipes", "show"
+    show = "train", "recipes"
     return [
         Step("Training", "Train first", "It trains.", (*show, "grpo"), training=first),
         Step("Training", "Between", "It reads.", (*show, "dapo")),
@@ -233,7 +233,7 @@ def test_the_next_training_runs_beside_the_one_in_hand(
     places = [out.index(title) for title in ("Train first", "Between", "Train second")]
     assert places == sorted(places)
     assert out.count("This step started earlier, in parallel with the training.") == 1
-    assert out.count("$ tagrpo recipes show") == 3
+    assert out.count("$ tagrpo train recipes") == 3
     assert '"name": "ta_grpo"' in err  # what it said, once its turn has come
     assert len(json.loads((tmp_path / "tagrpo-demo" / "demo.json").read_text())["done"]) == 3
 

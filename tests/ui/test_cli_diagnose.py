@@ -285,7 +285,7 @@ def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
 @pytest.mark.slow
 def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "ta", (1, 2, 3), questions=6)
-    assert run_here("rollouts", "add", folder, "--db", tmp_path / "other.db").code == 0
+    assert run_here("train", "rollouts", folder, "--add", "--db", tmp_path / "other.db").code == 0
     by_name = tagrpo(
         "diagnose", "report", "ta", "--g", 4, "--out", tmp_path / "a", "--json", "--db", tmp_path / "other.db"
     )
@@ -363,4 +363,4 @@ def test_grades_of_another_version_count_when_named(tagrpo: CommandLine, db: Pat
     assert shares == [1.0, 0.0]
     done = tagrpo("diagnose", "zero-gradient", "half")
     assert done.code == 2
-    assert "tagrpo eval grade half" in done.err
+    assert "tagrpo eval score half" in done.err

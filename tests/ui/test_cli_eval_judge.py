@@ -1,4 +1,4 @@
-"""`eval judge`: asks a server that misbehaves, pays once, marks its grades, and is measured by labels."""
+"""`eval score --judge`: asks a server that misbehaves, pays once, marks its grades, is measured by labels."""
 
 import json
 import re
@@ -71,7 +71,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert (done.code, brought["correct"], brought["unknown"]) == (0, 1, 8), done.err
     assert brought["grader"].startswith("own grader doubting:grade; sha256 ")
 
-    judging = ("judge", "m.rows", "--model", MODEL, "--base-url", server.url)
+    judging = ("score", "m.rows", "--judge", MODEL, "--base-url", server.url)
     price = ("price=[1000,1000]",)
     (stage,) = json.loads(cli(*judging, *price, "max_tokens=100", "--dry-run", "--json").out)["stages"]
     assert (stage["kind"], stage["requests"], stage["completion_tokens"]) == ("judge", [6, 6], [24, 600])
@@ -126,12 +126,12 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert f'"value_a": {plain["value"]}' in graded.out
     assert "--grader doubting:other" in cli("report", "m.rows", "--grader", "doubting:other").err
 
-    measured = json.loads(cli("agreement", "m.rows", "--judge", MODEL, "--json").out)
+    measured = json.loads(cli("compare", "m.rows", "--tool-grades", "--judge", MODEL, "--json").out)
     assert [(row["theirs"], row["alike"], row["of"]) for row in measured["shares"]] == [
         ("correct", 2, 2),
         ("wrong", 1, 2),
     ]
-    assert measured["unlike"][0]["our_reason"] == f"judge {MODEL}, prompt 1"
+    assert measured["unlike"][0]["ours_reason"] == f"judge {MODEL}, prompt 1"
     listed = json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"]
     assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
     shown = cli.within("runs")("show", listed[0]["run"])
@@ -144,13 +144,13 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
 
 def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenAIServer) -> None:
     cli("import", "rows.jsonl", "--model", "m")
-    judging = ("judge", "m.rows", "--base-url", server.url, "--model")
+    judging = ("score", "m.rows", "--base-url", server.url, "--judge")
     for words, message in [
         (("hosted_vllm/other",), "does not serve the model"),
         ((MODEL, "--max-usd", "1"), "price"),
         ((MODEL, "retry_final=true"), "leave the grade unchanged"),
         ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),
-        ((MODEL, "max_tokens=0"), "max_tokens=0: max_tokens is 0"),
+        ((MODEL, "max_tokens=0"), "max_tokens=0: give a whole number"),
     ]:
         done = cli(*judging, *words)
         assert (done.code, message in done.err) == (2, True), done.err

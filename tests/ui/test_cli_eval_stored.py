@@ -1,44 +1,121 @@
-"""Commands on evaluations that are stored: graded anew, their responses shown, hidden or made harmless."""
+"""Commands on evaluations that are stored: graded again, shown, labeled by a person, hidden if gated."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import CommandLine, words
 from eval_runs import add_eval_run, make_problems
+from sqlalchemy import text
 
 from service.database import Database
 
 
-def test_boxed_answers_alone_are_counted_beside_all(cli: CommandLine) -> None:
+@pytest.fixture
+def cli(cli: CommandLine) -> CommandLine:
+    return cli.within("eval")
+
+
+def read(done: Any) -> dict[str, Any]:
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def half_boxed(db: Database, name: str) -> None:
+    """Add a run of eight correct answers, six of them boxed, without grades."""
+
     def said(place: Any, ordinal: int, grade: str) -> str:
         answer = place.problem.answer
         return f"\\boxed{{{answer}}}" if ordinal else f"The answer is {answer}."
 
+    add_eval_run(db, name, [(4, 0, 0)] * 2, problems=make_problems(2), texts=said, graded=[0, 0])
+
+
+def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
     with Database.open("tagrpo.db") as db:
-        add_eval_run(db, "a", [(4, 0, 0)] * 2, problems=make_problems(2), texts=said, graded=[0, 0])
-    everything = json.loads(cli("eval", "grade", "a", "--json").out)
+        half_boxed(db, "a")
+        half_boxed(db, "b")
+    everything = read(cli("score", "a", "--json"))
     assert (everything["correct"], everything["compared_with"], everything["changed_by_source"]) == (
         8,
         None,
         [],
     )
-    boxed = cli("eval", "grade", "a", "--answers", "boxed", "--changes")
+    boxed = cli("score", "a", "--answers", "boxed", "--changes")
     assert boxed.code == 0, boxed.err
-    assert "8 new grades by" in boxed.out
-    assert "6 of 8 correct" in boxed.out
-    assert "2 verdicts changed: correct to wrong 2" in boxed.out
-    as_json = json.loads(cli("eval", "grade", "a", "--answers", "boxed", "--json").out)
-    assert as_json["grader"].endswith("boxed answers only")
-    assert as_json["changed_by_source"] == [
+    for said in ("8 new grades by", "6 of 8 correct", "2 verdicts changed: correct to wrong 2"):
+        assert said in boxed.out
+    again = read(cli("score", "a", "answers=boxed", "--json"))
+    assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
+    assert again["changed_by_source"] == [
         {"old": "correct", "new": "wrong", "old_source": "marker", "new_source": None, "grades": 2}
     ]
-    shown = json.loads(cli("runs", "show", "a", "--json").out)
+    shown = read(cli.within("runs")("show", "a", "--json"))
     assert (shown["correct"], shown["sources"]["marker"]) == (8, 0.25)
-    assert "answers: box 75.0%, marker 25.0%" in cli("runs", "show", "a").out
-    assert "found in: marker" in cli("eval", "samples", "a", "0").out
-    reported = json.loads(cli("eval", "report", "a", "--answers", "boxed", "--k", "1", "--json").out)
-    assert (reported["scores"][0]["value"], reported["scores"][0]["none_found"]) == (0.75, 0.25)
+    assert "found in: marker" in cli("show", "a", "0").out
+    reported = read(cli("report", "a", "--answers", "boxed", "--k", "1", "--json"))["scores"][0]
+    assert (reported["value"], reported["none_found"]) == (0.75, 0.25)
+
+    assert cli("score", "b", "--answers", "boxed").code == 0
+    assert cli("compare", "a", "b").code == 0  # by the version that graded both
+    assert "is for a judge" in cli("score", "a", "--for", "all").err
+    assert "only a judge costs money" in cli("score", "a", "--dry-run").err
+
+
+def test_grades_of_another_version_are_compared(cli: CommandLine) -> None:
+    with Database.open("tagrpo.db") as db:
+        half_boxed(db, "a")
+        cli("score", "a")
+        with db.write() as session:
+            session.execute(text("INSERT INTO graders (id, version) VALUES (99, 'old grader')"))
+            session.execute(
+                text(
+                    "INSERT INTO grades SELECT sample_id, 99, run_problem_id, CASE WHEN sample_id % 4 = 0 "
+                    "THEN 'unknown' ELSE value END, reason, extracted, source FROM grades"
+                )
+            )
+    told = cli("score", "a", "--changes")
+    assert "compared with old grader: 2 verdicts changed" in told.out
+    assert told.out.count("unknown (") == 2
+    as_json = read(cli("score", "a", "--changes", "--json"))
+    assert (as_json["graded"], as_json["changed"]) == (0, {"unknown to correct": 2})
+    assert [(change["old"], change["new"]) for change in as_json["changes"]] == [("unknown", "correct")] * 2
+
+
+def test_a_function_of_the_users_grades(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "strict_sums.py").write_text("def grade(response, gold): return None\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with Database.open("tagrpo.db") as db:
+        half_boxed(db, "a")
+    own = ("--grader", "strict_sums:grade")
+    graded = read(cli("score", "a", *own, "--json"))
+    assert graded["grader"].startswith("own grader strict_sums:grade; sha256 ")
+    assert (graded["graded"], graded["unknown"]) == (8, 8)
+    assert "answers=boxed" in cli("score", "a", *own, "--answers", "boxed").err
+    missing = cli("score", "a", "--grader", "no_such:grade")
+    assert (missing.code, "put its folder on PYTHONPATH" in words(missing.err)) == (2, True)
+
+
+def test_responses_are_shown_searched_and_paged(cli: CommandLine) -> None:
+    with Database.open("tagrpo.db") as db:
+        add_eval_run(db, "open", [(8, 4, 0)] * 3)
+    page = read(cli("show", "open", "2", "--limit", "3", "--json"))
+    assert ([sample["ordinal"] for sample in page["samples"]], page["after"]) == ([0, 1, 2], 2)
+    by_id = cli("show", "open", page["problem_id"], "--after", "6")
+    assert "sample 7: wrong" in by_id.out
+    assert "sample 6" not in by_id.out
+    assert "more:" not in by_id.out
+    assert "more: --after 1" in cli("show", "open", "0", "--limit", "2").out
+    assert "no such samples" in cli("show", "open", "0", "--grade", "unknown").out
+    found = read(cli("show", "open", "0", "--text", "BOXED{-2}", "--json"))["samples"]
+    assert found
+    assert all("boxed{-2}" in sample["text"] for sample in found)
+    missing = cli("show", "open", "6")
+    assert (missing.code, "0 to 2" in words(missing.err)) == (2, True)
 
 
 def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
@@ -53,82 +130,56 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
                 answers=[["SECRET", "SECRET"]],
                 grader_version=version,
             )
-    for arguments in (
-        ["eval", "samples", "old", "0"],
-        ["eval", "samples", "old", "0", "--full", "--json"],
-        ["eval", "grade", "old", "--changes"],
-        ["eval", "grade", "old", "--changes", "--json"],
+    label = ("label", "old", "0", "1", "--correct", "--comment", "SECRET", "--reviewer", "ada")
+    assert cli(*label).code == 0
+    for arguments in (("show", "old", "0", "--full"), ("score", "old", "--changes"), ("label", "old")):
+        for form in ((), ("--json",)):
+            done = cli(*arguments, *form)
+            assert done.code == 0, done.err
+            assert "SECRET" not in done.out + done.err
+            assert "what is 0 + 1" not in done.out + done.err
+    refused = cli("show", "old", "0", "--text", "boxed")
+    assert (refused.code, "cannot be searched" in refused.err) == (2, True)
+
+
+def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli: CommandLine) -> None:
+    with Database.open("tagrpo.db") as db:
+        add_eval_run(db, "base.test", [(4, 1, 0), (4, 0, 0)])
+    label = ("label", "base.test", "1", "2", "--reviewer", "ada")
+    graded = cli(*label, "--correct", "--comment", "=1/2")
+    assert graded.code == 0, graded.err
+    assert "correct by ada; the grader says wrong" in graded.out
+    assert "1 human grade counted, 1 different from the grader's" in graded.out
+    again = read(cli(*label, "--correct", "--json"))
+    assert again["pass_at_k"][0] == {"k": 1, "grader": 0.125, "human": 0.25}
+    values = {}
+    for grades in ("human", "grader"):
+        report = read(cli("report", "base", "--k", "1", "--grades", grades, "--json"))
+        values[grades] = report["grades"], report["scores"][0]["value"]
+        assert any("1 human grade" in note for note in report["notes"])
+    assert values == {"human": ("human", 0.25), "grader": ("grader", 0.125)}
+    assert "correct by a person, wrong" in cli("show", "base.test", "1", "--grade", "human").out
+
+    assert cli("label", "base.test", "--out", "grades.csv").code == 0
+    assert "'=1/2" in Path("grades.csv").read_text(encoding="utf-8")  # no spreadsheet takes it for a formula
+    assert "by ada withdrawn" in cli(*label, "--withdraw").out
+    for words_, message in (
+        (("label", "base.test", "--out", "grades.csv"), "--overwrite"),
+        (("label", "base.test", "1", "9", "--wrong"), "has no response 9"),
+        (("label", "base.test", "--wrong"), "name the problem and the response"),
+        (("label", "base.test", "1", "--wrong"), "give a problem, a response and one of"),
+        ((*label, "--wrong", "--withdraw"), "one of --correct, --wrong and --withdraw"),
     ):
-        done = cli(*arguments)
-        assert done.code == 0, done.err
-        assert "SECRET" not in done.out + done.err
-        assert "what is 0 + 1" not in done.out + done.err
-
-
-def test_files_of_rows_are_for_benchmarks(cli: CommandLine) -> None:
-    done = cli("eval", "run", "neighbors=x", "--from", "y.jsonl", "--model", "m")
-    assert (done.code, "sources apply only to benchmarks" in words(done.err)) == (2, True)
+        refused = cli(*words_)
+        assert (refused.code, message in words(refused.err)) == (2, True), refused.err
 
 
 def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandLine) -> None:
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "base.sums", [(1, 1, 0)])
-    done = cli("sets", "publish", "x", "--run", "base.sums")
+    anywhere = cli.within()
+    done = anywhere("sets", "publish", "x", "--run", "base.sums")
     assert (done.code, "tagrpo runs show base.sums" in words(done.err)) == (2, True)
-    done = cli("resume", "base.sums")
+    done = anywhere("resume", "base.sums")
     assert (done.code, "Repeat the command that started it" in words(done.err)) == (2, True)
-    assert "there are no runs yet" in words(cli("rephrase", "list").err)
-
-
-def test_a_persons_grade_counts_is_said_and_can_be_left_out(cli: CommandLine) -> None:
-    with Database.open("tagrpo.db") as db:
-        add_eval_run(db, "base.test", [(4, 1, 0), (4, 0, 0)])
-    graded = cli(
-        "eval", "human-grade", "base.test", "1", "2", "--correct", "--reviewer", "ada", "--comment", "=1/2"
-    )
-    assert graded.code == 0, graded.err
-    assert "correct by ada; the grader says wrong" in graded.out
-    assert "1 human grade counted, 1 different from the grader's" in graded.out
-    again = json.loads(
-        cli("eval", "human-grade", "base.test", "1", "2", "--correct", "--reviewer", "ada", "--json").out
-    )
-    assert again["pass_at_k"][0] == {"k": 1, "grader": 0.125, "human": 0.25}
-    assert "1 human grade counted, 1 different from the grader's" in cli("runs", "show", "base.test").out
-    values = {}
-    for grades in ("human", "grader"):
-        report = json.loads(cli("eval", "report", "base", "--k", "1", "--grades", grades, "--json").out)
-        values[grades] = report["grades"], report["scores"][0]["value"]
-        assert any("1 human grade" in note for note in report["notes"])
-    assert values == {"human": ("human", 0.25), "grader": ("grader", 0.125)}
-
-    assert "correct by a person, wrong" in cli("eval", "samples", "base.test", "1", "--grade", "human").out
-
-    assert cli("eval", "human-grades", "base.test", "--out", "grades.csv").code == 0
-    assert "'=1/2" in Path("grades.csv").read_text(encoding="utf-8")  # no spreadsheet takes it for a formula
-    refused = cli("eval", "human-grades", "base.test", "--out", "grades.csv")
-    assert (refused.code, "--overwrite" in refused.err) == (2, True)
-    taken = cli("eval", "human-grade", "base.test", "1", "2", "--withdraw", "--reviewer", "ada")
-    assert "by ada withdrawn" in taken.out
-    missing = cli("eval", "human-grade", "base.test", "1", "9", "--wrong")
-    assert (missing.code, "has no response 9" in missing.err) == (2, True)
-
-
-def test_comments_on_a_gated_benchmark_are_left_out(cli: CommandLine) -> None:
-    with Database.open("tagrpo.db") as db:
-        add_eval_run(db, "base", [(2, 1, 0)], benchmark="gpqa-diamond")
-    cli("eval", "human-grade", "base", "0", "1", "--correct", "--comment", "SECRET", "--reviewer", "ada")
-    for options in ((), ("--json",)):
-        listed = cli("eval", "human-grades", "base", *options)
-        assert listed.code == 0, listed.err
-        assert "ada" in listed.out
-        assert "SECRET" not in listed.out
-
-
-def test_samples_are_searched_but_those_of_gated_benchmarks(cli: CommandLine) -> None:
-    with Database.open("tagrpo.db") as db:
-        add_eval_run(db, "open", [(4, 1, 0)])
-        add_eval_run(db, "gated", [(4, 1, 0)], benchmark="gpqa-diamond", seed=1)
-    page = json.loads(cli("eval", "samples", "open", "0", "--text", "BOXED{-2}", "--json").out)
-    assert [sample["ordinal"] for sample in page["samples"]] == [1]
-    refused = cli("eval", "samples", "gated", "0", "--text", "boxed")
-    assert (refused.code, "cannot be searched" in refused.err) == (2, True)
+    assert "there is no run yet" in words(anywhere("rephrase", "list").err)

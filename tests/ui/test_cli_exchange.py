@@ -1,5 +1,6 @@
-"""`eval import`, `agreement` and `export`: what is read, said and written, and what is refused."""
+"""`eval import`, `compare --tool-grades` and `export`: what is read and written, and what is refused."""
 
+import csv
 import json
 import os
 import subprocess
@@ -40,9 +41,11 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert again["unmatched"]["listed"] == [{"question": "Say: 3+3?", "responses": 1}]
     assert again["agreement"]["counts"] == [{"theirs": "wrong", "ours": "correct", "responses": 1}]
 
-    listed = cli("agreement", "b.sums", "--out", "unlike.jsonl")
+    listed = cli("compare", "b.sums", "--tool-grades")
     assert (listed.code, "wrong (0)" in listed.out, "correct (exact)" in listed.out) == (0, True, True)
-    (row,) = map(json.loads, Path("unlike.jsonl").read_text().splitlines())
+    assert cli("compare", "b.sums", "--tool-grades", "--out", "unlike.csv").code == 0
+    with Path("unlike.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
     assert (row["theirs"], row["ours"], row["gold"]) == ("wrong", "correct", "4")
 
     written = cli("export", "b.sums", "--out", "out.jsonl", "--json")
@@ -50,7 +53,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     (row,) = map(json.loads, Path("out.jsonl").read_text().splitlines())
     assert (row["response"], row["grade"], row["other_grade"]) == ("\\boxed{4}", "correct", "0")
     assert row["model"] == "a/b"
-    assert cli("agreement", "b.sums", "--json").code == 0
+    assert json.loads(cli("compare", "b.sums", "--tool-grades", "--json").out)["alike"] == 0
     summary = cli.within("runs")("show", "b.sums")
     assert (summary.code, "temperature" in summary.out) == (3, False)
     assert "b.sums: 1 sample without a response, since the tool that drew them got none" in summary.err
@@ -91,7 +94,8 @@ def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLi
         assert (done.code, message in done.err) == (2, True), done.err
     assert not Path("tagrpo.db").exists()
     Database.open("tagrpo.db").close()
-    assert "there is no eval run 'x'" in cli("agreement", "x").err
+    assert "there is no eval run 'x'" in cli("compare", "x", "--tool-grades").err
+    assert "give two models, or one run with --tool-grades" in cli("compare", "x").err
     assert "--push and --public require --format hf" in cli("export", "x", "--out", "o.jsonl", "--public").err
     assert "the format is unknown" in cli("export", "x", "--out", "o.txt").err
 

@@ -45,7 +45,7 @@ def db(tmp_path: Path, cli: CommandLine) -> Path:
     row = {"question": f"What is $2+2$? {HOSTILE}", "answer": "4", "level": HOSTILE}
     Path("rows.jsonl").write_text(json.dumps(row))
     assert cli("questions", "import", "rows.jsonl", "--name", "q", "--strip-control", "--db", path).code == 0
-    assert cli("rollouts", "add", "recorded", "--db", path).code == 0
+    assert cli("train", "rollouts", "recorded", "--add", "--db", path).code == 0
     return path
 
 
@@ -53,7 +53,7 @@ def db(tmp_path: Path, cli: CommandLine) -> Path:
 def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path) -> None:
     listed = json.loads(cli("rephrase", "list", "--db", db, "--json").out)["candidates"][0]
     assert listed["text"] == CANDIDATE
-    rollout = json.loads(cli("rollouts", "list", "--db", db, "--json").out)["rollouts"][0]["id"]
+    rollout = json.loads(cli("train", "rollouts", "--db", db, "--json").out)["rollouts"][0]["id"]
     for words in (
         ("questions", "list"),
         ("questions", "list", "q"),
@@ -69,13 +69,13 @@ def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path)
         ("sets", "diff", "set", "set"),
         ("runs", "list", "--kind", "eval"),
         ("runs", "show", "eval"),
-        ("eval", "samples", "eval", 0, "--full"),
+        ("eval", "show", "eval", 0, "--full"),
         ("eval", "report", "eval"),
         ("eval", "report", "eval", "--format", "csv"),
         ("runs", "list", "--kind", "train"),
-        ("rollouts", "steps"),
-        ("rollouts", "list"),
-        ("rollouts", "show", rollout, "--full"),
+        ("train", "metrics", "--metric", "*"),
+        ("train", "rollouts"),
+        ("train", "rollouts", rollout),
         ("diagnose", "zero-gradient", "eval"),
     ):
         for form in ((), ("--json",)):

@@ -1,4 +1,4 @@
-"""`tagrpo rollouts`: what a user of a training run types."""
+"""`tagrpo train rollouts` and `train metrics`: what a user of a training run types."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from command_line import Done, run_here, words
+from rescues import write_rescues
 from rollout_shards import make_record, write_run
 from seeded_trainings import seeded_trainings
 
@@ -20,7 +21,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: str, code: int = 0) -> Done:
-    done = run_here("rollouts", *arguments)
+    command = () if arguments[0] == "metrics" else ("rollouts",)
+    done = run_here("train", *command, *arguments)
     assert done.code == code, done
     return done
 
@@ -35,25 +37,28 @@ def read(*arguments: str) -> dict[str, Any]:
 
 
 def listed() -> list[dict[str, Any]]:
-    done = run_here("runs", "list", "--kind", "train", "--json")
-    runs: list[dict[str, Any]] = json.loads(done.out)["runs"]
+    runs: list[dict[str, Any]] = json.loads(run_here("runs", "list", "--kind", "train", "--json").out)["runs"]
     return runs
 
 
 def test_a_folder_is_added_and_its_new_place_too() -> None:
-    assert "nowhere: the rollout folder cannot be read" in refused("add", "nowhere")
+    assert "nowhere: this folder of rollouts cannot be read" in refused("nowhere", "--add")
+    Path("empty").mkdir()
+    assert "empty: holds no rollouts" in refused("empty", "--add")
     assert not Path("tagrpo.db").exists()
-    assert run("add", "ta").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
-    assert read("add", "ta", "--name", "again")["folder"] == str(Path("ta").resolve())
-    assert sorted(one["run"] for one in listed()) == ["again", "ta"]
+    assert run("ta", "--add").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
+    assert read("ta", "--add", "--name", "again")["folder"] == str(Path("ta").resolve())
+    assert sorted((one["run"], one["recipe"], one["steps"], one["rollouts"]) for one in listed()) == [
+        ("again", "ta_grpo", 2, 32),
+        ("ta", "ta_grpo", 2, 32),
+    ]
+    assert "name one: again, ta" in refused("--limit", "1")
     Path("ta").rename("moved")
-    said = refused("list", "ta")
+    said = refused("ta")
     assert f"{Path('ta').resolve()}: run 'ta' had its rollouts in this folder" in said
-    assert "`tagrpo rollouts add FOLDER --name ta`" in said
-    assert "the folder is missing" in run_here("runs", "show", "ta").out
-    run("add", "moved")
-    assert len(read("list", "ta")["rollouts"]) == 25
-    assert "tagrpo rollouts add FOLDER --name again" in run_here("runs", "list", "--kind", "train").err
+    assert "`tagrpo train rollouts FOLDER --add --name ta`" in said
+    run("moved", "--add")
+    assert len(read("ta")["rollouts"]) == 25
 
 
 def test_a_run_shows_its_alarms() -> None:
@@ -61,142 +66,133 @@ def test_a_run_shows_its_alarms() -> None:
         for step, correct in ((1, 0.5), (2, 0.0), (3, 0.0)):
             writer.write(step, [make_record(step)])
             writer.write_metrics(step, {"tagrpo/correct/mean": correct})
-    run("add", "odd")
+    run("odd", "--add")
     text = run_here("runs", "show", "odd").out
-    assert "alarm at step 2: tagrpo/correct/mean is 0: no response of the step is correct" in text
-    assert text.count("alarm at") == 1
-    as_json = run_here("runs", "show", "odd", "--json").out
-    [alarm] = json.loads(as_json)["alarms"]
+    assert text.count("alarm at step 2: tagrpo/correct/mean is 0: no response of the step is correct") == 1
+    [alarm] = json.loads(run_here("runs", "show", "odd", "--json").out)["alarms"]
     assert (alarm["step"], alarm["metric"], alarm["value"]) == (2, "tagrpo/correct/mean", 0.0)
 
 
-def test_a_folder_without_a_record_is_refused_and_a_damaged_file_is_named() -> None:
-    Path("empty").mkdir()
-    assert "empty: contains no rollouts" in refused("add", "empty")
-    run("add", "ta")
+def test_a_damaged_file_is_named_and_the_rest_is_shown() -> None:
+    run("ta", "--add")
     Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
-    done = run("list", "ta", "--json")
-    assert f"{Path('ta').resolve()}/step-00000002.parquet: is damaged or still being copied" in words(
-        done.err
-    )
+    done = run("ta", "--json")
+    assert "step-00000002.parquet: is damaged or still being copied" in words(done.err)
     assert {row["step"] for row in json.loads(done.out)["rollouts"]} == {1}
     Path("ta/texts-00000001.parquet").unlink()
-    done = run("list", "ta", "--text", "boxed")
-    assert "texts-00000001.parquet: is missing" in words(done.err)
-    assert "texts-00000001.parquet: is missing" in refused("show", "ta:1:0")
+    assert "texts-00000001.parquet: is missing" in words(run("ta", "--text", "boxed").err)
+    assert "texts-00000001.parquet: is missing" in refused("ta:1:0")
 
 
-def test_runs_and_steps() -> None:
-    run("add", "ta")
-    (row,) = listed()
-    assert {name: row[name] for name in ("recipe", "steps", "first_step", "last_step", "rollouts")} == {
-        "recipe": "ta_grpo",
-        "steps": 2,
-        "first_step": 1,
-        "last_step": 2,
-        "rollouts": 32,
-    }
-    found = read("steps")["steps"]
-    assert found[1] == {
-        "step": 2,
-        "rollouts": 16,
-        "metrics": {"tagrpo/reward/mean": 0.2, "actor/lr": 1e-06},
-    }
-    assert read("steps", "--metric", "tagrpo/*")["steps"][0]["metrics"] == {"tagrpo/reward/mean": 0.1}
-    assert "actor/lr" in run("steps", "ta", "--metric", "actor/lr").out
-    assert "no metric 'actor/lrr'. Similar: actor/lr" in refused("steps", "--metric", "actor/lrr")
-
-
-def test_list_filters_and_pages() -> None:
-    run("add", "ta")
-    first = read("list", "--limit", "20")
-    assert len(first["rollouts"]) == 20
-    rest = read("list", "--limit", "20", "--after", str(first["after"]))
-    assert len(rest["rollouts"]) == 12
-    assert rest["after"] is None
-    assert read("list", "--limit", "32")["after"] is None
-    wrong = read("list", "ta", "--step", "1", "--variant", "0", "--grade", "wrong")["rollouts"]
+def test_rollouts_are_filtered_and_paged() -> None:
+    run("ta", "--add")
+    first = read("--limit", "20")
+    rest = read("--limit", "20", "--after", str(first["after"]))
+    assert (len(first["rollouts"]), len(rest["rollouts"]), rest["after"]) == (20, 12, None)
+    wrong = read("ta", "--step", "1", "--variant", "0", "--grade", "wrong")["rollouts"]
     assert {(one["step"], one["variant"], one["grade"], one["reward"]) for one in wrong} == {
         (1, 0, "wrong", 0)
     }
-    question = first["rollouts"][-1]["question_id"]
-    assert len(read("list", "--question", question)["rollouts"]) == 16
-    assert len(read("list", "--least-reward", "0.5", "--ended", "--limit", "99")["rollouts"]) == 10
-    assert "more: --after" in run("list", "--limit", "3").out
-    assert run("list", "--step", "9").out == "no such rollouts\n"
-    assert "not a grade" in refused("list", "--grade", "good")
+    assert len(read("--question", first["rollouts"][-1]["question_id"])["rollouts"]) == 16
+    for options, count in (
+        (("--reward", "0.5:", "--ended"), 10),
+        (("--step", "2:"), 16),
+        (("--step", "1:2"), 32),
+        (("--step", "9"), 0),
+    ):
+        assert len(read(*options, "--limit", "99")["rollouts"]) == count
+    assert "more: --after" in run("--limit", "3").out
+    assert "not a grade" in refused("--grade", "good")
+    assert "'x' is not a range" in refused("--step", "x")
 
 
-def test_show_prints_prompt_and_text_without_control_characters() -> None:
+def test_responses_are_searched_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    run("ta", "--add")
+    every = read("ta", "--limit", "40")["rollouts"]
+    text = read(every[5]["id"])["response"]
+    found = read("ta", "--text", text.upper(), "--limit", "40")
+    assert every[5]["id"] in [row["id"] for row in found["rollouts"]]
+    page = read("ta", "--text", text, "--limit", "1")
+    rest = read("ta", "--text", text, "--limit", "40", "--after", str(page["after"]))
+    assert page["rollouts"] + rest["rollouts"] == found["rollouts"]
+    monkeypatch.setattr("trainer_adapter.record.listing.TEXTS_READ", 4)
+    monkeypatch.setattr("trainer_adapter.record.listing.TEXTS_TOGETHER", 2)
+    part = read("ta", "--text", "nowhere to be read")
+    assert (part["rollouts"], part["after"]) == ([], every[3]["id"])  # four texts were read
+
+
+def test_one_rollout_is_shown_without_control_characters() -> None:
     with RolloutWriter(Path("ta"), "ta") as writer:
-        writer.write(3, [make_record(3, response="\x1b[31mred" + "x" * 3000, sampling_log_prob=None)])
-    run("add", "ta")
-    number = read("list", "--step", "3")["rollouts"][0]["id"]
-    assert number == "ta:3:0"
-    shown = run("show", number).out
+        writer.write(3, [make_record(3, response="\x1b[31mred" + "x" * 9000, sampling_log_prob=None)])
+    run("ta", "--add")
+    shown = run("ta:3:0").out
     assert "␛[31mred" in shown
     assert "What is 0 + 1? (0)" in shown
-    assert "1,008 more characters; --full" in shown
     assert "sampling -, reference -" in shown
-    assert "more characters; --full" not in run("show", number, "--full").out
-    assert read("show", number)["response"].endswith("xxx")
-    assert read("show", "3:0") == read("show", number)  # of the only training
-    assert "no rollout 3:9" in refused("show", "3:9")
-    assert "is not the id of a rollout" in refused("show", "999")
+    assert "[1,008 more characters; --json has them]" in shown
+    assert read("ta:3:0")["response"].endswith("xxx")
+    assert read("3:0") == read("ta:3:0")  # of the only training
+    assert "no rollout 3:9" in refused("3:9")
 
 
-def test_without_a_run_it_says_how_to_get_one() -> None:
-    run("add", "ta")
-    run("add", "ta", "--name", "second")
-    assert "name one: second, ta" in refused("list")
+def test_rescued_questions_are_listed() -> None:
+    write_rescues(Path("staged"))
+    run("staged", "--add")
+    everything = read("--rescued", "all")
+    outcomes = {question["question_id"]: question["outcome"] for question in everything["questions"]}
+    assert sorted(outcomes.values()) == ["never rescued", "rescued"]
+    assert everything["totals"]["revived_share"] == 0.5
+    for option, outcome in (("yes", "rescued"), ("never", "never rescued")):
+        [question] = read("--rescued", option)["questions"]
+        assert question["outcome"] == outcome
+    shown = run("--rescued", "all", "--limit", "1").out
+    assert "neighbors were asked" in shown
+    assert "more: --after" in shown
+    run("ta", "--add")
+    assert "Only a recipe with sampling=rescue" in refused("ta", "--rescued", "all")
 
 
-def test_any_metric_of_several_runs_with_seeds_as_mean_and_band(tmp_path: Path) -> None:
+def test_pruning_shows_what_goes_and_removes_it_with_yes() -> None:
+    run("ta", "--add")
+    prune = ("ta", "--prune", "2", "--keep-last", "0")
+    assert "ta: 16 rollouts of 1 step, 2 files with 0.0 MiB would be removed" in run(*prune).out
+    assert Path("ta/step-00000001.parquet").exists()
+    assert "there is no step to remove" in run("ta", "--prune", "2").out  # the last ten stay
+    assert read(*prune, "--yes")["steps"] == [1]
+    assert [path.name for path in Path("ta").glob("step-*")] == ["step-00000002.parquet"]
+    assert listed()[0]["rollouts"] == 32  # counts stay
+    assert {row["step"] for row in read("metrics", "--metric", "*")["metrics"]} == {1, 2}
+    assert "Step 1 was pruned" in refused("ta:1:0")
+
+
+def test_metrics_of_a_run() -> None:
+    run("ta", "--add")
+    rows = read("metrics", "--metric", "tagrpo/*", "--metric", "actor/lr")["metrics"]
+    assert [(row["step"], row["metric"], row["value"]) for row in rows] == [
+        (1, "tagrpo/reward/mean", 0.1),
+        (1, "actor/lr", 1e-6),
+        (2, "tagrpo/reward/mean", 0.2),
+        (2, "actor/lr", 1e-6),
+    ]
+    table = [line.split() for line in run("metrics", "ta", "--metric", "*").out.splitlines()]
+    assert table[0] == ["run", "step", "actor/lr", "tagrpo/reward/mean"]
+    assert table[-1] == ["ta", "2", "1e-06", "0.2"]
+    assert "--metric '*' shows all" in run("metrics").out  # none of the main ones was logged
+    assert "no metric 'actor/lrr'. Similar: actor/lr" in refused("metrics", "--metric", "actor/lrr")
+
+
+def test_metrics_of_several_runs_with_seeds_as_mean_and_band(tmp_path: Path) -> None:
     db = str(seeded_trainings(tmp_path))
-    words = ("curves", "s0", "s1", "s2", "faster", "--metric", "actor/*", "--db", db)
-    assert len(read(*words)["curves"]) == 11
-    rows = read(*words, "--seeds")["curves"]
+    words = ("metrics", "s0", "s1", "s2", "faster", "--metric", "actor/*", "--db", db)
+    assert len(read(*words)["metrics"]) == 11
+    rows = read(*words, "--seeds")["metrics"]
     assert [(row["label"], row["step"], row["value"], row["low"], row["high"], row["n"]) for row in rows] == [
         ("s0 + s1 + s2", 1, 3.0, 1.0, 6.0, 3),
         ("s0 + s1 + s2", 2, 4.0, 2.0, 6.0, 3),
         *(("faster", step, 9.0, 9.0, 9.0, 1) for step in (1, 2, 3)),
     ]
-    run(*words, "--seeds", "--out", "lr.csv", "--chart", "lr.svg")
+    assert "4 (2 to 6)" in run(*words, "--seeds", "--out", "lr.csv", "--chart", "lr.svg").out
     assert Path("lr.csv").read_text().startswith("label,metric,step,value,low,high,n\n")
     assert "lowest to highest" in Path("lr.svg").read_text()
-    assert "the run has no metric" in refused("curves", "s0", "--metric", "actor/lrr", "--db", db)
-    assert "--chart draws one metric" in refused(
-        "curves", "s0", "--metric", "*", "--chart", "other.svg", "--db", db
-    )
-
-
-def test_responses_are_searched_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    run("add", "ta")
-    listed = read("list", "ta", "--limit", "40")["rollouts"]
-    texts = {row["id"]: read("show", row["id"])["response"] for row in listed[:6]}
-    number, text = max(texts.items())
-    every = read("list", "ta", "--text", text.upper(), "--limit", "40")
-    assert number in [row["id"] for row in every["rollouts"]]
-    assert every["after"] is None
-    page = read("list", "ta", "--text", text, "--limit", "1")
-    rest = read("list", "ta", "--text", text, "--limit", "40", "--after", str(page["after"]))["rollouts"]
-    assert page["rollouts"] + rest == every["rollouts"]
-    assert read("list", "ta", "--text", "nowhere to be read") == {"run": "ta", "rollouts": [], "after": None}
-    monkeypatch.setattr("trainer_adapter.record.listing.TEXTS_READ", 4)
-    monkeypatch.setattr("trainer_adapter.record.listing.TEXTS_TOGETHER", 2)
-    part = read("list", "ta", "--text", "nowhere to be read")
-    assert (part["rollouts"], part["after"]) == ([], listed[3]["id"])  # four texts were read
-
-
-def test_prune_says_what_goes_and_asks_first() -> None:
-    run("add", "ta")
-    there = "ta: 16 rollouts of 1 step, 2 files with 0.0 MiB would be removed"
-    assert there in run("prune", "ta", "--keep-every", "2", "--keep-last", "0", "--dry-run").out
-    assert Path("ta/step-00000001.parquet").exists()
-    assert "no step would be removed" in run("prune", "ta", "--keep-every", "2").out  # the last ten stay
-    asked = ("prune", "ta", "--keep-every", "2", "--keep-last", "0")
-    assert "Give --yes to confirm" in refused(*asked)
-    assert read(*asked, "--yes")["steps"] == [1]
-    assert [path.name for path in Path("ta").glob("step-*")] == ["step-00000002.parquet"]
-    assert [each["rollouts"] for each in read("steps")["steps"]] == [16, 16]  # counts stay
-    assert "Step 1 was pruned" in refused("show", "ta:1:0")
+    several = refused("metrics", "s0", "--metric", "*", "--chart", "other.svg", "--db", db)
+    assert "--chart draws one metric" in several

@@ -47,7 +47,7 @@ def words(text: str) -> list[str]:
 
 def test_without_runs(cli: CommandLine) -> None:
     starts = ", ".join(
-        f"`tagrpo {start}`" for start in ("rephrase run", "eval run", "eval judge", "train run")
+        f"`tagrpo {start}`" for start in ("rephrase run", "eval run", "eval score --judge", "train run")
     )
     assert cli("list") == (0, f"no runs yet; start one with {starts}\n", "")
     assert json.loads(cli("list", "--json")[1]) == {"runs": []}
@@ -150,7 +150,7 @@ def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: 
     lines = {line.split()[0]: line for line in cli("list")[1].splitlines()[1:]}
     assert "4 samples of 1 problem" in lines["base.sums"]
     assert "0 rollouts in 0 steps" in lines["ta"]
-    assert "tagrpo rollouts add FOLDER --name ta" in cli("list").err
+    assert "tagrpo train rollouts FOLDER --add --name ta" in cli("list").err
     assert json.loads(cli("list", "--kind", "train", "--json")[1])["runs"] == [listed["ta"]]
     assert json.loads(cli("show", "base", "--json")[1])["run"] == "base.sums"  # the only one called base.X
     assert json.loads(cli("show", "ta", "--json")[1])["recipe"] == "ta_grpo"

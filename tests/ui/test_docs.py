@@ -99,11 +99,13 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             measured |= words[0] in ("rephrase", "resume") and any(word.startswith(local) for word in words)
             # Training needs GPUs and hours; what can be watched is there only then.
             trains = words[:2] == ("train", "run") and "--dry-run" not in words
-            trains |= words[:2] in (("rollouts", "curves"), ("sandbox", "pretrain"))
+            trains |= words[:2] in (("train", "metrics"), ("train", "merge"), ("sandbox", "pretrain"))
             trains |= words[0] == "demo"
-            trains |= page in PAGES_ABOUT_TRAINING and words[0] in ("resume", "rollouts")
+            trains |= page in PAGES_ABOUT_TRAINING and (
+                words[0] == "resume" or words[:2] == ("train", "rollouts")
+            )
             # Until Ctrl-C; test_cli_ui.py and test_grade_server.py start them.
-            serves = words[0] == "ui" or words[:2] == ("grade", "serve")
+            serves = words[0] == "ui" or words[:2] == ("eval", "serve")
             # The README shows what follows on such a command; the pages it leads to run it.
             follows = page == "README.md" and words[:2] in run
             # What a person says of a response needs one: test_cli_eval_stored.py says it.
@@ -117,7 +119,7 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             # A trained model: test_trl.py runs the script of the page, test_cli_train.py trains.
             follows |= page in ("docs/trl.md", "docs/tutorials/train.md") and words[0] == "eval"
             # A judge model: test_cli_eval_judge.py has a server.
-            follows |= words[:2] == ("eval", "judge") or "--judge" in words
+            follows |= "--judge" in words
             # Databases of a server: test_cli_db_copy.py and test_database_server.py have one.
             follows |= page == "docs/databases.md"
             # A model that writes programs: test_cli_programs.py has a server.
@@ -213,7 +215,7 @@ def prepare(page: str, folder: Path) -> None:
     if page == "docs/reference/metrics.md":
         write_run(folder / "runs" / "ta" / "rollouts", run="ta")
         rescues = write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
-        assert run_here("rollouts", "add", str(rescues)).code == 0
+        assert run_here("train", "rollouts", str(rescues), "--add").code == 0
     if (
         page == "docs/train.md"
     ):  # it begins with the finished run math-gpt4 too, over questions that are asked

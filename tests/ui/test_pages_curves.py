@@ -45,7 +45,7 @@ def test_without_eval_runs_the_page_says_what_to_do(db):
 def test_runs_without_grades_are_named_with_their_command(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", graded=[2])
     commands = [code.value for code in shown().code]
-    assert any(command.startswith("tagrpo eval grade base.aime24 --db ") for command in commands)
+    assert any(command.startswith("tagrpo eval score base.aime24 --db ") for command in commands)
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_another_tools_grades_are_named_with_the_command_that_lists_where_they_d
     regrade(db, run, [(4, 2, 0)], other_tool("accuracy"))
     said = words(shown())
     assert "for 3 of 4 responses, accuracy of the other tool agrees with the grader here" in said
-    assert "tagrpo eval agreement base.aime24" in said
+    assert "tagrpo eval compare base.aime24 --tool-grades" in said
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ opened = partial(open_page, "rollouts")
 def test_without_rollouts_it_says_how_to_add_some(tmp_path):
     Database.open(tmp_path / "t.db").close()
     app = opened(tmp_path / "t.db")
-    assert f"tagrpo rollouts add FOLDER --db {tmp_path / 't.db'}" in [code.value for code in app.code]
+    assert f"tagrpo train rollouts FOLDER --add --db {tmp_path / 't.db'}" in [code.value for code in app.code]
 
 
 def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
@@ -99,7 +99,7 @@ def test_a_folder_that_was_moved_is_named_with_the_way_out(own):
     app = opened(own, run="joint")
     words = "".join(error.value for error in app.error).replace("\\", "").replace("\u2060", "")
     assert str(own.parent / "joint") in words
-    assert "tagrpo rollouts add FOLDER --name joint" in words
+    assert "tagrpo train rollouts FOLDER --add --name joint" in words
     assert numbers(opened(own, run="plain"))["groups"] == f"{QUESTIONS * STEPS}"
     with Database.open(own) as db:
         add_training(db, own.parent / "elsewhere")

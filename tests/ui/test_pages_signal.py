@@ -26,7 +26,7 @@ opened = partial(open_page, "signal")
 def test_without_trainings_it_says_how_to_import_one(tmp_path):
     Database.open(tmp_path / "t.db").close()
     app = opened(tmp_path / "t.db")
-    assert f"tagrpo rollouts add FOLDER --db {tmp_path / 't.db'}" in [code.value for code in app.code]
+    assert f"tagrpo train rollouts FOLDER --add --db {tmp_path / 't.db'}" in [code.value for code in app.code]
 
 
 def test_all_runs_stand_beside_each_other_with_their_last_shares(filled):

@@ -165,8 +165,9 @@ def check_overrides(
                 raise InputError(f"verl.{override.text}: {way_out}.")
         if name in of_recipe:
             raise InputError(
-                f"verl.{override.text}: recipe {recipe.name} sets this. Change an axis instead (anchor=own, "
-                "loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name records the change."
+                f"verl.{override.text}: recipe {recipe.name} decides this. Change an axis instead "
+                "(anchor=own, loss.clip_high=0.28; see `tagrpo train recipes`), so that the run's name "
+                "states it."
             )
         inside = next((key for key in (*of_recipe, *refused) if key.startswith(f"{name}.")), None)
         if inside is not None:

@@ -66,7 +66,7 @@ class RunFolder:
 
     @property
     def rollouts(self) -> Path:
-        """The rollout record, for `tagrpo rollouts`."""
+        """The rollout record, for `tagrpo train rollouts`."""
         return self.path / "rollouts"
 
     def log(self, attempt: int) -> Path:

@@ -121,9 +121,8 @@ def export_verl(
 
     Raises:
         InputError: there are no questions, no neighbors of these strategies, a question has no answer or one
-        of another kind, none fits the
-            limit, the share leaves none for training, the folder is not empty and `overwrite` is off,
-            or it cannot be written.
+            of another kind, none fits the limit, the share leaves none for training, the folder is not empty
+            and `overwrite` is off, or it cannot be written.
         PrerequisiteError: the template's tokenizer cannot be loaded.
     """
     check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)

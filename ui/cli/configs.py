@@ -14,8 +14,8 @@ from ui.cli.output import Terminal
 VERBS = {
     "rephrase": ("ui.cli.neighbors.proposing", "run"),
     "eval": ("ui.cli.eval.running", "run"),
-    "judge": ("ui.cli.eval.judging", "judge"),
-    "train": ("ui.cli.train.commands", "run"),
+    "score": ("ui.cli.eval.scoring", "score"),
+    "train": ("ui.cli.train.running", "run"),
 }
 """The commands that take a config, by its name."""
 

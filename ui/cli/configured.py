@@ -26,12 +26,14 @@ class Verb:
         kind: The config.
         argument: The setting that an argument without `=` gives.
         flags: Settings by their flags.
+        optional: Whether the command gets no config if nothing is given.
     """
 
     name: str
     kind: type[Config]
     argument: str
     flags: Mapping[str, str]
+    optional: bool = False
 
     @property
     def more(self) -> int:
@@ -53,13 +55,18 @@ class Verb:
         )
         yield "files", Annotated[list[Path] | None, files], None
 
-    def read(self, values: dict[str, Any], profiles: Path) -> Config:
+    def read(self, values: dict[str, Any], profiles: Path) -> Config | None:
         """Return the config that profiles, files, flags and words give, in this order; take them out of
         `values`.
 
         Raises:
             InputError: settings that cannot be used, all of them.
         """
+        given = ("words", "files", *map(_name, self.flags))
+        if self.optional and not any(values[name] for name in given):
+            for name in given:
+                del values[name]
+            return None
         reading = Reading(self.kind)
         if profiles.is_file():
             reading.add_file(profiles, profiles_only=True)
@@ -86,11 +93,13 @@ class Verb:
         return reading.build()
 
 
-def verb(name: str, kind: type[Config], argument: str, flags: Mapping[str, str]) -> Callable[[F], F]:
+def verb(
+    name: str, kind: type[Config], argument: str, flags: Mapping[str, str], *, optional: bool = False
+) -> Callable[[F], F]:
     """Let a command take a config as its parameter `config`; see `Verb`."""
 
     def mark(function: F) -> F:
-        function.verb = Verb(name, kind, argument, flags)  # type: ignore[attr-defined]
+        function.verb = Verb(name, kind, argument, flags, optional)  # type: ignore[attr-defined]
         return function
 
     return mark

@@ -42,7 +42,7 @@ def demo(
         str | None,
         Option(
             help="Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo "
-            "recipes list` prints their names. Default: grpo,ta_grpo,ta_rescue."
+            "train recipes` prints their names. Default: grpo,ta_grpo,ta_rescue."
         ),
     ] = None,
     seeds: Annotated[int, Option(min=1, help="Number of training runs per recipe.")] = 1,
@@ -297,4 +297,4 @@ def _farewell(plan: "DemoPlan") -> None:
     output.heading("Results")
     output.say(f"{plan.report / REPORT_FILE}")
     output.say(f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses")
-    output.say(f"$ tagrpo rollouts list {plan.trainings()[-1].name} --limit 5 --db {db}")
+    output.say(f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}")

@@ -27,14 +27,6 @@ GROUPS = {
             "remove": "ui.cli.questions.removing:remove",
         },
     ),
-    "benchmarks": Group(
-        "List benchmarks and check that their content has not changed.",
-        "tagrpo benchmarks check mine.jsonl",
-        {
-            "list": "ui.cli.eval.benchmarks:list_",
-            "check": "ui.cli.eval.benchmarks:check",
-        },
-    ),
     "rephrase": Group(
         "Propose, check, browse, review and audit neighbors.",
         "tagrpo rephrase run math --name rules proposer=rules",
@@ -79,22 +71,14 @@ GROUPS = {
         {
             "run": "ui.cli.eval.running:run",
             "import": "ui.cli.eval.importing:import_",
-            "export": "ui.cli.eval.exchange:export",
-            "agreement": "ui.cli.eval.exchange:agreement",
-            "grade": "ui.cli.eval.grading:grade",
-            "judge": "ui.cli.eval.judging:judge",
-            "samples": "ui.cli.eval.browsing:samples",
-            "human-grade": "ui.cli.eval.human_grades:human_grade",
-            "human-grades": "ui.cli.eval.human_grades:human_grades",
+            "export": "ui.cli.eval.exporting:export",
+            "score": "ui.cli.eval.scoring:score",
+            "show": "ui.cli.eval.showing:show",
+            "label": "ui.cli.eval.labels:label",
             "report": "ui.cli.eval.reporting:report",
             "compare": "ui.cli.eval.reporting:compare",
-        },
-    ),
-    "grade": Group(
-        "Serve the grader over HTTP.",
-        "tagrpo grade serve --unknown-reward 0",
-        {
-            "serve": "ui.cli.grade.serving:serve",
+            "benchmarks": "ui.cli.eval.benchmarks:benchmarks",
+            "serve": "ui.cli.eval.serving:serve",
         },
     ),
     "diagnose": Group(
@@ -109,33 +93,16 @@ GROUPS = {
             "report": "ui.cli.diagnose.commands:report",
         },
     ),
-    "rollouts": Group(
-        "Browse the responses of training runs, also during the training.",
-        "tagrpo rollouts list ta --step 1 --grade wrong",
-        {
-            "add": "ui.cli.train.rollouts:add",
-            "prune": "ui.cli.train.rollouts:prune",
-            "steps": "ui.cli.train.rollouts:steps",
-            "curves": "ui.cli.train.curves:curves",
-            "list": "ui.cli.train.rollouts:list_",
-            "rescued": "ui.cli.train.rescued:rescued",
-            "show": "ui.cli.train.rollouts:show",
-        },
-    ),
-    "recipes": Group(
-        "List the training recipes and the verl settings of each.",
-        "tagrpo recipes show ta_grpo",
-        {
-            "list": "ui.cli.train.recipes:list_",
-            "show": "ui.cli.train.recipes:show",
-        },
-    ),
     "train": Group(
-        "Train a policy with verl: plan, run, resume.",
+        "Train a policy with verl: plan, run, look at metrics and responses.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
         {
-            "plan": "ui.cli.train.commands:plan",
-            "run": "ui.cli.train.commands:run",
+            "run": "ui.cli.train.running:run",
+            "plan": "ui.cli.train.planning:plan",
+            "recipes": "ui.cli.train.recipes:recipes",
+            "metrics": "ui.cli.train.metrics:metrics",
+            "rollouts": "ui.cli.train.rollouts:rollouts",
+            "merge": "ui.cli.train.running:merge",
         },
     ),
     "db": Group(

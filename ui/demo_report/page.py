@@ -343,9 +343,9 @@ def _further(plan: DemoPlan) -> list[Block]:
         Text("Or on the command line:"),
         Commands(
             (
-                f"tagrpo eval samples {BASE}.heldout 0 --grade wrong --db {db}",
-                f"tagrpo rollouts list {last} --step 1 --limit 10 --db {db}",
-                f"tagrpo rollouts steps {last} --metric 'tagrpo/anchor/*' --db {db}",
+                f"tagrpo eval show {BASE}.heldout 0 --grade wrong --db {db}",
+                f"tagrpo train rollouts {last} --step 1 --limit 10 --db {db}",
+                f"tagrpo train metrics {last} --metric 'tagrpo/anchor/*' --db {db}",
                 f"tagrpo rephrase list --run candidates --status rejected --limit 5 --db {db}",
             )
         ),

@@ -111,8 +111,8 @@ def _load(session: Session, run: Run, grader: int, version: str) -> CheckpointGr
     graded = sum(problem.graded for problem in counts)
     if graded < drawn:
         raise InputError(
-            f"run {run.name}: {drawn - graded:,} of {drawn:,} samples have no grade by {version!r}. Run "
-            f"`tagrpo eval grade {run.name}`."
+            f"run {run.name}: {drawn - graded:,} of {drawn:,} samples have no grade by {version!r}; grade "
+            f"them with `tagrpo eval score {run.name}`."
         )
     if not drawn:
         raise InputError(f"run {run.name} has no samples yet. Draw them with `tagrpo eval run`.")

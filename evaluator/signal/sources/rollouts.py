@@ -187,7 +187,7 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
             raise InputError(f'{place}: the row has no question. Add "question_id" or "prompt".')
         variant = _number_variant(variants.setdefault(group_id, {}), row, place)
         source_id = str(row.neighbor) if variant and row.neighbor is not None else None
-        about = {"strategy": row.strategy, "source_id": source_id if variant else group_id}
+        about: dict[str, Any] = {"strategy": row.strategy, "source_id": source_id if variant else group_id}
         if isinstance(row, _Visits):
             if row.mean_tokens is not None:
                 about |= {"tokens": round(row.mean_tokens * row.group_size), "token_samples": row.group_size}
@@ -200,9 +200,9 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
         if not values.keys() & set(_REWARDS):
             raise InputError(f"{place}: has no reward. Add one of {', '.join(_REWARDS)}.")
         grade = _grade(row.reward, threshold, place)
-        counts = {name: int(grade == name) for name in ("correct", "wrong", "unknown")}
-        tokens = {"tokens": row.tokens or 0, "token_samples": int(row.tokens is not None)}
-        sample = PromptSample(variant, **counts, **tokens, **about)
+        about |= {name: int(grade == name) for name in ("correct", "wrong", "unknown")}
+        about |= {"tokens": row.tokens or 0, "token_samples": int(row.tokens is not None)}
+        sample = PromptSample(variant, **about)
         yield place, file_step if row.step is None else row.step, group_id, sample, row
 
 
@@ -213,9 +213,9 @@ def _parse(kind: type[_R], values: Mapping[str, Any], place: str) -> _R:
     except ValidationError as error:
         problems = error.errors(include_url=False)
         name, value = problems[0]["loc"][0], problems[0]["input"]
-        shown = "" if problems[0]["type"] == "missing" else f" is {value!r}"
+        given = "" if problems[0]["type"] == "missing" else f" is {value!r}"
         wishes = "; or ".join(dict.fromkeys(each["msg"] for each in problems if each["loc"][0] == name))
-        raise InputError(f'{place}: "{name}"{shown}: {wishes}.') from None
+        raise InputError(f'{place}: "{name}"{given}: {wishes}.') from None
 
 
 def _number_variant(numbers: dict[str, int], row: _Row, place: str) -> int:

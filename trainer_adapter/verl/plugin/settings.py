@@ -151,8 +151,8 @@ def _block(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     block = config.get(key)
     if not isinstance(block, Mapping):
         raise InputError(
-            f"verl's config has no {key}. Start training with `tagrpo train run`, or pass verl all "
-            "overrides that `tagrpo recipes show` prints."
+            f"verl's config has no {key}. Start with `tagrpo train run`, or give verl every override that "
+            "`tagrpo train recipes` prints."
         )
     return block
 

@@ -1,149 +1,119 @@
-"""`tagrpo benchmarks`: list, check."""
+"""`tagrpo eval benchmarks`: what is known of them, and whether they still are what they were."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument
+from typer import Argument, Option
 
 from ui.cli import exits, output
 from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
-    from evaluator.benchmarks import Benchmark, GoldFailure, LoadedBenchmark
+    from evaluator.benchmarks import LoadedBenchmark
     from evaluator.grading import Grader
 
 FAILURES_SHOWN = 10
 
 
-def list_(*, terminal: Terminal) -> None:
-    """List the known benchmarks with size, answer kind, source and license.
-
-    Example: tagrpo benchmarks list
-    """
-    from evaluator.benchmarks import BENCHMARKS
-
-    rows = [_row(benchmark) for benchmark in BENCHMARKS.values()]
-    columns = ["name", "title", "rows", "kind", "from", "gated", "licence"]
-    cells = [[_yes_or_no(row[column]) for column in columns] for row in rows]
-    terminal.emit({"benchmarks": rows}, output.table, columns, cells)
-
-
-def _row(benchmark: "Benchmark") -> dict[str, Any]:
-    after = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
-    return {
-        "name": benchmark.name,
-        "title": benchmark.title,
-        "rows": benchmark.rows,
-        "kind": benchmark.kind.value,
-        "from": benchmark.hub_id,
-        "configs": list(benchmark.configs),
-        **{name: getattr(benchmark, name) for name in after},
-    }
-
-
-def _yes_or_no(value: Any) -> Any:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-
-
-@dataclass(frozen=True)
-class _Checked:
-    name: str
-    loaded: "LoadedBenchmark | None" = None
-    problem: str = ""
-    failures: "tuple[GoldFailure, ...]" = ()
-
-    @property
-    def fine(self) -> bool:
-        return not self.problem and not self.failures
-
-
-def check(
+def benchmarks(
     names: Annotated[
         list[str] | None,
         Argument(
-            metavar="[NAME]...",
-            help="Names of known benchmarks, or .toml and .jsonl files. Default: all known benchmarks.",
+            metavar="[NAME|FILE]...", help="Benchmarks to check, or .toml and .jsonl files of your own."
         ),
     ] = None,
+    check: Annotated[bool, Option("--check", help="Check all known benchmarks.")] = False,
     *,
     rows: BenchmarkRows,
     terminal: Terminal,
 ) -> None:
-    """Load benchmarks and check the row count, the content, and every gold answer against itself.
+    """List the known benchmarks; with names or files, load these and check them.
 
-    Exit code 3: a benchmark cannot be loaded, its content differs, or gold answers fail. Rows are numbered
-    from 0; for gated benchmarks only row numbers are shown.
+    A check compares the row count and the content with the known ones, and grades every gold answer against
+    itself. Rows are numbered from 0; for gated benchmarks only row numbers are shown.
 
-    Example: tagrpo benchmarks check mine.jsonl
+    Exit code 3: a benchmark cannot be loaded, its content differs, or gold answers fail.
 
-    Example: tagrpo benchmarks check aime24 --from aime24.jsonl
+    Example: tagrpo eval benchmarks
+
+    Example: tagrpo eval benchmarks mine.jsonl
+
+    Example: tagrpo eval benchmarks aime24 --from aime24.jsonl
     """
-    from evaluator.benchmarks import BENCHMARKS, find_benchmark
+    from evaluator.benchmarks import BENCHMARKS, ChangedBenchmarkError, find_benchmark
     from evaluator.grading import Grader
-
-    wanted = names or list(BENCHMARKS)
-    load = rows.loader(wanted)
-    for name in wanted:
-        find_benchmark(name)
-    results: list[_Checked] = []
-    with terminal.progress("check") as bar, Grader() as grader:
-        for count, name in enumerate(wanted):
-            bar.update(count, len(wanted), name)
-            results.append(_check(name, load, grader))
-        bar.update(len(wanted), len(wanted))
-    terminal.emit({"benchmarks": [_json(result) for result in results]}, lambda: [*map(_print, results)])
-    off = [result.name for result in results if not result.fine]
-    if off:
-        raise exits.needs_attention(f"failed checks: {', '.join(off)}")
-
-
-def _check(name: str, load: "Callable[[str], LoadedBenchmark]", grader: "Grader") -> _Checked:
-    from evaluator.benchmarks import ChangedBenchmarkError, check_golds
     from service.errors import PrerequisiteError
 
-    try:
-        loaded = load(name)
-    except (ChangedBenchmarkError, PrerequisiteError) as error:
-        return _Checked(name, problem=str(error))
-    return _Checked(name, loaded, failures=tuple(check_golds(loaded, grader)))
-
-
-def _print(result: _Checked) -> None:
-    from evaluator.benchmarks import describe_failure, source_name
-
-    loaded = result.loaded
-    if loaded is None:
-        output.say(f"{result.name}: {result.problem}")
+    load = rows.loader(names or list(BENCHMARKS))
+    if not names and not check:
+        _list(terminal)
         return
-    problems = len(loaded.problems)
-    golds = (
-        "all gold answers grade as correct"
-        if not result.failures
-        else f"{len(result.failures):,} gold answers fail"
-    )
-    output.say(
-        f"{loaded.name}: {problems:,} problems from {source_name(loaded.source)}, "
-        f"content {loaded.content}, {golds}"
-    )
-    failures = [describe_failure(loaded, failure) for failure in result.failures]
-    output.say_some(failures, FAILURES_SHOWN, "--json")
+    names = names or list(BENCHMARKS)
+    for name in names:
+        find_benchmark(name)
+    results: list[dict[str, Any]] = []
+    lines: list[str] = []
+    with terminal.progress("check") as bar, Grader() as grader:
+        for count, name in enumerate(names):
+            bar.update(count, len(names), name)
+            try:
+                loaded = load(name)
+            except (ChangedBenchmarkError, PrerequisiteError) as error:
+                results.append({"name": name, "ok": False, "problem": str(error)})
+                lines.append(f"{name}: {error}")
+                continue
+            record, details = _check(loaded, grader)
+            results.append(record)
+            lines += details
+        bar.update(len(names), len(names))
+    terminal.emit({"benchmarks": results}, output.say, *lines)
+    failed = [name for name, result in zip(names, results, strict=True) if not result["ok"]]
+    if failed:
+        raise exits.needs_attention(f"failed checks: {', '.join(failed)}")
 
 
-def _json(result: _Checked) -> dict[str, Any]:
-    loaded = result.loaded
-    if loaded is None:
-        return {"name": result.name, "ok": False, "problem": result.problem}
-    return {
+def _list(terminal: Terminal) -> None:
+    from evaluator.benchmarks import BENCHMARKS
+
+    after = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
+    rows = [
+        {
+            "name": benchmark.name,
+            "title": benchmark.title,
+            "rows": benchmark.rows,
+            "kind": benchmark.kind.value,
+            "from": benchmark.hub_id,
+            "configs": list(benchmark.configs),
+            **{name: getattr(benchmark, name) for name in after},
+        }
+        for benchmark in BENCHMARKS.values()
+    ]
+    columns = ["name", "title", "rows", "kind", "from", "gated", "licence"]
+    cells = [[{**row, "gated": "yes" if row["gated"] else "no"}[name] for name in columns] for row in rows]
+    terminal.emit({"benchmarks": rows}, output.table, columns, cells)
+
+
+def _check(loaded: "LoadedBenchmark", grader: "Grader") -> tuple[dict[str, Any], list[str]]:
+    """Return the outcome of a check, and the same in lines."""
+    from evaluator.benchmarks import check_golds, describe_failure, source_name
+
+    failures = tuple(check_golds(loaded, grader))
+    golds = f"{len(failures):,} gold answers fail" if failures else "all gold answers grade as correct"
+    problems = f"{len(loaded.problems):,} problems from {source_name(loaded.source)}"
+    lines = [f"{loaded.name}: {problems}, content {loaded.content}, {golds}"]
+    lines += [f"  {describe_failure(loaded, failure)}" for failure in failures[:FAILURES_SHOWN]]
+    if len(failures) > FAILURES_SHOWN:
+        lines.append(f"  and {len(failures) - FAILURES_SHOWN:,} more (--json)")
+    record = {
         "name": loaded.name,
-        "ok": result.fine,
+        "ok": not failures,
         "problems": len(loaded.problems),
         "problems_hash": loaded.problems_hash,
         "source": loaded.source,
         "content": loaded.content,
         "gold_failures": [
             {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
-            for failure in result.failures
+            for failure in failures
         ],
     }
+    return record, lines

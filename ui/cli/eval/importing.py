@@ -15,7 +15,6 @@ from ui.cli.eval.settings import (
     AnswersTaken,
     BenchmarkRows,
     OwnGrader,
-    Workers,
     check_grader,
 )
 from ui.cli.output import Terminal, plural
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
     from evaluator.benchmarks import LoadedBenchmark
     from evaluator.evals.problems import PlacedProblem
-    from evaluator.exchange.agreement import GraderAgreement
     from evaluator.exchange.matching import Matcher, Survey
-    from evaluator.grading import Grader
 
 UNMATCHED_LISTED = 5
 
@@ -104,7 +101,6 @@ def import_(
     ] = None,
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
-    workers: Workers = None,
     questions: Questions,
     columns: Columns,
     db: Db,
@@ -121,9 +117,11 @@ def import_(
 
     Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
     """
+    from evaluator.benchmarks import LoadedBenchmark, check_golds
+    from evaluator.evals.evaluating import note_golds
     from evaluator.evals.grading import grade_run
     from evaluator.evals.runs import model_slug, run_version
-    from evaluator.exchange.agreement import read_agreement
+    from evaluator.exchange.agreement import agreement_document, read_agreement
     from evaluator.exchange.files import open_responses, with_thoughts_opened
     from evaluator.exchange.importing import import_responses, import_spec
     from evaluator.exchange.matching import survey
@@ -132,6 +130,7 @@ def import_(
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
     from service.runs.store import check_name
+    from ui.cli.eval.summary import print_numbers
 
     check_grader(own_grader, answers)
     named = columns.named()
@@ -142,91 +141,94 @@ def import_(
     drawn_by = model or file.model
     if drawn_by is None:
         raise InputError(f"{file.name} does not state its model. Give it with --model.")
-    matcher, problems = _matcher(questions, file.poses or files[0].stem, files[0].parent)
+    matcher, benchmark = _matcher(questions, file.poses or files[0].stem, files[0].parent)
     with terminal.progress("reading") as bar:
         bar.update(0, None, file.name)
         read = survey(file.read(), matcher)
-    _note_thoughts(read)
-    label, size, placed = _part(problems, matcher, read)
-    source = problems.source if problems is not None else {"file": file.name, "sha256": file.sha256}
+    if read.closed and read.tagless:
+        output.note(
+            f"{plural(read.closed, 'response')} with a thought that is closed (</think>) but not opened, "
+            f"{read.tagless:,} with neither tag. If the prompts opened the thought, the latter were cut off "
+            "inside it: grade them so with --opened-thoughts"
+        )
+    problems, size, placed = _part(benchmark, matcher, read)
     spec = import_spec(
         file,
         read,
         placed,
-        problems=label,
+        problems=problems,
         size=size,
-        source=source,
+        source={"file": file.name, "sha256": file.sha256} if benchmark is None else benchmark.source,
         model=drawn_by,
         answers=answers,
         grader=own_version(own_grader) if own_grader else "",
     )
-    run_name = check_name(f"{name or model_slug(drawn_by)}.{label}")
+    run_name = check_name(f"{name or model_slug(drawn_by)}.{problems}")
     with (
         db.open(create=True) as database,
-        Grader(workers=workers, cache=GradeCache(database)) as rules,
-        Grader(workers=workers, own=own_grader) if own_grader else nullcontext(rules) as grader,
+        Grader(cache=GradeCache(database)) as rules,
+        Grader(own=own_grader) if own_grader else nullcontext(rules) as grader,
         terminal.progress(run_name) as bar,
     ):
-        _note_golds(label, placed, rules)
-        stored = import_responses(
-            database,
-            run_name,
-            spec,
-            file,
-            matcher,
-            read,
-            placed,
-            output.stage(bar, "storing"),
-        )
-        graded = grade_run(
-            database,
-            stored.run.id,
-            grader,
-            output.stage(bar, "grading"),
-            version=run_version(stored.run),
-        )
+        posed = LoadedBenchmark(problems, problems, tuple(place.problem for place in placed), {}, None)
+        note_golds(posed, len(check_golds(posed, rules)), output.note)
+        storing = output.stage(bar, "storing")
+        stored = import_responses(database, run_name, spec, file, matcher, read, placed, storing)
+        grading = output.stage(bar, "grading")
+        graded = grade_run(database, stored.run.id, grader, grading, version=run_version(stored.run))
         numbers = read_numbers(database, stored.run)
         with database.read() as session:
             agreement = read_agreement(session, stored.run.id)
     record = {
-        **numbers.to_json(),
+        **numbers.record,
         "format": file.form,
         "imported": stored.new,
         "there_before": stored.there,
         "graded": graded.samples,
-        "unmatched": _unmatched(read.unmatched, problems),
-        "unclear": _unmatched(read.unclear, problems),
+        "unmatched": _unmatched(read.unmatched, benchmark),
+        "unclear": _unmatched(read.unclear, benchmark),
         "without_response": read.lost.total(),
         "agreement": agreement and agreement.to_json(),
     }
-    terminal.emit(record, _print_import, record, numbers, agreement)
-    needed = _needed(read, problems)
-    if needed:
-        raise exits.needs_attention(needed)
+
+    def print_import() -> None:
+        before = f", {stored.there:,} already stored" if stored.there else ""
+        output.say(f"{plural(stored.new, 'response')} imported ({file.form}){before}")
+        print_numbers(numbers)
+        if agreement is not None:
+            output.say()
+            output.show(agreement_document(agreement))
+            output.say(f"`tagrpo eval compare {run_name} --tool-grades` lists the differences")
+
+    terminal.emit(record, print_import)
+    left_out = [] if benchmark is None else _left_out(read, benchmark)
+    if read.lost:
+        left_out.append(
+            f"{plural(read.lost.total(), 'request')} of the other tool got no response: pass@k is given as "
+            "a range from all wrong to all right"
+        )
+    if left_out:
+        raise exits.needs_attention("; ".join(left_out) + ".")
 
 
 def _matcher(questions: Questions, posed: str, folder: Path) -> "tuple[Matcher, LoadedBenchmark | None]":
+    from evaluator.benchmarks import BENCHMARKS
     from evaluator.exchange.matching import FromFile, InBenchmark
     from evaluator.grading import AnswerKind
     from service.questions.images import RowImages
-
-    if questions.benchmark is None:
-        if questions.source:
-            raise typer.BadParameter("--from requires --benchmark")
-        images = RowImages(folder, "--column images=NAME", "--column images=")
-        return FromFile(_own_label(posed), AnswerKind(questions.kind), images), None
-    loaded = questions.loader([questions.benchmark])(questions.benchmark)
-    return InBenchmark(loaded.name, loaded.problems, questions.by, loaded.images), loaded
-
-
-def _own_label(posed: str) -> str:
-    """Return the name of the problems that a file or task poses itself; never that of a known benchmark."""
-    from evaluator.benchmarks import BENCHMARKS
     from service.questions.store import default_set_name
 
+    if questions.benchmark is not None:
+        loaded = questions.loader([questions.benchmark])(questions.benchmark)
+        return InBenchmark(loaded.name, loaded.problems, questions.by, loaded.images), loaded
+    if questions.source:
+        raise typer.BadParameter("--from requires --benchmark")
+    images = RowImages(folder, "--column images=NAME", "--column images=")
     plain = posed.rpartition("/")[2].encode("ascii", "ignore").decode()
-    label = default_set_name(plain)[:60] or "responses"
-    return f"{label}-file" if label in BENCHMARKS or label.startswith("gpqa") else label
+    name = default_set_name(plain)[:60] or "responses"
+    if name in BENCHMARKS or name.startswith("gpqa"):  # which these problems are not
+        name += "-file"
+    return FromFile(name, AnswerKind(questions.kind), images), None
 
 
 def _part(
@@ -243,65 +245,23 @@ def _part(
     return f"{benchmark.name}-{len(numbers)}of{len(every)}", len(placed), placed
 
 
-def _note_thoughts(read: "Survey") -> None:
-    if read.closed and read.tagless:
-        output.note(
-            f"{plural(read.closed, 'response')} with a thought that is closed (</think>) but not opened, "
-            f"{read.tagless:,} with neither tag. If the prompts opened the thought, the latter were cut off "
-            "inside it: grade them so with --opened-thoughts"
-        )
-
-
-def _note_golds(label: str, placed: "Sequence[PlacedProblem]", grader: "Grader") -> None:
-    from evaluator.benchmarks import LoadedBenchmark, check_golds
-    from evaluator.evals.evaluating import note_golds
-
-    loaded = LoadedBenchmark(label, label, tuple(place.problem for place in placed), {}, None)
-    note_golds(loaded, len(check_golds(loaded, grader)), output.note)
-
-
 def _unmatched(counts: "Counter[str]", benchmark: "LoadedBenchmark | None") -> dict[str, Any]:
     secret = benchmark is not None and benchmark.gated
     listed = [] if secret else [{"question": text, "responses": n} for text, n in counts.most_common()]
-    return {
-        "responses": counts.total(),
-        "questions": len(counts),
-        "listed": listed,
-    }
+    return {"responses": counts.total(), "questions": len(counts), "listed": listed}
 
 
-def _needed(read: "Survey", benchmark: "LoadedBenchmark | None") -> str:
-    parts = []
-    if benchmark is not None:
-        why = {
-            f"not in {benchmark.name}": read.unmatched,
-            f"ambiguous in {benchmark.name}, where only ids distinguish several problems": read.unclear,
-        }
-        parts += [_left_out(which, counts, benchmark) for which, counts in why.items() if counts]
-    if read.lost:
-        parts.append(
-            f"{plural(read.lost.total(), 'request')} of the other tool got no response: pass@k is given as "
-            "a range from all wrong to all right"
-        )
-    return "; ".join(parts) + "." if parts else ""
-
-
-def _left_out(which: str, counts: "Counter[str]", benchmark: "LoadedBenchmark") -> str:
-    most = counts.most_common(UNMATCHED_LISTED)
-    listed = "" if benchmark.gated else "; ".join(f"{text!r} ({count:,})" for text, count in most)
-    more = len(counts) - UNMATCHED_LISTED
-    listed += f"; and {plural(more, 'question')} more (--json lists all)" if listed and more > 0 else ""
-    left_out = f"{plural(counts.total(), 'response')} to {plural(len(counts), 'question')} {which}"
-    return f"left out: {left_out}" + (f": {listed}" if listed else "")
-
-
-def _print_import(record: dict[str, Any], numbers: Any, agreement: "GraderAgreement | None") -> None:
-    from ui.cli.eval import summary
-    from ui.cli.eval.exchange import print_agreement
-
-    before = f", {record['there_before']:,} already stored" if record["there_before"] else ""
-    output.say(f"{plural(record['imported'], 'response')} imported ({record['format']}){before}")
-    summary.print_numbers(numbers)
-    if agreement is not None:
-        print_agreement(agreement)
-        output.say(f"`tagrpo eval agreement {record['run']}` lists the differences")
+def _left_out(read: "Survey", benchmark: "LoadedBenchmark") -> list[str]:
+    """Say which responses match no problem, or several."""
+    unclear = f"ambiguous in {benchmark.name}, where only ids distinguish several problems"
+    sentences = []
+    for which, counts in ((f"not in {benchmark.name}", read.unmatched), (unclear, read.unclear)):
+        if not counts:
+            continue
+        parts = [f"{text!r} ({count:,})" for text, count in counts.most_common(UNMATCHED_LISTED)]
+        more = len(counts) - UNMATCHED_LISTED
+        parts += [f"and {plural(more, 'question')} more (--json lists all)"] if more > 0 else []
+        listed = "" if benchmark.gated else f": {'; '.join(parts)}"
+        responses, questions = plural(counts.total(), "response"), plural(len(counts), "question")
+        sentences.append(f"left out: {responses} to {questions} {which}{listed}")
+    return sentences

@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
-from service.errors import InputError
+from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import Counted
 from ui.cli.files import ReportFile, check_chart
 from ui.cli.output import Terminal
-from ui.cli.settings import Db, Seed
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.reports.report import Majority, Report
+    from evaluator.reports.documents.document import Document
+    from evaluator.reports.report import Majority
     from service.database import Database
 
 References = Annotated[
@@ -97,17 +98,28 @@ def report(
         "notes": list(document.notes),
     }
     if chart is not None:
-        _draw(built, chart)
+        from evaluator.reports.records import curve_rows
+        from ui.charts.eval_curves import curve_chart
+        from ui.charts.saving import save_chart
+
+        save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
+        output.note(f"curves drawn in {chart}")
     file.deliver(document, rows, record, form)
 
 
 def compare(
     a: Annotated[str, Argument(help="Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
-    b: Annotated[str, Argument(help="Model B, on problems of the same benchmarks.")],
+    b: Annotated[
+        str | None, Argument(help="Model B, on problems of the same benchmarks. Not with --tool-grades.")
+    ] = None,
     *,
     k: Ks = None,
-    flips: Annotated[int, Option(help="Number of sign flips in the permutation test.", min=1)] = 10_000,
-    seed: Seed = 0,
+    tool_grades: Annotated[
+        bool,
+        Option(
+            help="Compare the grades of an imported run A with those of the tool that drew the responses."
+        ),
+    ] = False,
     changes: Annotated[
         int, Option(help="Number of problems with the largest gains and losses to show.", min=0)
     ] = 5,
@@ -124,27 +136,27 @@ def compare(
     """Compare two models on the same problems: paired differences, p-values, wins and losses.
 
     Example: tagrpo eval compare tuned base --k 1,32
+
+    Example: tagrpo eval compare Qwen3-4B.math500 --tool-grades --out differences.csv
     """
     from evaluator.reports.comparing import change_records, compare_methods, comparison_records
     from evaluator.reports.comparison_layout import comparison_document
 
     form = file.choose(terminal)
-    with (
-        db.open() as database,
-        database.read() as session,
-    ):
+    if (b is None) != tool_grades:
+        raise BadParameter("give two models, or one run with --tool-grades")
+    if b is None:
+        document, record = _compare_grades(a, counted.judge, db)
+        file.deliver(document, record["unlike"], record, form)
+        return
+    with db.open() as database, database.read() as session:
         methods, warnings = counted.load(session, [a, b], pool_anyway=pool_anyway)
     if len(methods) != 2:
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
     comparison = compare_methods(
-        *methods,
-        ks=_whole_numbers(k),
-        flips=flips,
-        seed=seed,
-        allow_missing=allow_missing,
-        common_only=common_only,
+        *methods, ks=_whole_numbers(k), allow_missing=allow_missing, common_only=common_only
     )
     document = comparison_document(comparison, warnings, changes=changes)
     rows = comparison_records(comparison)
@@ -159,6 +171,20 @@ def compare(
         "notes": list(document.notes),
     }
     file.deliver(document, rows, record, form)
+
+
+def _compare_grades(run: str, judge: str | None, db: Db) -> "tuple[Document, dict[str, Any]]":
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
+
+    with db.reading() as session:
+        chosen = find_eval_run(session, run)
+        agrees = read_agreement(session, chosen.id, judge=judge)
+        if agrees is None:
+            ours = "ours" if judge is None else f"those of the judge {judge}"
+            raise NotFoundError(f"run {chosen.name} has no grades of another tool to compare with {ours}.")
+        unlike = unlike_grades(session, chosen, agrees, judge)
+    return agreement_document(agrees, unlike), {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
 
 
 def _whole_numbers(text: str | None) -> list[int] | None:
@@ -195,12 +221,3 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
         return score_majority(votes, problem_ids, ks)
 
     return scores
-
-
-def _draw(built: "Report", chart: Path) -> None:
-    from evaluator.reports.records import curve_rows
-    from ui.charts.eval_curves import curve_chart
-    from ui.charts.saving import save_chart
-
-    save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
-    output.note(f"curves drawn in {chart}")

@@ -1,6 +1,7 @@
 """`tagrpo eval run`: draw and grade responses, and print pass@k."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from evaluator.evals.evaluating import ProblemSet
     from evaluator.evals.running import EvalOutcome
     from evaluator.grading import Grader
-    from evaluator.reports.standing import RunNumbers
     from service.database import Database
+    from service.runs.progress import ErrorCount
     from service.runs.store import Run
 
 FLAGS = {
@@ -102,19 +103,25 @@ class _Summing:
 
     def add(self, database: "Database", run: "Run", outcome: "EvalOutcome") -> None:
         from evaluator.reports.standing import read_numbers
-        from ui.cli.eval import summary
+        from ui.cli.eval.summary import print_numbers
 
         numbers = read_numbers(database, run, self._n)
-        if self._terminal.as_json:
-            self._records.append({**numbers.to_json(), **summary.outcome_json(outcome)})
-        else:
-            summary.print_numbers(numbers)
-        if numbers.most > numbers.n:
+        names = ("drawn", "stopped", "message", "failures")
+        self._records.append(
+            {
+                **numbers.record,
+                **{name: getattr(outcome, name) for name in names},
+                "graded": outcome.graded.samples,
+            }
+        )
+        if not self._terminal.as_json:
+            print_numbers(numbers)
+        if (most := numbers.record["most_samples"]) > self._n:
             output.note(
-                f"run {run.name} has up to {plural(numbers.most, 'sample')} per problem; those beyond --n "
-                f"{numbers.n:,} count too"
+                f"run {run.name} has up to {plural(most, 'sample')} per problem; those beyond --n "
+                f"{self._n:,} count too"
             )
-        self._problems += complaints(run, outcome, numbers)
+        self._problems += complaints(run, outcome, numbers.errors)
         self._reasons |= {outcome.stopped} if outcome.stopped else set()
 
     def finish(self) -> None:
@@ -124,30 +131,29 @@ class _Summing:
             raise exits.unfinished(self._reasons, "; ".join(self._problems) + ".")
 
 
-def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> list[str]:
+def complaints(run: "Run", outcome: "EvalOutcome", errors: "Sequence[ErrorCount]") -> list[str]:
     """Say what of a run needs attention; requests that are open although nothing stopped are in a job.
 
-    Why requests failed stands there in the server's own words, unless they stand in `stopped` already.
+    Failed requests are quoted in the server's words, unless the reason to stop quotes them already.
     """
     from service.asks.ask import BUDGET
-    from ui.cli.eval import summary
+    from ui.cli.eval.summary import lost_words
 
     problems = []
-    more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
     if outcome.stopped:
         problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
     if outcome.lost:
-        problems.append(summary.lost_words(run.name, outcome.lost, errors=numbers.errors))
+        problems.append(lost_words(run.name, outcome.lost, errors=errors))
     if coming := outcome.missing - outcome.lost:
-        words = words_by_kind(numbers.errors)
+        words = words_by_kind(errors)
+        quoted = {kind: text for kind, text in words.items() if text and text not in (outcome.message or "")}
         failed = ", ".join(
-            f"{kind} {count:,}"
-            + (f": {words[kind]}" if words.get(kind) and words[kind] not in (outcome.message or "") else "")
+            f"{kind} {count:,}" + (f": {quoted[kind]}" if kind in quoted else "")
             for kind, count in sorted(outcome.failures.items())
         )
+        failed = f" (failed requests: {failed})" if failed else ""
+        more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
         problems.append(
-            f"{run.name}: {plural(coming, 'sample')} missing"
-            + (f" (failed requests: {failed})" if failed else "")
-            + f"; run the same command{more} to draw them"
+            f"{run.name}: {plural(coming, 'sample')} missing{failed}; run the same command{more} to draw them"
         )
     return problems

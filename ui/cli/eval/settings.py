@@ -16,17 +16,9 @@ AnswersName = Literal["all", "boxed"]
 
 
 EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
-ProblemPlace = Annotated[str, Argument(help="Position of the problem in the run, from 0, or its id.")]
 
 AnswersTaken = Annotated[
     AnswersName, Option("--answers", help="Answers that count: any that is found, or only boxed ones.")
-]
-AnswersChoice = Annotated[
-    AnswersName | None,
-    Option(
-        "--answers",
-        help="Answers that count: any that is found, or only boxed ones. Default: as in the run.",
-    ),
 ]
 
 
@@ -44,10 +36,6 @@ def check_grader(own: str | None, answers: AnswersName | None) -> None:
 
 OwnGrader = Annotated[
     str | None, Option("--grader", help="Your own grader as module:function, instead of the built-in rules.")
-]
-Workers = Annotated[
-    int | None,
-    Option("--workers", min=1, help="Grading processes per machine. Default: one per CPU, at most 8."),
 ]
 
 
@@ -96,7 +84,10 @@ class BenchmarkRows:
 class Counted:
     """Which grades count in reports."""
 
-    answers: AnswersChoice = None
+    answers: Annotated[
+        AnswersName | None,
+        Option(help="Answers that count: any that is found, or only boxed ones. Default: as in the run."),
+    ] = None
     grades: Annotated[
         Literal["human", "grader"],
         Option(
@@ -105,7 +96,7 @@ class Counted:
     ] = "human"
     own_grader: OwnGrader = None
     judge: Annotated[
-        str | None, Option(help="Also count the grades of this judge model from `eval judge`.")
+        str | None, Option(help="Also count the grades of this judge model from `eval score --judge`.")
     ] = None
 
     def __post_init__(self) -> None:

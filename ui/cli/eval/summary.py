@@ -1,10 +1,10 @@
-"""What the commands of `tagrpo eval` print of a run: settings, progress, pass@k, what stands beside it."""
+"""What the commands of `tagrpo eval` print of a run: settings, progress, pass@k and its caveats."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evaluator.evals.runs import EvalSpec, is_imported
+from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import hundredths
 from evaluator.reports.standing import RunNumbers, read_numbers
 from ui.cli import output
@@ -14,7 +14,6 @@ from ui.cli.runs.showing import Standing
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
-    from evaluator.evals.running import EvalOutcome
     from service.database import Database
     from service.runs.progress import ErrorCount
     from service.runs.store import Run
@@ -23,11 +22,18 @@ if TYPE_CHECKING:
 def standing(database: "Database", run: "Run") -> Standing:
     """Return where a stored evaluation stands, for `runs show`."""
     numbers = read_numbers(database, run)
-    problems = open_words(run.name, numbers.open_requests, numbers.failed_requests, numbers.errors)
-    if numbers.lost:
+    record = numbers.record
+    problems = open_words(run.name, record["open_requests"], record["failed_requests"], numbers.errors)
+    if lost := record["missing_for_good"]:
         imported = is_imported(EvalSpec.from_json(run.spec))
-        problems.append(lost_words(run.name, numbers.lost, imported=imported, errors=numbers.errors))
-    return Standing(numbers.to_json(), partial(_print_run, run, numbers), "; ".join(problems))
+        problems.append(lost_words(run.name, lost, imported=imported, errors=numbers.errors))
+
+    def print_run() -> None:
+        _print_settings(run)
+        print_numbers(numbers)
+        print_ledger(numbers.ledger)
+
+    return Standing(record, print_run, "; ".join(problems))
 
 
 def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequence[ErrorCount]" = ()) -> str:
@@ -47,30 +53,24 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     )
 
 
-def _print_run(run: "Run", numbers: RunNumbers) -> None:
-    _print_settings(run)
-    print_numbers(numbers)
-    print_ledger(numbers.ledger)
-
-
 def print_numbers(numbers: RunNumbers) -> None:
-    """Print a run's numbers: pass@k with both intervals, and what has to stand beside it."""
-    each = (
-        f"{numbers.fewest:,}" if numbers.fewest == numbers.most else f"{numbers.fewest:,} to {numbers.most:,}"
-    )
-    lacking = f", {plural(numbers.missing, 'sample')} missing" if numbers.missing else ""
-    lacking += f" ({numbers.lost:,} for good)" if numbers.lost else ""
-    size, problems = numbers.run.spec["size"], plural(numbers.problems, "problem")
-    if numbers.questions < size:
-        problems = f"{numbers.questions:,} of {plural(size, 'problem')}"
-        if numbers.problems > numbers.questions:
-            problems += f", {numbers.problems:,} with neighbors"
-    output.heading(f"{numbers.run.name}: {problems}, {each} samples per problem{lacking}")
-    if numbers.open_requests or numbers.failed_requests:
-        output.say(f"requests: {numbers.open_requests:,} open, {numbers.failed_requests:,} failed")
+    """Print a run's numbers: pass@k with both intervals, and what qualifies it."""
+    record = numbers.record
+    fewest, most, missing = record["fewest_samples"], record["most_samples"], record["missing"]
+    each = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    lacking = f", {plural(missing, 'sample')} missing" if missing else ""
+    lacking += f" ({record['missing_for_good']:,} for good)" if record["missing_for_good"] else ""
+    size, questions, problems = (record[name] for name in ("benchmark_problems", "originals", "problems"))
+    words = plural(problems, "problem")
+    if questions < size:
+        words = f"{questions:,} of {plural(size, 'problem')}"
+        words += f", {problems:,} with neighbors" if problems > questions else ""
+    output.heading(f"{record['run']}: {words}, {each} samples per problem{lacking}")
+    if record["open_requests"] or record["failed_requests"]:
+        output.say(f"requests: {record['open_requests']:,} open, {record['failed_requests']:,} failed")
     print_errors(numbers.errors)
     if numbers.result is None or numbers.curve is None:
-        output.say(numbers.why or "pass@k needs at least one sample of each problem")
+        output.say(record["why"] or "pass@k needs at least one sample of each problem")
         return
     result, curve = numbers.result, numbers.curve
     unknown = bool(curve.unknown)
@@ -86,33 +86,30 @@ def print_numbers(numbers: RunNumbers) -> None:
             for point in curve.points
         ],
     )
-    output.say(", ".join(_beside(result)))
+    output.say(", ".join(_remarks(result)))
 
 
-def _percent(share: float | None) -> str:
-    return "not recorded" if share is None else f"{hundredths(share, 1)}%"
+def _remarks(result: "RunResult") -> list[str]:
+    def percent(count: int | None) -> str:
+        share = result.share(count)
+        return "not recorded" if share is None else f"{hundredths(share, 1)}%"
 
-
-def _beside(result: "RunResult") -> list[str]:
-    tokens = result.mean_tokens
+    tokens, shares = result.mean_tokens, result.sources.shares
     remarks = [
-        f"truncated {_percent(result.share(result.truncated))}",
-        f"refused {_percent(result.share(result.refused))}",
+        f"truncated {percent(result.truncated)}",
+        f"refused {percent(result.refused)}",
         "tokens not recorded" if tokens is None else f"{tokens:,.0f} tokens per response",
         "price unknown" if result.usd is None else f"${result.usd:.4f}",
     ]
-    if result.sources.shares:  # programs have none
-        remarks.append(_where_found(result))
-    if result.unknown:
-        remarks.append(
-            f"{plural(result.unknown, 'unknown grade')}: pass@k is given as a range from all of them wrong "
-            "to all right"
-        )
-    if result.missing:
-        remarks.append(
-            f"{plural(result.missing, 'missing sample')}: pass@k is given as a range from all of them wrong "
-            "to all right"
-        )
+    if shares:  # programs have none
+        only = " (only boxed answers count)" if answers_of(result.grader_version) == "boxed" else ""
+        places = ", ".join(f"{place} {hundredths(share, 1)}%" for place, share in shares.items() if share)
+        remarks.append(f"answers{only}: {places}")
+    for count, noun in ((result.unknown, "unknown grade"), (result.missing, "missing sample")):
+        if count:
+            remarks.append(
+                f"{plural(count, noun)}: pass@k is given as a range from all of them wrong to all right"
+            )
     if result.human:
         remarks.append(human_words(result))
     if result.neighbors:
@@ -125,26 +122,6 @@ def human_words(result: "RunResult") -> str:
     counted = "counted" if result.grades == "human" else "not counted"
     count = plural(result.human, "human grade")
     return f"{count} {counted}, {result.overruled:,} different from the grader's"
-
-
-def _where_found(result: "RunResult") -> str:
-    from evaluator.grading.versions import answers_of
-
-    shares = result.sources.shares or {}
-    parts = [f"{place} {hundredths(share, 1)}%" for place, share in shares.items() if share]
-    only = " (only boxed answers count)" if answers_of(result.grader_version) == "boxed" else ""
-    return f"answers{only}: {', '.join(parts)}"
-
-
-def outcome_json(outcome: "EvalOutcome") -> dict[str, Any]:
-    """Return what an invocation did, for JSON."""
-    return {
-        "drawn": outcome.drawn,
-        "graded": outcome.graded.samples,
-        "stopped": outcome.stopped,
-        "message": outcome.message,
-        "failures": outcome.failures,
-    }
 
 
 def _print_settings(run: "Run") -> None:

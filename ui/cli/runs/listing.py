@@ -51,9 +51,7 @@ class Listed:
 def list_(
     kind: Annotated[
         Kind | None,
-        Option(
-            help="Only runs of this kind: neighbors, evaluations, requests of `eval judge`, or trainings."
-        ),
+        Option(help="Only runs of this kind: neighbors, evaluations, those of a judge, or trainings."),
     ] = None,
     *,
     db: Db,
@@ -206,7 +204,7 @@ KINDS: Mapping[str, _KindOfRun] = {
         "evaluation",
         ("judged", "requests", "replies", "USD"),
         _judgings,
-        "tagrpo eval judge",
+        "tagrpo eval score --judge",
     ),
     "train": _KindOfRun(
         "recipe",

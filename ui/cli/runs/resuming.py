@@ -82,12 +82,12 @@ def _name(run: "Run") -> str:
 
 def _command(kind: str) -> "tuple[Callable[..., None], Verb]":
     """Return what goes on with a run of a kind, and the config that it takes."""
-    from ui.cli.eval.judging import judge
     from ui.cli.eval.running import run as evaluate
+    from ui.cli.eval.scoring import score
     from ui.cli.neighbors.proposing import run as rephrase
-    from ui.cli.train.commands import run as train
+    from ui.cli.train.running import run as train
 
-    commands: dict[str, Any] = {"propose": rephrase, "eval": evaluate, "judge": judge, "train": train}
+    commands: dict[str, Any] = {"propose": rephrase, "eval": evaluate, "judge": score, "train": train}
     return commands[kind], commands[kind].verb
 
 

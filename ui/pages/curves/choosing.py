@@ -175,4 +175,4 @@ def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:
         words = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"
         with layout.folded(f"{words} yet", icon=":material/hourglass_empty:"):
             for name in names[:20]:
-                st.code(settings.command(f"eval grade {name}"), language=None)
+                st.code(settings.command(f"eval score {name}"), language=None)

@@ -88,9 +88,9 @@ def show_cost(choice: Choice, report: PageReport) -> None:
         )
     if not rows:
         layout.empty_state(
-            "No evaluated model belongs to a training run in this database.",
-            "Add the rollouts of its training run, named like its folder:",
-            commands=(settings.command("rollouts add FOLDER"),),
+            "No evaluated model is linked to a training run here.",
+            "Add the rollouts of its training under the name of its folder:",
+            commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return
     unit = choose(st.segmented_control, "Cost in", "unit", UNITS, label_visibility="visible")

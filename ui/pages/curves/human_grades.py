@@ -65,7 +65,7 @@ def _show_grade(grade: HumanGrade) -> None:
 
 
 def _ask(run: Run, sample: SampleHeader) -> None:
-    key = f"human-grade-{sample.id}"
+    key = f"label-{sample.id}"
     with layout.row():
         name = ask_reviewer()
         comment = st.text_input(
@@ -105,7 +105,7 @@ def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, 
                     session, sample.id, value, reviewer=name, comment=comment, grader_id=grader_id
                 )
     except TagrpoError as error:
-        st.session_state[f"human-grade-{sample.id}-problem"] = str(error)
+        st.session_state[f"label-{sample.id}-problem"] = str(error)
 
 
 def _show_effect(effects: list[Effect]) -> None:

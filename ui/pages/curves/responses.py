@@ -84,7 +84,7 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
         st.caption("No samples.")
         return
     if len(samples) == MOST_SAMPLES:
-        st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval samples` lists the others.")
+        st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval show` shows the others.")
     by_ordinal = {sample.ordinal: sample for sample in samples}
     expected = "correct" if solved else "wrong"
     usual = next((sample for sample in samples if sample.counted == expected), samples[0]).ordinal

@@ -15,8 +15,8 @@ runs = {run.name: run for run in train_runs() if run.rollouts or run.problem}
 if not runs:
     layout.empty_state(
         "No rollouts are recorded yet.",
-        "`tagrpo train run` records rollouts. To add the folder of another training run:",
-        commands=(settings.command("rollouts add FOLDER"),),
+        "`tagrpo train run` records them; add the folder of any other training:",
+        commands=(settings.command("train rollouts FOLDER --add"),),
     )
 else:
     question = links.text("q")

@@ -216,8 +216,8 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     if not options:
         layout.empty_state(
             "There are no responses to diagnose.",
-            "Add the rollouts of a training run, or evaluate a model on a neighbor set:",
-            commands=(settings.command("rollouts add FOLDER"),),
+            "Add the rollouts of a training, or sample a neighbor set with an evaluation:",
+            commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return None
     usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])

@@ -38,9 +38,9 @@ elif view == "diversity":
     diagnosis.diversity(runs)
 elif not runs:
     layout.empty_state(
-        "There are no training runs yet.",
-        "`tagrpo train run` starts one. To add the folder of another training run:",
-        commands=(settings.command("rollouts add FOLDER"),),
+        "There is no training run yet.",
+        "`tagrpo train run` starts one; add the folder of any other training:",
+        commands=(settings.command("train rollouts FOLDER --add"),),
     )
 else:
     OF_TRAINING[view](runs)

@@ -8,17 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
+from service.writing import write_text
 from trainer_adapter.runs.assignments import changed_axes
 
 if TYPE_CHECKING:
-    from trainer_adapter.config import TrainConfig
-    from trainer_adapter.plans.compute import ComputePlan
-    from trainer_adapter.runs.composing import Composition
+    from trainer_adapter.plans.planning import TrainingPlan
 
-DEFAULT_BENCHMARKS = "amc12 olympiadbench aime24 aime25 minerva"
-SAVES = "verl.actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
-
-_HEAD = """\
+_SCRIPT = """\
 #!/usr/bin/env bash
 # Trains recipes at {responses:,} responses each{dropped},
 # evaluates them and the model itself, and writes the report.
@@ -28,7 +24,7 @@ _HEAD = """\
 set -euo pipefail
 
 SEEDS=${{SEEDS:-"1 2 3"}}
-BENCHMARKS=${{BENCHMARKS:-"{benchmarks}"}}
+BENCHMARKS=${{BENCHMARKS:-"amc12 olympiadbench aime24 aime25 minerva"}}
 PRESET=${{PRESET:-paper-eval}}
 SAMPLER=${{SAMPLER:-vllm}}
 DB=${{DB:-tagrpo.db}}
@@ -42,7 +38,8 @@ train() {{ # name, recipe, steps, epochs, seed, changes
     tagrpo train run "$recipe" {machine} \\
         --data {data} --model {model} --preset {preset} --name "$(name "$name" "$seed")" --db "$DB" $DRY \\
         "$@" verl.trainer.total_training_steps="$steps" verl.trainer.total_epochs="$epochs" \\
-        run.seed="$seed" verl.data.seed="$seed" {saves}
+        run.seed="$seed" verl.data.seed="$seed" \\
+        verl.actor_rollout_ref.actor.checkpoint.save_contents='[model,optimizer,extra,hf_model]'
 }}
 
 evaluate() {{ # name, model
@@ -56,9 +53,7 @@ name() {{ # of the recipe, seed
 }}
 
 for seed in $SEEDS; do
-"""
-
-_TAIL = """\
+{trainings}
 done
 
 evaluate {prefix}-base {model}
@@ -79,28 +74,23 @@ tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.csv"
 """
 
 
-def comparison_script(
-    target: Path,
-    config: "TrainConfig",
-    composition: "Composition",
-    plans: Sequence["ComputePlan"],
-    beside: Sequence[str],
-    *,
-    questions: int,
-) -> str:
-    """Return the script that trains, evaluates and reports what a plan compares.
+def write_script(target: Path, plan: "TrainingPlan", others: Sequence[str]) -> None:
+    """Write the script that trains, evaluates and reports what a plan compares.
 
     Args:
-        target: the file it will be, for its own words.
-        config: its changes to axes are for its own recipe, all else is for every recipe.
-        composition: what verl is told for it.
-        plans: one for each recipe: that of the config, then those of `beside`.
-        beside: names, or TOML files.
+        target: The script. It must not exist.
+        plan: Changed axes are for its own recipe; everything else in its config is for every recipe.
+        others: Names of the other recipes, or TOML files, as the plan compares them.
 
     Raises:
-        InputError: two recipes of one name.
+        InputError: two recipes have one name, something is missing, or the file cannot be written.
     """
-    names = [re.sub(r"[^\w.-]+", "-", plan.method).strip("-") for plan in plans]
+    config = plan.config
+    if config.data is None or not others:
+        raise InputError("--script requires --data and --compare.")
+    if plan.composition.lora_rank:
+        raise InputError("--script evaluates whole models; merge adapters by hand (docs/train.md).")
+    names = [re.sub(r"[^\w.-]+", "-", method.method).strip("-") for method in plan.methods]
     if len(set(names)) < len(names):
         raise InputError(
             f"{', '.join(names)}: a comparison needs a different name for each recipe. Name each one "
@@ -111,50 +101,32 @@ def comparison_script(
     settings = config.run.model_dump(exclude_defaults=True)
     shared = [f"run.{key}={str(value).lower()}" for key, value in settings.items()]
     shared += [f"verl.{text}" for text in config.verl]
-    batch = int(composition.value("data.train_batch_size"))
     words = ["--gpus", str(config.gpus), "--nodes", str(config.nodes)]
     if config.ray_address is not None:
         words.append(f"ray_address={config.ray_address}")
-    prefix = Path(model).name
-    trainings, evaluations = [], []
-    for place, (name, base, plan) in enumerate(zip(names, [recipe.name, *beside], plans, strict=True)):
-        epochs = math.ceil(plan.steps / (questions // batch))
-        own = [*(axes if place == 0 else []), *shared]
-        line = ["train", name, base, str(plan.steps), str(epochs)]
+    steps_an_epoch = plan.questions // int(plan.composition.value("data.train_batch_size"))
+    trainings: list[str] = []
+    evaluations: list[str] = []
+    for name, base, method in zip(names, [recipe.name, *others], plan.methods, strict=True):
+        own = [*(axes if not trainings else []), *shared]
+        line = ["train", name, base, str(method.steps), str(math.ceil(method.steps / steps_an_epoch))]
         trainings.append(f'    {shlex.join(line)} "$seed" {shlex.join(own)}'.rstrip())
-        checkpoint = f"checkpoints/global_step_{plan.steps}/actor/huggingface"
         run = f'"$(name {shlex.quote(name)} "$seed")"'
+        checkpoint = f"checkpoints/global_step_{method.steps}/actor/huggingface"
         evaluations.append(f"    evaluate {run} runs/{run}/{checkpoint}")
-    head = _HEAD.format(
+    dropped = any(method.drops and not method.drawn for method in plan.methods)
+    text = _SCRIPT.format(
         name=shlex.quote(target.name),
-        responses=round(max(plan.drawn or plan.responses for plan in plans)),
-        dropped=" (including what dynamic sampling drops)"
-        if any(plan.drops and not plan.drawn for plan in plans)
-        else "",
-        benchmarks=DEFAULT_BENCHMARKS,
+        responses=round(max(method.drawn or method.responses for method in plan.methods)),
+        dropped=" (including what dynamic sampling drops)" if dropped else "",
         machine=shlex.join(words),
         data=shlex.quote(str(config.data)),
         model=shlex.quote(model),
-        preset=composition.preset.name,
-        prefix=shlex.quote(prefix),
-        saves=shlex.quote(SAVES),
-    )
-    tail = _TAIL.format(
-        prefix=shlex.quote(prefix),
-        model=shlex.quote(model),
+        preset=plan.composition.preset.name,
+        prefix=shlex.quote(Path(model).name),
+        trainings="\n".join(trainings),
         evaluations="\n".join(evaluations),
         names=shlex.join(names),
     )
-    return head + "\n".join(trainings) + "\n" + tail
-
-
-def write_script(target: Path, text: str) -> None:
-    """Write a script that may be run.
-
-    Raises:
-        InputError: it is there already, or cannot be written.
-    """
-    from service.writing import write_text
-
     write_text(target, text, overwrite=None)
     target.chmod(0o755)

@@ -1,13 +1,12 @@
-"""`tagrpo eval samples`: the responses behind a run's figures."""
+"""`tagrpo eval show`: the responses behind a run's figures."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import EvalRun, ProblemPlace
+from ui.cli.eval.settings import EvalRun
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 
-def samples(
+def show(
     run: EvalRun,
-    problem: ProblemPlace,
+    problem: Annotated[str, Argument(help="Position of the problem in the run, from 0, or its id.")],
     grade: Annotated[
         str | None,
         Option(help="Only correct, wrong, unknown or ungraded samples, or human: those graded by a person."),
@@ -33,7 +32,7 @@ def samples(
 ) -> None:
     """Show a problem and its responses, page by page. For gated benchmarks, only ids and grades are shown.
 
-    Example: tagrpo eval samples Qwen3-4B.amc23 0 --grade wrong
+    Example: tagrpo eval show Qwen3-4B.amc23 0 --grade wrong
     """
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.problems import run_problems
@@ -51,23 +50,18 @@ def samples(
         page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
         texts = read_texts(session, [header.id for _, header in page.samples])
         images = load_headers(session, place.images)
-    rows = []
+    samples = []
     for _, header in page.samples:
-        row = {
-            name: value
-            for name, value in asdict(header).items()
-            if name not in ("id", "run_problem_id") and not (secret and name == "extracted")
-        }
         response = texts[header.id]
-        if not secret:
-            row["text"] = response if full else response[: output.CHARACTERS_SHOWN]
-        row["characters"] = len(response)
-        rows.append(row)
+        row = {**vars(header), "characters": len(response)}
+        row["text"] = response if full else response[: output.CHARACTERS_SHOWN]
+        hidden = {"id", "run_problem_id", *(("extracted", "text") if secret else ())}
+        samples.append({name: value for name, value in row.items() if name not in hidden})
     record: dict[str, Any] = {
         "run": chosen.name,
         "problem": place.position,
         "problem_id": place.problem_id,
-        "samples": rows,
+        "samples": samples,
         "after": page.after and page.after[1],
     }
     if not secret:
@@ -81,20 +75,21 @@ def _print(record: dict[str, Any]) -> None:
 
     output.heading(f"{record['run']}, problem {record['problem']} ({record['problem_id']})")
     if "question" in record:
-        output.say(name_images(record["question"], record["images"]))
-        output.say(f"gold: {record['answer']}")
+        output.say(name_images(record["question"], record["images"]), f"gold: {record['answer']}")
     else:
         output.say("a gated benchmark: questions, gold answers and responses are not shown")
     for sample in record["samples"]:
+        tokens, extracted = sample["completion_tokens"], sample.get("extracted")
+        parts = [
+            sample["human"] and f"{sample['human']} by a person",
+            sample["value"] or "not graded",
+            sample["reason"],
+            sample["stop_reason"],
+            None if tokens is None else f"{tokens:,} tokens",
+            None if extracted is None else f"extracted answer: {extracted}",
+            sample["source"] and f"found in: {sample['source']}",
+        ]
         output.say()
-        by_human = sample["human"] and f"{sample['human']} by a person"
-        parts = [by_human, sample["value"] or "not graded", sample["reason"], sample["stop_reason"]]
-        if sample["completion_tokens"] is not None:
-            parts.append(f"{sample['completion_tokens']:,} tokens")
-        if sample.get("extracted") is not None:
-            parts.append(f"extracted answer: {sample['extracted']}")
-        if sample["source"] is not None:
-            parts.append(f"found in: {sample['source']}")
         output.heading(f"sample {sample['ordinal']}: {', '.join(part for part in parts if part)}")
         if "text" in sample:
             output.say_text(sample["text"], sample["characters"], full=True)

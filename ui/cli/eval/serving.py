@@ -1,5 +1,6 @@
-"""`tagrpo grade serve`: the grader behind HTTP."""
+"""`tagrpo eval serve`: the grader over HTTP, for trainers."""
 
+import math
 import os
 import re
 import secrets
@@ -11,6 +12,7 @@ from typing import Annotated
 from typer import Option
 
 from evaluator.grading.types import Answers
+from service.errors import InputError, PrerequisiteError
 from ui.cli import output
 from ui.cli.eval.settings import OwnGrader
 
@@ -33,6 +35,33 @@ class Listening:
     no_token: Annotated[bool, Option(help="Answer without a token, also requests from other machines.")] = (
         False
     )
+
+    def token(self) -> str | None:
+        """Return the token from the file, else from the environment; None where none is given.
+
+        Raises:
+            InputError: both a file and none are asked for, the file cannot be read, or the token is short.
+        """
+        # Taken out of the environment, so that no child of this process inherits it.
+        token, place = os.environ.pop(TOKEN_VARIABLE, None), TOKEN_VARIABLE
+        if self.no_token and self.token_file is not None:
+            raise InputError("give only one of --token-file and --no-token.")
+        if self.no_token:
+            return None
+        if self.token_file is not None:
+            place = str(self.token_file)
+            try:
+                token = self.token_file.read_text(encoding="ascii").partition("\n")[0]
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(f"{place}: cannot read the token ({error}).") from error
+        if token is None:
+            return None
+        token = token.strip()
+        if len(token) < SHORTEST_TOKEN or not re.fullmatch(r"[\w.~-]+", token, re.A):
+            raise InputError(
+                f"{place}: the token is too short. Use at least {SHORTEST_TOKEN} letters and digits."
+            )
+        return token
 
 
 @dataclass(frozen=True)
@@ -73,12 +102,9 @@ def serve(
     Requests from other machines need a token; if none is given, one is created and printed. After Ctrl-C or
     SIGTERM, in-flight requests finish before the server stops.
 
-    Example: tagrpo grade serve --unknown-reward 0
+    Example: tagrpo eval serve --unknown-reward 0
     """
-    import math
-
     from evaluator.grading import Grader
-    from service.errors import InputError, PrerequisiteError
     from service.web.listening import Address, bind, is_loopback
 
     if unknown_reward is not None and not math.isfinite(unknown_reward):
@@ -89,7 +115,7 @@ def serve(
         raise PrerequisiteError(
             f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
         ) from error
-    token = read_token(listening.token_file, none=listening.no_token)
+    token = listening.token()
     made = token is None and not listening.no_token and not is_loopback(listening.host)
     if made:
         token = secrets.token_urlsafe(24)
@@ -114,32 +140,3 @@ def serve(
         ready=say,
     )
     output.note("ended")
-
-
-def read_token(file: Path | None, *, none: bool) -> str | None:
-    """Return the token from the file, else from the environment; None where none is given.
-
-    Raises:
-        InputError: both a file and none are asked for, the file cannot be read, or the token is short.
-    """
-    from service.errors import InputError
-
-    if none and file is not None:
-        raise InputError("give only one of --token-file and --no-token.")
-    # Taken out of the environment, so that no child of this process inherits it.
-    token = os.environ.pop(TOKEN_VARIABLE, None)
-    place = TOKEN_VARIABLE
-    if none:
-        return None
-    if file is not None:
-        try:
-            token = file.read_text(encoding="ascii").partition("\n")[0]
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file}: cannot read the token ({error}).") from error
-        place = str(file)
-    token = token.strip() if token is not None else None
-    if token is not None and (len(token) < SHORTEST_TOKEN or not re.fullmatch(r"[\w.~-]+", token, re.A)):
-        raise InputError(
-            f"{place}: the token is too short. Use at least {SHORTEST_TOKEN} letters and digits."
-        )
-    return token

@@ -1,0 +1,149 @@
+"""The plan of a training before it starts: its work beside other recipes, its memory, a pilot's forecast."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from service.errors import InputError
+from trainer_adapter.config import PlanAssumptions, TrainConfig
+from trainer_adapter.methods.recipes import Recipe, find_recipe
+from trainer_adapter.plans.compute import (
+    ComputePlan,
+    Speed,
+    dead_share,
+    group_shape,
+    plan_compute,
+    uncounted,
+    warnings,
+)
+from trainer_adapter.plans.memory import MemoryPlan, plan_memory
+from trainer_adapter.runs.composing import Composition, compose_training
+from trainer_adapter.runs.data import read_data
+from trainer_adapter.runs.model_sizes import ModelShape, find_shape
+
+if TYPE_CHECKING:
+    from evaluator.signal.forecast import Forecast
+    from service.database import Database
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What an eval run over the neighbor set says of a training.
+
+    Attributes:
+        forecast: for groups of any shape.
+        interval: 95%, of the recipe's share of groups without a gradient; None for groups of several kinds.
+        mean_tokens: of a response, over all prompts of the recipe; None if unknown.
+    """
+
+    run: str
+    forecast: "Forecast"
+    interval: tuple[float, float] | None
+    mean_tokens: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """A plan. `methods` holds the work of the recipe first, then that of those it is compared with."""
+
+    config: TrainConfig
+    composition: Composition
+    questions: int
+    shape: ModelShape
+    memory: MemoryPlan
+    methods: tuple[ComputePlan, ...]
+    speed: Speed
+    pilot: Pilot | None
+
+    @property
+    def notes(self) -> list[str]:
+        return uncounted(self.methods)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What speaks against this training."""
+        shortage = [] if self.memory.shortage is None else [self.memory.shortage]
+        return shortage + warnings(self.composition, self.methods[0])
+
+
+def plan_training(
+    config: TrainConfig,
+    assumed: PlanAssumptions,
+    database: "Callable[[], Database]",
+    *,
+    questions: int | None = None,
+    pilot: str | None = None,
+    compare: Sequence[str] = (),
+    responses: int | None = None,
+) -> TrainingPlan:
+    """Plan a training; formulas, not measurements.
+
+    Args:
+        config: The training.
+        assumed: What a plan cannot know.
+        database: Opens the database with the pilot.
+        questions: Their number, if the config has no data.
+        pilot: Eval run of this model over the neighbor set.
+        compare: Recipes to compare with at equal responses, instead of GRPO.
+        responses: Total responses of each training.
+
+    Raises:
+        InputError: something is missing, or the settings do not fit together.
+    """
+    model = config.model
+    if model is None or config.cpu:
+        raise InputError("a plan is for a model on GPUs. Give --model, and no cpu.")
+    if (config.data is None) == (questions is None):
+        raise InputError("give an export with --data, or the number of questions with --questions.")
+    if assumed.shift_sd is not None and pilot is None:
+        raise InputError("--assume shift_sd requires --pilot.")
+    if config.nodes > 1 and config.ray_address is None:
+        config = config.model_copy(update={"ray_address": "auto"})
+    export = None if config.data is None else read_data(config.data)
+    composition = compose_training(config, export)
+    shape = find_shape(model)
+    forecast = None if pilot is None else _read_pilot(pilot, composition.recipe, assumed, database)
+    mean_tokens = assumed.mean_tokens or (None if forecast is None else forecast.mean_tokens)
+    speed = Speed(assumed.tokens_per_second, assumed.training_tflops, mean_tokens)
+    rows = questions or (0 if export is None else export.rows)
+    methods = plan_compute(
+        composition,
+        shape,
+        rows,
+        speed,
+        None if forecast is None else lambda recipe: dead_share(forecast.forecast, recipe),
+        compare=[composition.preset.applied(find_recipe(name)) for name in compare],
+        responses=responses,
+    )
+    return TrainingPlan(
+        config=config,
+        composition=composition,
+        questions=rows,
+        shape=shape,
+        memory=plan_memory(composition, shape, assumed.gpu_memory_gib),
+        methods=methods,
+        speed=speed,
+        pilot=forecast,
+    )
+
+
+def _read_pilot(
+    run: str, recipe: Recipe, assumed: PlanAssumptions, database: "Callable[[], Database]"
+) -> Pilot:
+    """Return the forecast of `tagrpo diagnose forecast` for the groups of a recipe."""
+    from evaluator.signal.cost import mean_tokens
+    from evaluator.signal.diagnosis import DiagnosisSettings, diagnose
+    from evaluator.signal.sources.eval_runs import eval_source
+
+    n = recipe.neighbors
+    with database() as opened:
+        source = eval_source(opened, [run])
+    wanted = DiagnosisSettings(g=recipe.responses, n=n, shift_sd=assumed.shift_sd, seed=assumed.seed)
+    [prediction] = diagnose(source, ["forecast"], wanted).predictions
+    tokens, of_neighbor = mean_tokens(source.checkpoints[0])
+    if n and tokens is not None:
+        tokens = None if of_neighbor is None else (tokens + n * of_neighbor) / (n + 1)
+    shape = group_shape(recipe)
+    row = None if shape is None else prediction.forecast.row(shape)
+    interval = None if row is None else (row.low, row.high)
+    return Pilot(prediction.checkpoint, prediction.forecast, interval, tokens)

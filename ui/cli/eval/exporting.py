@@ -1,0 +1,57 @@
+"""`tagrpo eval export`: samples for other tools."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from typer import Option
+
+from ui.cli import output
+from ui.cli.eval.settings import EvalRun
+from ui.cli.files import HubExport, Overwrite, form_of
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db
+
+SamplesFormat = Literal["jsonl", "parquet", "hf"]
+_BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
+
+
+def export(
+    run: EvalRun,
+    *,
+    out: Annotated[Path, Option(help="File to write, or folder for hf.")],
+    form: Annotated[
+        SamplesFormat | None,
+        Option("--format", help="Format; hf: a dataset for the Hub. Default: from the ending of --out."),
+    ] = None,
+    overwrite: Overwrite = False,
+    hub: HubExport,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Write the samples of a run, one per row, with problem, response, tokens and grades.
+
+    `tagrpo eval import` reads them back. Gated benchmarks are not exported.
+
+    Example: tagrpo eval export Qwen3-4B.math500 --out samples.parquet
+    """
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.exchange.exporting import export_samples
+    from service.pushing import check_push, push_folder
+
+    form = form_of(out, form, _BY_SUFFIX)
+    if form != "hf" and hub != HubExport():
+        raise typer.BadParameter("--push and --public require --format hf")
+    if hub.push is not None:
+        check_push(hub.push)
+    with db.open(read_only=True) as database, terminal.progress("export") as bar:
+        with database.read() as session:
+            chosen = find_eval_run(session, run)
+        count = export_samples(database, chosen, out, form, overwrite=overwrite, report=bar.update)
+    pushed = None
+    if hub.push is not None:
+        message = f"{chosen.name}, {count:,} samples"
+        pushed = push_folder(out, hub.push, message=message, private=not hub.public)
+    record = {"run": chosen.name, "out": str(out), "format": form, "samples": count, "pushed_to": pushed}
+    words = f"{chosen.name}: {plural(count, 'sample')} written to {out}"
+    terminal.emit(record, output.say, words + (f", pushed to {pushed}" if pushed else ""))

@@ -1,0 +1,176 @@
+"""`tagrpo eval label`: a person's grade over the grader's, and all there are."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from service.errors import InputError, NotFoundError
+from ui.cli import output
+from ui.cli.eval.settings import EvalRun
+from ui.cli.eval.showing import find_problem
+from ui.cli.files import RowsFile
+from ui.cli.output import Terminal
+from ui.cli.settings import Db, Reviewer, reviewer_name
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from evaluator.evals.human import HumanValue
+    from service.runs.store import Run
+
+
+def label(
+    run: EvalRun,
+    problem: Annotated[
+        str | None, Argument(help="Position of the problem in the run, from 0, or its id.")
+    ] = None,
+    sample: Annotated[
+        int | None, Argument(help="Number of the response, as shown by `eval show`.", min=0)
+    ] = None,
+    correct: Annotated[bool, Option(help="Grade the response as correct.")] = False,
+    wrong: Annotated[bool, Option(help="Grade the response as wrong.")] = False,
+    withdraw: Annotated[bool, Option(help="Withdraw your newest grade of this response.")] = False,
+    comment: Annotated[str, Option(help="Reason for the grade.", show_default=False)] = "",
+    reviewer: Reviewer = None,
+    *,
+    file: RowsFile,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Grade a response yourself; without a response, list the human grades of a run and their effect.
+
+    Your grade overrides the grader's in every version. The newest grade of a response counts until it is
+    withdrawn; all are stored permanently. Reports state how many count; --grades grader leaves them out. For
+    gated benchmarks the list has no comments, since they may quote the problem.
+
+    Example: tagrpo eval label Qwen3-4B.amc23 7 3 --correct --comment "1/2, as the gold"
+
+    Example: tagrpo eval label Qwen3-4B.amc23 --out grades.jsonl
+    """
+    from evaluator.evals.runs import find_eval_run
+
+    if problem is None:
+        if correct or wrong or withdraw:
+            raise typer.BadParameter("name the problem and the response to grade")
+        file.check()
+        with db.reading() as session:
+            chosen = find_eval_run(session, run)
+            rows, effect = _grades(session, chosen), _effect(session, chosen)
+        file.write(rows)
+        terminal.emit({"run": chosen.name, "grades": rows, **effect}, _print_list, chosen.name, rows, effect)
+        return
+    if correct + wrong + withdraw != 1 or sample is None:
+        raise typer.BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")
+    if withdraw and comment:
+        raise typer.BadParameter("--withdraw takes no --comment")
+    value: HumanValue | None = "correct" if correct else "wrong" if wrong else None
+    with db.writing() as session:
+        chosen = find_eval_run(session, run)
+        record = {"run": chosen.name, **_grade(session, chosen, problem, sample, value, reviewer, comment)}
+        effect = _effect(session, chosen)
+
+    def print_grade() -> None:
+        place = f"{record['run']}, problem {record['problem']}, response {sample}"
+        grader = record["grader"] or "nothing yet"
+        output.say(f"{place}: {record['recorded']}; the grader says {grader}")
+        _print_score(effect)
+
+    terminal.emit({**record, **effect}, print_grade)
+
+
+def _grade(
+    session: "Session",
+    run: "Run",
+    problem: str,
+    sample: int,
+    value: "HumanValue | None",
+    reviewer: str | None,
+    comment: str,
+) -> dict[str, Any]:
+    """Store a grade, or withdraw the newest one if there is no value; return what was recorded."""
+    from evaluator.evals.human import add_human_grade, withdraw_human_grade
+    from evaluator.evals.overview import shown_grader
+    from evaluator.evals.problems import run_problems
+    from evaluator.evals.samples import page_samples
+
+    who = reviewer_name(reviewer)
+    place = find_problem(run, run_problems(session, run.id), problem)
+    page = page_samples(session, run.id, place.id, after_ordinal=sample - 1, limit=1)
+    if not page or page[0].ordinal != sample:
+        raise NotFoundError(
+            f"problem {place.position} of run {run.name} has no response {sample}. List them with "
+            f"`tagrpo eval show {run.name} {place.position}`."
+        )
+    if value is None:
+        withdrawn = withdraw_human_grade(session, page[0].id, reviewer=who)
+        if withdrawn is None:
+            raise NotFoundError(f"{who} has no grade of this response to withdraw.")
+        recorded = f"{withdrawn} by {who} withdrawn"
+    else:
+        grader = shown_grader(session, run.id)
+        new = add_human_grade(
+            session,
+            page[0].id,
+            value,
+            reviewer=who,
+            comment=comment,
+            grader_id=None if grader is None else grader.id,
+        )
+        recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
+    return {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}
+
+
+def _grades(session: "Session", run: "Run") -> list[dict[str, Any]]:
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.human import list_human_grades
+    from evaluator.evals.overview import shown_grader
+
+    grader = shown_grader(session, run.id)
+    hidden = {"comment": None} if is_secret(run.spec["problems"]) else {}
+    grades = list_human_grades(session, run.id, None if grader is None else grader.id)
+    return [{**asdict(grade), **hidden} for grade in grades]
+
+
+def _effect(session: "Session", run: "Run") -> dict[str, Any]:
+    """Return what people's grades change; `why` says why that is not known."""
+    from evaluator.evals.results import human_effect, load_result
+
+    try:
+        result = load_result(session, run)
+        effects = [asdict(effect) for effect in human_effect(session, run)]
+    except InputError as error:
+        return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
+    return {
+        "human_grades": result.human,
+        "overruled": result.overruled,
+        "pass_at_k": effects,
+        "why": None,
+    }
+
+
+def _print_list(run: str, rows: list[dict[str, Any]], effect: dict[str, Any]) -> None:
+    fields = ("position", "ordinal", "grader", "value", "reviewer", "comment", "created_at", "withdrawn_at")
+    output.table(
+        ["problem", "sample", "grader", "person", "by", "comment", "when", "withdrawn"],
+        [[*map(row.get, fields)] for row in rows],
+        empty=f"run {run}: no human grades",
+    )
+    if rows:
+        output.say()
+        _print_score(effect)
+
+
+def _print_score(effect: dict[str, Any]) -> None:
+    from evaluator.reports.documents.document import hundredths
+
+    if effect["pass_at_k"] is None:
+        output.say(f"no score yet: {effect['why']}")
+        return
+    count = output.plural(effect["human_grades"], "human grade")
+    output.say(f"{count} counted, {effect['overruled']:,} different from the grader's")
+    output.table(
+        ["k", "pass@k by the grader", "with human grades"],
+        [[row["k"], hundredths(row["grader"]), hundredths(row["human"])] for row in effect["pass_at_k"]],
+    )

@@ -1,0 +1,218 @@
+"""`tagrpo eval score`: grades by the rules, by a grader of one's own, or by a judge model."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from evaluator.config import ScoreConfig
+from service.errors import InputError
+from ui.cli import exits, output
+from ui.cli.configured import verb
+from ui.cli.output import Terminal, plural
+from ui.cli.requests import DryRun, print_estimates, print_ledger
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from service.database import Database
+    from service.runs.store import Run
+
+FLAGS = {
+    "--judge": "model",
+    "--for": "asked",
+    "--answers": "answers",
+    "--grader": "grader",
+    "--max-usd": "max_usd",
+    "--base-url": "base_url",
+}
+
+
+@verb("score", ScoreConfig, "run", FLAGS)
+def score(
+    config: ScoreConfig,
+    *,
+    changes: Annotated[bool, Option(help="List the samples whose grade differs.")] = False,
+    dry_run: DryRun = False,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Grade the samples of a run that have no grade yet: by this version's rules, or by a judge model.
+
+    Grades of other versions and of another --answers setting are kept. If there are any, the changed grades
+    are counted by where the answer was found.
+
+    --judge asks a model about the samples with an unknown grade. Its grades count only if `report` or
+    `compare` gets --judge MODEL. Without a verdict in the reply the grade stays. Requests, cap and cost
+    belong to a separate run, and no question is paid for twice. After a kill or a spent budget, run the same
+    command again to resume.
+
+    Exit code 3: some samples still wait for the judge; 1: the judge cannot be asked.
+
+    Example: tagrpo eval score Qwen3-4B.amc23 --answers boxed --changes
+
+    Example: tagrpo eval score Qwen3-4B.math500 --judge gpt-4o --max-usd 2
+    """
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.judging.running import estimate_judging
+
+    with db.open(read_only=dry_run) as database:
+        with database.read() as session:
+            chosen = find_eval_run(session, config.run)
+        if dry_run and config.model is None:
+            raise InputError("only a judge costs money. Give one with --judge, or remove --dry-run.")
+        if dry_run:
+            estimate = estimate_judging(config, database)
+            spread = "from only a verdict to replies of max_tokens"
+            record = {"run": chosen.name, **estimate.to_json()}
+            terminal.emit(record, print_estimates, {"": estimate}, "response", spread, config.max_usd)
+        elif config.model is None:
+            _grade(config, chosen, database, changes, terminal)
+        else:
+            _judge(config, chosen, database, changes, terminal)
+
+
+def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool, terminal: Terminal) -> None:
+    from evaluator.evals.grading import grade_changes, grade_run
+    from evaluator.evals.overview import other_version
+    from evaluator.evals.results import load_result
+    from evaluator.evals.runs import run_answers
+    from evaluator.evals.sources import NONE_FOUND
+    from evaluator.grading import Grader
+    from evaluator.grading.versions import GradeCache, version_taking
+    from ui.cli.eval.summary import human_words
+
+    grading = Grader(workers=config.workers, cache=GradeCache(database), own=config.grader)
+    with grading as grader, terminal.progress(run.name) as bar:
+        version = grader.version if config.grader else version_taking(config.answers or run_answers(run))
+        graded = grade_run(database, run.id, grader, output.stage(bar, "grading"), version=version)
+    with database.read() as session:
+        old = other_version(session, run.id, version)
+        changed = grade_changes(session, run, old, version) if old is not None else []
+        result = load_result(session, run, version)
+    correct = int(result.counts.correct.sum())
+    moves = Counter(f"{row['old']} to {row['new']}" for row in changed)
+    sources = ("old", "new", "old_source", "new_source")
+    by_source = Counter(tuple(row[name] for name in sources) for row in changed).most_common()
+    record = {
+        "run": run.name,
+        "grader": version,
+        "graded": graded.samples,
+        "correct": correct,
+        "wrong": result.samples - correct - result.unknown,
+        "unknown": result.unknown,
+        "human_grades": result.human,
+        "overruled": result.overruled,
+        "compared_with": old,
+        "changed": moves,
+        "changed_by_source": [
+            {**dict(zip(sources, key, strict=True)), "grades": count} for key, count in by_source
+        ],
+        **({"changes": changed} if changes else {}),
+    }
+
+    def print_grades() -> None:
+        output.say(f"run {run.name}: {plural(graded.samples, 'new grade')} by {version}")
+        output.say(f"{correct:,} of {result.samples:,} correct, {result.unknown:,} unknown")
+        if result.human:
+            output.say(human_words(result))
+        if old is None:
+            return
+        counted = ", ".join(f"{move} {count:,}" for move, count in sorted(moves.items()))
+        words = f"compared with {old}: {plural(moves.total(), 'verdict')} changed"
+        output.say("", words + (f": {counted}" if counted else ""))
+        if moves:
+            rows = [
+                [f"{before} to {after}", then or NONE_FOUND, now or NONE_FOUND, count]
+                for (before, after, then, now), count in by_source
+            ]
+            output.table(["verdict", "answer found", "now", "grades"], rows)
+        if changes:
+            _print_changes(changed)
+
+    terminal.emit(record, print_grades)
+
+
+_COUNTS = {
+    "correct": "correct",
+    "wrong": "wrong",
+    "unsure": "unsure, grade unchanged",
+    "silent": "no verdict or no reply, grade unchanged",
+    "empty": "nothing to judge: no answer, or no gold answer",
+    "waiting": "not asked yet",
+}
+
+
+def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool, terminal: Terminal) -> None:
+    from evaluator.evals.grading import grade_changes
+    from evaluator.evals.results import load_result
+    from evaluator.judging import running
+    from evaluator.reports.documents.document import hundredths
+    from service.asks.ask import INTERRUPTED
+    from service.models.stopping import deliver_signal
+    from service.runs.spending import read_ledger
+
+    with terminal.stages(run.name) as report:
+        judged = asyncio.run(running.judge(config, database, report, output.note))
+    if judged.stopped == INTERRUPTED:
+        deliver_signal()
+    base = running.base_version(config, run)
+    with database.read() as session:
+        before = load_result(session, run, base)
+        after = None if judged.waiting else load_result(session, run, judged.version)
+        ledger = tuple(read_ledger(session, judged.run.id))
+        changed = grade_changes(session, run, base, judged.version) if changes else []
+    points = after and after.judged
+    record = {
+        "run": run.name,
+        "judge_run": judged.run.name,
+        "grader": judged.version,
+        **judged.by_outcome,
+        "stopped": judged.stopped,
+        "message": judged.message,
+        "failures": judged.failures,
+        "unknown_before": before.unknown,
+        "unknown_after": after and after.unknown,
+        "judged": points and asdict(points),
+        "ledger": [asdict(line) for line in ledger],
+        **({"changes": changed} if changes else {}),
+    }
+
+    def print_verdicts() -> None:
+        output.say(f"{run.name}, judged in {judged.run.name}")
+        rows = [[words, judged.by_outcome[name]] for name, words in _COUNTS.items()]
+        output.table(["judge's verdict", "samples"], rows)
+        if after and points:
+            output.say(
+                f"the judge gave {plural(points.grades, 'grade')}, {points.correct:,} of them correct: "
+                f"{hundredths(points.points)} points of pass@1; unknown grades: {before.unknown:,} before, "
+                f"{after.unknown:,} after",
+                f"`tagrpo eval report {run.name} --judge {points.model}` counts these grades",
+            )
+        print_ledger(ledger)
+        if changed:
+            _print_changes(changed)
+
+    terminal.emit(record, print_verdicts)
+    if judged.waiting:
+        raise exits.unfinished(
+            {judged.stopped} if judged.stopped else set(),
+            f"{run.name}: {plural(judged.waiting, 'sample')} still waiting for the judge"
+            + (f": {judged.message or judged.stopped}" if judged.stopped else "")
+            + "; run the same command again to resume.",
+        )
+
+
+def _print_changes(changes: Sequence[dict[str, Any]]) -> None:
+    rows = [
+        [
+            *(row["position"], row["ordinal"], row["gold"]),
+            *(f"{row['old']} ({row['old_reason']})", f"{row['new']} ({row['new_reason']})"),
+            *(row["old_extracted"], row["new_extracted"]),
+        ]
+        for row in changes
+    ]
+    output.say()
+    output.table(["problem", "sample", "gold", "old", "new", "previous answer", "now"], rows)

@@ -1,1 +1,0 @@
-"""`tagrpo grade`: the grader for others than evaluations and trainings."""

@@ -1,0 +1,184 @@
+"""`tagrpo train run` and `merge`: train with verl, and make a model of a checkpoint."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from service.errors import InputError
+from trainer_adapter.config import TrainConfig
+from ui.cli import console, exits, output
+from ui.cli.configured import verb
+from ui.cli.output import Terminal
+from ui.cli.settings import Db, resume_command
+from ui.cli.train import planning
+
+if TYPE_CHECKING:
+    from service.database import Database
+    from trainer_adapter.runs.running import Prepared, Trained
+
+FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes", "--cpu": "cpu"}
+
+
+@verb("train", TrainConfig, "recipe.name", FLAGS)
+def run(
+    config: TrainConfig,
+    *,
+    dry_run: Annotated[bool, Option(help="Print the command; write and start nothing.")] = False,
+    hide_log: Annotated[
+        bool, Option(help="Write verl's output and command to the run's folder; show only the steps.")
+    ] = False,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
+
+    KEY=VALUE is an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or
+    with `verl.` before it one of verl (verl.trainer.save_freq=5).
+
+    The exact verl command is printed and stored with the run. The run's folder contains checkpoints, log,
+    metrics, the rollout record and every setting with its source. The UI, `tagrpo train metrics` and `tagrpo
+    train rollouts` read it, also during the training. Ctrl-C and SIGTERM stop verl and every process it
+    started. Run the same command again, or `tagrpo resume NAME`, to resume from the last checkpoint.
+
+    Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
+
+    Example: tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4
+
+    Example: tagrpo train run ta_grpo --data out/verl --model tiny --cpu verl.trainer.total_epochs=1
+    """
+    from trainer_adapter.runs import running
+    from trainer_adapter.runs.run_folder import COMMAND, RunFolder
+
+    def opened() -> "Database":
+        return db.open(create=config.set is None)
+
+    if dry_run:
+        prepared = running.dry_run(config, opened)
+        for remark in prepared.notes:
+            output.note(remark)
+        prepared_record = {
+            "run": prepared.name,
+            "folder": str(prepared.folder.path),
+            "command": list(prepared.command),
+            "environment": dict(prepared.environment),
+            "spec": dict(prepared.spec),
+            "settings": [asdict(each) for each in prepared.composition.values],
+            "versions": dict(prepared.versions),
+            "notes": list(prepared.notes),
+        }
+        terminal.emit(prepared_record, output.say, prepared.shell)
+        return
+
+    def announce(prepared: "Prepared") -> None:
+        for remark in prepared.notes:
+            output.note(remark)
+        kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
+        output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
+
+    with terminal.progress(config.name or config.recipe.name, quiet=not hide_log) as bar:
+        echo = _show_steps(bar) if hide_log else console.write_line
+        trained = running.train(config, opened, announce=announce, echo=echo)
+    alarms = list(RunFolder(trained.folder).alarms())
+    record: dict[str, Any] = {
+        **asdict(trained),
+        "folder": str(trained.folder),
+        "log": str(trained.log),
+        "finished": trained.finished,
+        **asdict(trained.attempt),
+        "alarms": alarms,
+    }
+    del record["attempt"]
+    terminal.emit(record, _print, trained, alarms)
+    if not trained.finished:
+        raise exits.stopped_training(trained.attempt.stopped_by, _why_unfinished(trained))
+
+
+def merge(
+    checkpoint: Annotated[
+        Path, Argument(help="Checkpoint of a training: runs/NAME/checkpoints/global_step_N.")
+    ],
+    out: Annotated[Path, Option(help="New folder of the model.")],
+    *,
+    terminal: Terminal,
+) -> None:
+    """Merge a checkpoint into a folder that transformers and vLLM read.
+
+    verl saves a checkpoint in shards. Its own tool merges them and rounds the weights to bfloat16.
+
+    Example: tagrpo train merge runs/ta/checkpoints/global_step_56 --out ta-grpo-4b
+    """
+    shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint
+    if not any(shards.glob("model_world_size_*")):
+        raise InputError(f"{checkpoint}: holds no checkpoint of verl. Give .../checkpoints/global_step_N.")
+    if out.exists():
+        raise InputError(f"{out} already exists. Choose another folder.")
+    words = ["--backend", "fsdp", "--local_dir", str(shards), "--target_dir", str(out)]
+    done = subprocess.run([sys.executable, "-m", "verl.model_merger", "merge", *words], stdout=2)
+    if done.returncode:
+        raise exits.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
+    terminal.emit({"model": str(out)}, output.say, f"merged into {out}")
+
+
+def _show_steps(bar: output.Bar) -> Callable[[str], None]:
+    """Return what takes verl's lines and shows how far training is."""
+    from trainer_adapter.runs.launching import step_of, total_steps_of
+    from trainer_adapter.verl.alarms import MARK
+
+    total: int | None = None
+    step = 0
+    bar.update(0, None, "verl starts")
+
+    def take(line: str) -> None:
+        nonlocal total, step
+        if MARK in line:
+            output.note(line[line.index(MARK) :])
+        total, step = total_steps_of(line) or total, step_of(line) or step
+        bar.update(step, total, "steps" if step else "verl starts")
+
+    return take
+
+
+def _print(trained: "Trained", alarms: list[str]) -> None:
+    attempt = trained.attempt
+    saved = f"{trained.folder}/checkpoints, step {attempt.checkpoint}" if attempt.checkpoint else "none"
+    output.say(
+        f"run         {trained.run} in {trained.folder}",
+        f"last step   {'none' if attempt.step is None else attempt.step}",
+        f"checkpoint  {saved}",
+        f"log         {trained.log}",
+        *(f"alarm       {alarm}" for alarm in alarms),
+    )
+    if trained.left_behind and not trained.finished:
+        output.say(f"ended       {trained.left_behind} leftover processes")
+    if attempt.step is not None:
+        output.say(f"rollouts    tagrpo train rollouts {trained.run}")
+
+
+def _why_unfinished(trained: "Trained") -> str:
+    """Say why a run did not come to its end, and how to go on."""
+    attempt = trained.attempt
+    saved = (
+        "step 1, since nothing was saved yet,"
+        if attempt.checkpoint is None
+        else f"the checkpoint of step {attempt.checkpoint}"
+    )
+    resume = f"from {saved} with {resume_command(trained.run)}."
+    if attempt.stopped_by is not None:
+        how = "verl had to be killed" if trained.killed else "verl ended"
+        return f"stopped by {attempt.stopped_by}, {how}. Resume {resume}"
+    ended = f"ended with exit code {attempt.returncode}"
+    if attempt.returncode is not None and attempt.returncode < 0:
+        name = signal.Signals(-attempt.returncode).name
+        ended = f"was killed by {name}"
+        ended += " (the kernel does this if memory runs out)" if name == "SIGKILL" else ""
+    errors = "".join(f"\n  {line}" for line in trained.errors)
+    hints = "".join(f"\n{hint}." for hint in trained.hints)
+    return (
+        f"verl {ended}; the last errors in {trained.log}:{errors}{hints}\nFix the cause, then resume {resume}"
+    )
