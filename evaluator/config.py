@@ -109,7 +109,7 @@ class ScoreConfig(Access, Budget):
 
     run: str = Field(description="Name or id of an eval run.")
     model: str | None = Field(
-        None, description="Judge model, named as in litellm (gpt-4o, hosted_vllm/NAME). Default: no judge."
+        None, description="Judge model, with its litellm name (gpt-4o, hosted_vllm/NAME). Default: no judge."
     )
     asked: Literal["unknown", "wrong", "all"] = Field(
         "unknown",
@@ -138,7 +138,7 @@ class ScoreConfig(Access, Budget):
     @model_validator(mode="after")
     def _check(self) -> "ScoreConfig":
         if self.grader is not None and self.answers == "boxed":
-            raise ValueError("a grader of your own reads responses itself. Remove answers=boxed.")
+            raise ValueError("a custom grader extracts answers itself. Remove answers=boxed.")
         if self.model is None and self.asked != "unknown":
             raise ValueError(f"asked={self.asked} is for a judge. Give one with --judge MODEL.")
         if self.retry_final:

@@ -165,10 +165,9 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     if not counts:
         return []
     note = (
-        f"Grades of the judge {', '.join(models)} are counted ({'; '.join(counts)}); without --judge they "
-        "are not. A judge makes errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` "
-        "measures them on labelled "
-        "responses."
+        f"Grades of the judge {', '.join(models)} are included ({'; '.join(counts)}) because --judge was "
+        "given. Judges make errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` measures the "
+        "error rate on labelled responses."
     )
     return [note]
 

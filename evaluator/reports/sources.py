@@ -55,8 +55,8 @@ def source_notes(report: Report) -> Iterator[str]:
     ]
     if much:
         yield (
-            "Many correct answers were found in the last sentence of the response, without a box or marker, "
-            f"where extraction is less reliable: {', '.join(much)}. `tagrpo eval score RUN --answers boxed` "
+            "Many correct answers come from the last sentence of the response, without a box or marker. "
+            f"Extraction is less reliable there: {', '.join(much)}. `tagrpo eval score RUN --answers boxed` "
             "counts only boxed answers."
         )
 

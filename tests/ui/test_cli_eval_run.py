@@ -232,8 +232,8 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["eval", "run", "--model", "m"], "name either benchmarks, or a published neighbor set"),
-        (["eval", "run", "sums.jsonl", "neighbors=x", "--model", "m"], "name either benchmarks"),
+        (["eval", "run", "--model", "m"], "give either benchmarks, or a published neighbor set"),
+        (["eval", "run", "sums.jsonl", "neighbors=x", "--model", "m"], "give either benchmarks"),
         (["eval", "run", "neighbors=x", "--from", "y", "--model", "m"], "sources apply only to benchmarks"),
         (
             ["eval", "run", "sums.jsonl", "--model", "m", "--preset", "mine"],

@@ -42,7 +42,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def test_a_folder_is_added_and_its_new_place_too() -> None:
-    assert "nowhere: this folder of rollouts cannot be read" in refused("nowhere", "--add")
+    assert "nowhere: the rollout folder cannot be read" in refused("nowhere", "--add")
     Path("empty").mkdir()
     assert "empty: holds no rollouts" in refused("empty", "--add")
     assert not Path("tagrpo.db").exists()
@@ -149,7 +149,7 @@ def test_rescued_questions_are_listed() -> None:
     assert "neighbors were asked" in shown
     assert "more: --after" in shown
     run("ta", "--add")
-    assert "Only a recipe with sampling=rescue" in refused("ta", "--rescued", "all")
+    assert "Only recipes with sampling=rescue" in refused("ta", "--rescued", "all")
 
 
 def test_pruning_shows_what_goes_and_removes_it_with_yes() -> None:

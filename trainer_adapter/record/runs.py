@@ -90,13 +90,13 @@ def open_folder(run: Run, folder: Path | None) -> Record:
     """
     if folder is None:
         raise InputError(
-            f"the database does not say where run {run.name!r} has its rollouts. Add their folder: "
+            f"the database has no rollout folder for run {run.name!r}. Add it: "
             f"`tagrpo train rollouts FOLDER --add --name {run.name}`."
         )
     if not folder.is_dir():
         raise InputError(
-            f"{folder}: run {run.name!r} had its rollouts in this folder, which is not there. If it was "
-            f"moved, add its new place: `tagrpo train rollouts FOLDER --add --name {run.name}`."
+            f"{folder}: run {run.name!r} had its rollouts here, but the folder is missing. If you moved it, "
+            f"add the new path: `tagrpo train rollouts FOLDER --add --name {run.name}`."
         )
     return record_in(folder)
 
@@ -148,7 +148,7 @@ def choose_train_run(session: Session, reference: str | None) -> Run:
         raise InputError(
             f"there are several training runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
             if runs
-            else "there is no training run yet. Train one, or add its folder: "
+            else "there are no training runs yet. Train one, or add a folder: "
             "`tagrpo train rollouts FOLDER --add`."
         )
     return runs[0]

@@ -33,7 +33,7 @@ _TEXTS = {
         "loss.kl_coef"
     ),
     CORRECT: (
-        "no response of the step is correct; check the responses with `tagrpo train rollouts`, and whether "
+        "no response in this step is correct; check the responses with `tagrpo train rollouts`, and whether "
         "answers are boxed"
     ),
     GAP: (

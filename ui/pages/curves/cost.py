@@ -88,8 +88,8 @@ def show_cost(choice: Choice, report: PageReport) -> None:
         )
     if not rows:
         layout.empty_state(
-            "No evaluated model is linked to a training run here.",
-            "Add the rollouts of its training under the name of its folder:",
+            "No evaluated model belongs to a training run in this database.",
+            "Add the rollouts of its training run, named like its folder:",
             commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return

@@ -15,7 +15,7 @@ runs = {run.name: run for run in train_runs() if run.rollouts or run.problem}
 if not runs:
     layout.empty_state(
         "No rollouts are recorded yet.",
-        "`tagrpo train run` records them; add the folder of any other training:",
+        "`tagrpo train run` records rollouts. To add the folder of another training run:",
         commands=(settings.command("train rollouts FOLDER --add"),),
     )
 else:

@@ -216,7 +216,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     if not options:
         layout.empty_state(
             "There are no responses to diagnose.",
-            "Add the rollouts of a training, or sample a neighbor set with an evaluation:",
+            "Add the rollouts of a training run, or evaluate a model on a neighbor set:",
             commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return None

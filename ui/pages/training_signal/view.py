@@ -38,8 +38,8 @@ elif view == "diversity":
     diagnosis.diversity(runs)
 elif not runs:
     layout.empty_state(
-        "There is no training run yet.",
-        "`tagrpo train run` starts one; add the folder of any other training:",
+        "There are no training runs yet.",
+        "`tagrpo train run` starts one. To add the folder of another training run:",
         commands=(settings.command("train rollouts FOLDER --add"),),
     )
 else:
