@@ -1,6 +1,6 @@
 """Figures of the documentation: `speed` against named alternatives, `pages` in a browser, `studies` on data.
 
-Run from the repository: `python -m benchmarks.speed.passk`. The last line of each is one JSON object.
+Run from the repository: `python -m benchmarks.speed.rollouts`. The last line of each is one JSON object.
 """
 
 import sys

@@ -6,8 +6,6 @@ import os
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +31,6 @@ def peak_mb() -> float:
     """Return the most memory that this process held, in MiB."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-def seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """Return the shortest of some runs of `work`, after one that warms up."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def rounded(value: Any, digits: int = 5) -> Any:

@@ -1,14 +1,12 @@
-"""How fast the pages are on a large database: made here, then asked every query the pages ask.
+"""How fast the pages are on a large database, which is made here.
 
     python -m benchmarks.pages.latency --make FILE [--scale 1] [--seed 0]
-    python -m benchmarks.pages.latency --queries FILE [--repeats 40]
     python -m benchmarks.pages.latency --browser FILE [--pages questions,review] [--repeats 20]
 
 `--make` writes 10,000 questions, 30,000 neighbors, 1,000,000 rollouts and 200,000 evaluation samples (see
-`database.py`): 0.33 GB, and 0.29 GB of rollouts next to it, in about a minute of one core. `--queries` prints
-the milliseconds of every query of every page. `--browser` starts `tagrpo ui --review` on it and prints how
-long first paint, later pages and every action take in Chromium, and the memory of the server (see
-`browser.py`); its reviews are added to the database.
+`database.py`): 0.33 GB, and 0.29 GB of rollouts next to it, in about a minute of one core. `--browser` starts
+`tagrpo ui --review` on it and prints how long first paint, later pages and every action take in Chromium, and
+the memory of the server (see `browser.py`); its reviews are added to the database.
 
 The last line is one JSON object.
 """
@@ -23,7 +21,7 @@ _TAKEN_BY = {
     "scale": ("make",),
     "seed": ("make",),
     "pages": ("browser",),
-    "repeats": ("queries", "browser"),
+    "repeats": ("browser",),
 }
 """Options that only some measurements look at."""
 
@@ -36,10 +34,9 @@ def main() -> int:
     parser.add_argument("--make", type=Path, metavar="FILE", help="write the database into a new file")
     parser.add_argument("--scale", type=float, help="share of the full size of --make; 1 without it")
     parser.add_argument("--seed", type=int, help="of --make; 0 without it")
-    parser.add_argument("--queries", type=Path, metavar="FILE", help="measure the pages' queries on it")
     parser.add_argument("--browser", type=Path, metavar="FILE", help="measure the pages in Chromium on it")
     parser.add_argument("--pages", help="those of --browser, with commas; all without it")
-    parser.add_argument("--repeats", type=int, help="40 of --queries, 20 of --browser")
+    parser.add_argument("--repeats", type=int, help="of --browser; 20 without it")
     options = parser.parse_args()
     for name, takers in _TAKEN_BY.items():
         if getattr(options, name) is not None and all(getattr(options, taker) is None for taker in takers):
@@ -53,11 +50,6 @@ def main() -> int:
         scale = 1.0 if options.scale is None else options.scale
         report["make_s"] = make_database(options.make, scale=scale, seed=options.seed or 0)
         report["database_mb"] = round(options.make.stat().st_size / 1e6)
-    if options.queries is not None:
-        from benchmarks.pages.query_times import measure, print_table
-
-        report |= measure(options.queries, repeats=options.repeats or 40)
-        print_table(report)
     if options.browser is not None:
         from benchmarks.pages.browser import measure_browser, print_end
         from benchmarks.pages.interactions import PAGES
@@ -68,10 +60,9 @@ def main() -> int:
         report["browser"] = measure_browser(options.browser, repeats=options.repeats or 20, pages=pages)
         print_end(report["browser"])
     if not report:
-        parser.error("name --make, --queries or --browser")
+        parser.error("name --make or --browser")
     print(json.dumps(report))
-    over = report.get("over_target") or report.get("browser", {}).get("over")
-    return 1 if over else 0
+    return 1 if report.get("browser", {}).get("over") else 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 The same labelled responses are graded by `verify(parse(gold), parse(response))` one after the other with
 math-verify's own time-outs and its caches warm, by a grader that has seen none of them (cold), by the same
 grader again (warm), and by a new process that has only the verdicts in the database. Then hostile answers
-run alone, one by one, and beside the honest responses. The last line is one JSON object.
+run one by one. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main() -> None:
     report: dict[str, Any] = {"responses": len(cases)}
     report |= compare_speed(rows, cases, args)
     if not args.skip_hostile:
-        report["hostile"] = run_hostile(cases, args)
+        report["hostile"] = run_hostile(args)
     print(json.dumps(report))
 
 
@@ -130,8 +130,8 @@ def from_database(cases: Sequence[GradeCase], path: Path, workers: int | None) -
         return {"seconds": timed(lambda: grader.grade_many(cases))}
 
 
-def run_hostile(cases: Sequence[GradeCase], args: argparse.Namespace) -> dict[str, Any]:
-    """Hostile cases one by one, with the memory of the workers; then beside the honest ones."""
+def run_hostile(args: argparse.Namespace) -> dict[str, Any]:
+    """Hostile cases one by one, with the memory of the workers."""
     from benchmarks.speed.grading_hostile import hostile_cases
 
     hostile = hostile_cases()
@@ -149,9 +149,6 @@ def run_hostile(cases: Sequence[GradeCase], args: argparse.Namespace) -> dict[st
         reasons[grade.reason] = reasons.get(grade.reason, 0) + 1
     print(f"{len(hostile)} hostile cases: slowest {slowest:.2f} s, worker peak {memory.peak_mb:,.0f} MB")
     print(f"  {reasons}")
-    beside = honest_beside(cases, hostile, args)
-    print(f"honest responses beside hostile ones: {beside['share']:.0%} of their usual speed (medians)")
-    print(f"  {beside['best']:.0%} by the fastest passes, which other programs disturb least")
     return {
         "cases": len(hostile),
         "over_limit": sum(seconds > args.limit + GRACE_S for seconds in taken),
@@ -160,51 +157,6 @@ def run_hostile(cases: Sequence[GradeCase], args: argparse.Namespace) -> dict[st
         "false_correct": sum(grade.value is GradeValue.CORRECT for grade in grades),
         "worker_peak_mb": round(memory.peak_mb),
         "reasons": reasons,
-        "honest_throughput": round(beside["share"], 3),
-        "honest_throughput_best": round(beside["best"], 3),
-        "hostile_meanwhile": beside["hostile"],
-    }
-
-
-def honest_beside(
-    cases: Sequence[GradeCase], hostile: Sequence[GradeCase], args: argparse.Namespace
-) -> dict[str, Any]:
-    """Speed of honest responses while another thread grades hostile ones without end, against without.
-
-    Every honest pass is cold: the grader's memory is emptied before it. Both kinds of passes alternate.
-    """
-    usual: list[float] = []
-    beside: list[float] = []
-    served = 0
-    with Grader(workers=args.workers, time_limit_s=args.limit) as grader:
-        grader.grade_many(list(cases))
-
-        def honest() -> float:
-            grader.forget()
-            forget()
-            return timed(lambda: grader.grade_many(cases))
-
-        for _ in range(max(3, args.repeats)):
-            usual += [honest() for _ in range(3)]
-            stop = threading.Event()
-
-            def pester() -> None:
-                nonlocal served
-                order = random.Random(served)
-                while not stop.is_set():  # noqa: B023
-                    served += len(grader.grade_many([order.choice(hostile)]))
-
-            thread = threading.Thread(target=pester)
-            thread.start()
-            beside += [honest() for _ in range(3)]
-            stop.set()
-            thread.join()
-    print("  usual  ", " ".join(f"{seconds:.2f}" for seconds in usual))
-    print("  beside ", " ".join(f"{seconds:.2f}" for seconds in beside))
-    return {
-        "share": statistics.median(usual) / statistics.median(beside),
-        "best": min(usual) / min(beside),
-        "hostile": served,
     }
 
 

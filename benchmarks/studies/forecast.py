@@ -1,4 +1,4 @@
-"""The forecast of zero-gradient shares: on a real training run, on pilots with known shares, and its speed.
+"""The forecast of zero-gradient shares: on a real training run and on pilots with known shares.
 
 On `grpo_group_log_dsrsub` (successes out of 8 at each visit of each prompt, in time order) it is fitted to
 one half of each prompt's visits and compared with the other: in time (the drift of training counts as error)
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,8 @@ from benchmarks.studies.forecast_worlds import (
     TUNED,
     N,
     World,
-    as_assumed,
     real_worlds,
 )
-from evaluator.signal.difficulty import audit_difficulty
 from evaluator.signal.forecast import (
     ForecastCheck,
     GroupShape,
@@ -41,9 +38,8 @@ from evaluator.signal.forecast import (
     forecast,
     halves,
 )
-from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup, count_groups
+from evaluator.signal.groups import GroupCounts
 from evaluator.signal.sources.rollouts import read_visits
-from evaluator.signal.zero_gradient import zero_gradient
 from trainer_adapter.methods.skipping import DeadGroups
 
 G = 8
@@ -162,34 +158,6 @@ def report_coverage(
     return report
 
 
-def report_speed(questions: int, seed: int) -> dict[str, float]:
-    m = 32
-    rng = default_rng(seed)
-    correct = rng.binomial(m, as_assumed(rng, questions))
-    groups = tuple(
-        QuestionGroup(
-            f"q{number}",
-            tuple(
-                PromptSample(variant, hits, m - hits, strategy=f"strategy {variant}" if variant else None)
-                for variant, hits in enumerate(row)
-            ),
-        )
-        for number, row in enumerate(correct.tolist())
-    )
-    checkpoint = CheckpointGroups("speed", groups)
-    found = {}
-    for name, work in (
-        ("zero_gradient", lambda: zero_gradient(checkpoint, G, N)),
-        ("forecast", lambda: forecast(count_groups(groups), seed=seed)),
-        ("difficulty", lambda: audit_difficulty(checkpoint, seed=seed)),
-    ):
-        start = time.perf_counter()
-        work()
-        found[f"{name}_seconds"] = time.perf_counter() - start
-        print(f"    {name:14s} {found[f'{name}_seconds']:.1f} s")
-    return found
-
-
 def main() -> None:
     """Print the report; the last line is one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -198,7 +166,6 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=300, help="questions of a simulated pilot")
     parser.add_argument("--samples", type=int, default=8, help="responses per prompt of a simulated pilot")
     parser.add_argument("--worlds", help="only populations whose names hold one of these, behind commas")
-    parser.add_argument("--timed", type=int, default=7500, help="questions of the timed run")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if args.pilots < 1 or args.questions < 2 or args.samples < 1:
@@ -214,8 +181,6 @@ def main() -> None:
     if args.worlds:
         worlds = [world for world in worlds if any(part in world.name for part in args.worlds.split(","))]
     report["coverage"] = report_coverage(worlds, args.pilots, args.questions, args.samples, args.seed)
-    print(f"\n{args.timed:,} questions x 4 prompts x 32 responses")
-    report["speed"] = report_speed(args.timed, args.seed)
     print(json.dumps(rounded(report)))
 
 

@@ -71,11 +71,6 @@ def remote_settings(access: Access, model: str) -> RemoteSettings:
     return RemoteSettings(model=model, **{name: value for name, value in shared.items() if value is not None})
 
 
-def model_name(settings: ModelSettings) -> str:
-    """Return the name that the user gave to a model."""
-    return settings.model if isinstance(settings, RemoteSettings) else settings.checkpoint
-
-
 AT_ONCE = 256
 """Tasks under way at least."""
 

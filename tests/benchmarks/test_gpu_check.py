@@ -39,17 +39,6 @@ def test_a_page_has_versions_figures_and_the_end_of_the_log_and_no_paths() -> No
     assert "No GPU was used" not in written
 
 
-def test_a_page_of_a_cpu_says_that_it_is_none_of_a_gpu() -> None:
-    assert "**No GPU was used.**" in page([DONE], "CPU", None, cpu=True)
-
-
-def test_a_failure_stands_at_the_top_and_below() -> None:
-    failed = Outcome("evaluate", "tagrpo eval run", 3.0, "boom", "exit code 1")
-    written = page([DONE, failed], "CPU", "Qwen/Qwen3-0.6B", cpu=True)
-    assert "policy: Qwen/Qwen3-0.6B: **failed** at *evaluate*: exit code 1." in written
-    assert "Failed: exit code 1." in written
-
-
 @pytest.mark.parametrize(
     ("losses", "problem"),
     [

@@ -1,8 +1,6 @@
 """The study of a real model: what it packs, which rows it keeps, and what its report says."""
 
 import json
-import stat
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies import real_model, real_model_pack
-from benchmarks.studies.real_model_plan import REAL, Row, best_rate, pairs, read_jsonl, write_jsonl
+from benchmarks.studies.real_model_plan import REAL, Row, best_rate, read_jsonl, write_jsonl
 from benchmarks.studies.real_model_report import interval, tables
 from benchmarks.studies.real_model_stages import Study
 
@@ -37,24 +35,6 @@ def test_a_folder_travels_in_pieces_and_a_damaged_piece_is_named(
         assert (place / name / "weights.gguf").read_bytes() == (tmp_path / "weights").read_bytes()
 
 
-def test_packages_keep_their_programs_and_lose_what_is_not_needed(tmp_path: Path) -> None:
-    wheels, site = tmp_path / "wheels", tmp_path / "site"
-    wheels.mkdir()
-    program = zipfile.ZipInfo("ray/core/raylet")
-    program.external_attr = 0o100755 << 16
-    with zipfile.ZipFile(wheels / "ray-1-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(program, "x")
-        wheel.writestr("ray/jars/large.jar", "x")
-        wheel.writestr("ray-1.data/purelib/extra.py", "x")
-        wheel.writestr("ray-1.data/scripts/ray", "x")
-    real_model_pack.collect_packages(wheels, site)
-    files = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
-    about = {"tagrpo-0.dist-info/METADATA", "tagrpo-0.dist-info/entry_points.txt"}
-    assert files == {"ray/core/raylet", "extra.py", *about}
-    assert (site / "ray/core/raylet").stat().st_mode & stat.S_IXUSR
-    assert "verl.plugins" in (site / "tagrpo-0.dist-info/entry_points.txt").read_text()
-
-
 def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
     rows = [
         {"id": f"q{number}", "question": f"What is {number}?", "answer": answer, "level": level}
@@ -74,12 +54,6 @@ def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
     (candidate,) = read_jsonl(job / "candidates.jsonl")
     assert candidate == {"question": "What is 0?", "candidates": ["Say it."]}
     assert len((job / "benchmarks" / "gsm8k.jsonl").read_text().splitlines()) == 500
-
-
-def test_seeds_belong_to_one_pair_each() -> None:
-    planned = list(pairs())
-    assert len({seed for seed, _ in planned}) == len(planned)
-    assert planned[:2] == [(10, ("grpo", "ta_rescue")), (11, ("grpo", "ta_grpo_2"))]
 
 
 def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end() -> None:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.studies import sandbox_study as study
 from benchmarks.studies import sandbox_study_table as tables
 from benchmarks.studies.sandbox_study import Cell, Point
-from benchmarks.studies.sandbox_study_plan import ALL, RATES, STAGES, TUNING, Stage
+from benchmarks.studies.sandbox_study_plan import STAGES, TUNING, Stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,29 +40,6 @@ def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named()
         "A-grpo-0.0002-s1-120",
         "A-grpo-0.0002-s2-120",
     ]
-
-
-def test_more_questions_are_trained_on_at_the_rate_of_their_world_in_a_part_of_the_set() -> None:
-    rates = {"grpo": 2e-4, "ta_rescue": 1e-4}
-    rows = {
-        point: row(point, 0.8 if rate == best else 0.2)
-        for recipe, best in rates.items()
-        for rate in RATES
-        for seed in TUNING
-        for point in [Point("A", recipe, rate, seed, 120)]
-    }
-    planned = [cell for cell in study.cells(STAGES["scale"], ["A640"], rows) if cell.seed == 1]
-    changes = [(cell.rate, ALL[cell.recipe].recipe, ALL[cell.recipe].changes) for cell in planned]
-    assert changes == [
-        *((2e-4, "grpo", (f"data.train_max_samples={size}",)) for size in (256, 384, 512, 640)),
-        *((1e-4, "ta_rescue", (f"data.train_max_samples={size}",)) for size in (256, 640)),
-    ]
-
-
-def test_no_seed_of_the_confirmation_was_tuned_on() -> None:
-    assert not set(STAGES["confirm"].seeds) & set(TUNING)
-    assert len(STAGES["confirm"].seeds) == 8
-    assert "**3 points**" in (ROOT / "docs" / "studies" / "recipes.md").read_text(encoding="utf-8")
 
 
 def test_every_checkpoint_that_is_evaluated_is_saved_and_kept(
@@ -140,22 +117,6 @@ def test_the_table_compares_equal_worlds_and_steps() -> None:
     grpo, rescue = tables.table(rows)[2:]
     assert grpo.startswith("| A | 15.4k | grpo | 0.0002 | 2 | .50 | 4 | .250 ± .118 |")
     assert "+16.7 [" in rescue  # of three questions one is never solved
-
-
-def test_the_curves_start_from_the_policy_and_show_recipes_of_several_seeds() -> None:
-    points = [Point("A", name, 2e-4, seed, 120) for name in ("grpo", "ta_rescue") for seed in (1, 2)]
-    rows = {point: row(point, 0.25 * point.seed) for point in points}
-    single, base = Point("A", "max_rl", 2e-4, 1, 120), Point("A", study.BASE, 0.0, 0, 0)
-    rows |= {single: row(single, 0.3), base: row(base, 0.125, drawn=0)}
-    spec = tables.curves(rows).to_dict()
-    drawn = spec["data"]["values"]
-    assert {(each["recipe"], each["responses"]) for each in drawn} == {
-        (recipe, responses) for recipe in ("grpo", "ta_rescue") for responses in (0, 15360)
-    }
-    first = next(each for each in drawn if each["responses"] == 0)
-    assert first["pass"] == first["low"] == pytest.approx(0.125 * 2 / 3)
-    last = next(each for each in drawn if each["responses"])
-    assert (last["pass"], last["high"]) == pytest.approx((0.25, 0.25 + 0.125 * 2**0.5 * 2 / 3))
 
 
 def test_the_page_has_the_table_of_the_csv() -> None:

@@ -16,34 +16,25 @@ from benchmarks.__main__ import scripts
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
     "asks": "--requests 70 --rounds 1",
-    "speed.passk": "--pairs 1000 --loop-pairs 100",
     "speed.rollouts": "--rollouts 8192 --text-bytes 200",
     "studies.sandbox_study_table": "",
 }
 ON_DATA = {
-    "speed.contamination": "--subset 20 --rows 300",
-    "speed.grading_server": "--rows 40 --rounds 2 --workers 1",
     "speed.grading_speed": "--rows 40 --skip-hostile --repeats 1",
-    "speed.questions_import": "--rows 200",
     "studies.cost": "--rows 50",
-    "studies.forecast": "--pilots 1 --questions 20 --timed 40 --worlds phrasing,run",
+    "studies.forecast": "--pilots 1 --questions 20 --worlds phrasing,run",
     "studies.grading_accuracy": "--rows 5 --skip-math-verify --files grader_cases",
     "studies.neighbors": "",
-    "studies.rules": "--rows 200 --sample 2",
 }
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
-ON_VERL = {
-    "speed.advantages": "--tokens 64 --repeats 1",
-    "speed.reward": "--rows 8 --repeats 1 --skip-processes",
-}
+ON_VERL = {"speed.advantages": "--tokens 64 --repeats 1"}
 ELSEWHERE = {
     *("studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"),
-    *("speed.grading_programs", "studies.real_model"),
+    "studies.real_model",
 }
 """Run by tests of their own."""
-TRAINING = {"speed.verl_start", "studies.sandbox_base", "studies.sandbox_plain", "studies.sandbox_study"}
-"""Minutes to days; only their help is asked for. `verl_start --rounds 1` takes two minutes of a core;
-`sandbox_base` draws at least 32 responses to each of 1,224 prompts, as a world has so many."""
+TRAINING = {"studies.sandbox_study"}
+"""Days; only its help is asked for."""
 
 
 @pytest.fixture
@@ -68,18 +59,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     yield run_here
     if threads is not None:
         sys.modules["torch"].set_num_threads(threads)
-
-
-def test_small_on_programs(run: Callable[..., str], tmp_path: Path) -> None:
-    row = {
-        "text": "Write a function to double a number.",
-        "test_list": ["assert twice(2) == 4"],
-        "code": "def twice(number):\n    return number + number",
-    }
-    (tmp_path / "mbpp.jsonl").write_text(json.dumps(row))
-    report = json.loads(run("speed.grading_programs", "--data", tmp_path))["mbpp"]
-    assert report["solutions"] == {"correct: tests passed": 1}
-    assert report["changed"] == {"wrong: tests failed": 1}
 
 
 def test_every_benchmark_is_listed_here_and_by_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,26 +95,16 @@ def test_small_with_verl(name: str, run: Callable[..., str]) -> None:
 @pytest.mark.slow
 @pytest.mark.sqlite  # makes a file
 def test_pages_small(tmp_path: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code says whether something was slower than its limit, as on a busy machine it may be."""
-    database = str(tmp_path / "t.db")
-    asked = ("--queries", database, "--repeats", "1")
-    slow = 0
-    try:
-        output = run("pages.latency", "--make", database, "--scale", "0.01", *asked)
-    except SystemExit as ended:
-        slow, output = ended.code, capsys.readouterr().out
-    report = json.loads(output.splitlines()[-1])
-    assert report["database_mb"] > 0
-    assert slow == bool(report["over_target"])
+    with pytest.raises(SystemExit, match="0"):
+        run("pages.latency", "--make", str(tmp_path / "t.db"), "--scale", "0.01")
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["database_mb"] > 0
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "says"),
     [
         ("studies.sandbox_study", "kept --summary s.csv --worlds A --jobs 2", "leave out --worlds, --jobs"),
-        ("pages.latency", "--queries pages.db --pages review", "--pages is for --browser; name one"),
-        ("pages.latency", "--queries pages.db --scale 0.5", "--scale is for --make"),
-        ("pages.latency", "--make pages.db --repeats 3", "--repeats is for --queries and --browser"),
+        ("pages.latency", "--make pages.db --repeats 3", "--repeats is for --browser"),
         ("speed.grading_speed", "--skip-hostile --limit 1", "--limit is of hostile cases"),
     ],
 )

@@ -10,7 +10,6 @@ LONGEST = (
     "test_verl_proof.py",
     "test_training_run.py",
     "test_verl_resume.py",
-    "test_policy_quality.py",
 )
 
 

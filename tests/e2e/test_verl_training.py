@@ -89,32 +89,3 @@ def test_stock_verl_trains_two_steps_on_a_flat_export(tmp_path: Path, model: Pat
         assert step["training/rollout_probs_diff_max"] < 1e-5
     assert run.steps[0]["actor/kl_loss"] < run.steps[1]["actor/kl_loss"]
     assert "val-core/sums/acc/mean@1" in run.steps[1]
-
-
-def test_stock_verl_reads_a_grouped_export_with_its_neighbors(tmp_path: Path, model: Path) -> None:
-    from omegaconf import OmegaConf
-    from transformers import AutoTokenizer
-    from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
-
-    train, _ = export(tmp_path / "set", "grouped", model)
-    config = OmegaConf.create(
-        {
-            "cache_dir": str(tmp_path / "cache"),
-            "max_prompt_length": 96,
-            "filter_overlong_prompts": True,
-            "filter_overlong_prompts_workers": 1,
-        }
-    )
-    read = RLHFDataset(str(train), AutoTokenizer.from_pretrained(model), config)
-    assert len(read) == 10
-    batch = collate_fn([read[0], read[1]])
-    for place in range(2):
-        sum_asked = batch["raw_prompt"][place][0]["content"]
-        assert sum_asked.startswith("What is ")
-        a, b = sum_asked[len("What is ")], sum_asked[len("What is 0+")]
-        assert batch["neighbors"][place] == [
-            [{"role": "user", "content": f"Add {a} to {b}.\n\nBox it."}],
-            [{"role": "user", "content": f"Find the sum of {a} and {b}.\n\nBox it."}],
-        ]
-        assert batch["neighbor_ids"][place] == [f"c_{a}{b}0", f"c_{a}{b}1"]
-        assert batch["reward_model"][place]["ground_truth"] == str(int(a) + int(b))

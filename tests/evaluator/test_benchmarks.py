@@ -1,4 +1,4 @@
-"""Known benchmarks: what the catalogue says, files that are read as them, changed rows, gated rows, golds."""
+"""Known benchmarks: the catalogue, files and Hub sets read as them, changed rows, gated rows, golds."""
 
 import csv
 import json
@@ -6,29 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hub_folder import HubSet, in_own_process, serve_hub
 from json_rows import write_rows
 
-from evaluator.benchmarks import (
-    BENCHMARKS,
-    Benchmark,
-    BenchmarkColumns,
-    ChangedBenchmarkError,
-    check_golds,
-    content_hash,
-    load_benchmark,
-    require_golds,
-    source_name,
-    whole_solutions,
-)
-from evaluator.benchmarks.rows import canonical_integer, render_options
+from evaluator.benchmarks import BENCHMARKS, ChangedBenchmarkError, check_golds, load_benchmark, require_golds
+from evaluator.benchmarks.rows import canonical_integer
 from evaluator.evals.problems import make_problem
 from evaluator.grading import AnswerKind, Grader
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 
 FILES = {
     "amc12": "amc12_83",
@@ -39,10 +26,6 @@ FILES = {
     "minerva": "minerva_272",
     "math500": "math500",
     "gsm8k": "gsm8k_test",
-}
-NO_GOLD = {  # rows whose answer is empty; those of math_train have an empty box in their solution
-    "math_train": {5341, 5343},
-    "grpo_group_log_dsrsub": {145},
 }
 SECRET = "Which quark is the secret one"
 
@@ -110,31 +93,6 @@ def test_every_file_at_hand_is_the_benchmark_it_is_known_as(
     assert require_golds(loaded, grader) == []
 
 
-@pytest.mark.slow
-@pytest.mark.shared
-def test_every_gold_of_every_other_file_is_correct_or_named(data_folder: Path, grader: Grader) -> None:
-    for path in sorted(data_folder.glob("*.jsonl")):
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        if path.stem in FILES.values() or not all(isinstance(row["answer"], str) for row in rows):
-            continue
-        if path.stem in ("grader_cases", "reliablemath_unsolvable"):
-            continue  # not golds: cases of graders' own tests; questions that have no answer
-        grades = grader.check_golds([row["answer"] for row in rows])
-        failed = {row for row, grade in enumerate(grades) if grade.value != "correct"}
-        assert failed == NO_GOLD.get(path.stem, set()), path
-
-
-@pytest.mark.shared
-def test_kinds_and_tolerances_of_rows(data_folder: Path) -> None:
-    olympiad = load_benchmark("olympiadbench", source=data_folder / "olympiadbench_675.jsonl").problems
-    close = [problem for problem in olympiad if problem.kind is AnswerKind.TOLERANCE]
-    assert [(problem.answer, problem.tolerance) for problem in close] == [("4.2", "1e-1")]
-    minerva = load_benchmark("minerva", source=data_folder / "minerva_272.jsonl").problems
-    assert {(problem.kind, problem.tolerance) for problem in minerva} == {(AnswerKind.TOLERANCE, None)}
-    aime = load_benchmark("aime25", source=data_folder / "aime25.jsonl").problems
-    assert aime[19].answer == "336"
-
-
 def test_a_wrong_number_of_rows_stops_unless_allowed(tmp_path: Path) -> None:
     rows = [{"problem": f"What is {n}+{n}?", "answer": f"{2 * n:03}"} for n in range(29)]
     path = write_rows(tmp_path / "a.jsonl", *rows)
@@ -146,12 +104,6 @@ def test_a_wrong_number_of_rows_stops_unless_allowed(tmp_path: Path) -> None:
     loaded = load_benchmark("aime24", source=path, allow_changed=True)
     assert loaded.content == "changed"
     assert loaded.problems[4].answer == "8"
-
-
-def test_a_changed_answer_stops_a_file(tmp_path: Path) -> None:
-    rows = [{"problem": f"What is {n}+{n}?", "answer": 2 * n} for n in range(30)]
-    with pytest.raises(ChangedBenchmarkError, match="a question or an answer differs"):
-        load_benchmark("aime24", source=write_rows(tmp_path / "a.jsonl", *rows))
 
 
 @pytest.mark.shared
@@ -166,25 +118,6 @@ def test_one_changed_gold_changes_the_content_and_another_order_does_not(
     rows[7]["answer"] = "22"
     with pytest.raises(ChangedBenchmarkError, match="differs"):
         load_benchmark("amc23", source=write_rows(tmp_path / "edited.jsonl", *rows))
-
-
-def test_an_unknown_name_lists_those_there_are() -> None:
-    with pytest.raises(
-        NotFoundError, match=r'Did you mean "aime25"\? Available: amc12, amc23, aime24, aime25, olympiadbench'
-    ):
-        load_benchmark("aime2025")
-
-
-def test_missing_columns_and_bad_rows_name_file_and_line(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "a.jsonl", {"text": "1+1?", "answer": "2"})
-    with pytest.raises(InputError, match=r"a\.jsonl: no question and answer found; available: answer, text"):
-        load_benchmark("aime24", source=path)
-    path.write_bytes(b'{"question": "1+1?", "answer": "2"}\n{"question": "\xff", "answer": "2"}\n')
-    with pytest.raises(InputError, match=r"1 of 2 rows cannot be used:\n  a\.jsonl:2: not UTF-8"):
-        load_benchmark("aime24", source=path)
-    (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(InputError, match="the file is empty"):
-        load_benchmark("aime24", source=tmp_path / "empty.jsonl")
 
 
 def test_gpqa_options_are_shuffled_by_the_recorded_seed(tmp_path: Path) -> None:
@@ -204,14 +137,6 @@ def test_gpqa_options_are_shuffled_by_the_recorded_seed(tmp_path: Path) -> None:
         assert [line[:3] for line in lines[2:]] == ["(A)", "(B)", "(C)", "(D)"]
         assert lines["ABCD".index(problem.answer) + 2].endswith(f"right {row}")
         assert problem.kind is AnswerKind.CHOICE
-
-
-def test_the_order_of_options_does_not_depend_on_the_row(tmp_path: Path) -> None:
-    text, letter = render_options("Which?", ["a", "b", "c", "d"], 5)
-    assert render_options("Which?", ["a", "b", "c", "d"], 5) == (text, letter)
-    assert text.split("\n")["ABCD".index(letter) + 2] == f"({letter}) a"
-    with pytest.raises(ValueError, match="1 options"):
-        render_options("Which?", ["a"], 5)
 
 
 def test_rows_of_a_gated_benchmark_never_show(tmp_path: Path, grader: Grader) -> None:
@@ -253,12 +178,6 @@ def test_golds_that_fail_are_listed_and_stop_the_run(tmp_path: Path, grader: Gra
         require_golds(loaded, grader)
 
 
-def test_repeated_problems_are_kept_and_numbered(tmp_path: Path) -> None:
-    row = {"question": "What is 1+1?", "answer": "2"}
-    loaded = load_benchmark(str(write_rows(tmp_path / "mine.jsonl", row, row)))
-    assert [problem.copy for problem in loaded.problems] == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("spelled", "plain"),
     [
@@ -282,44 +201,57 @@ def test_integers_lose_what_copies_spell_differently(spelled: str, plain: str) -
     assert canonical_integer(spelled) == plain
 
 
-@given(st.integers(-(10**9), 10**9))
-def test_every_spelling_of_an_integer_is_one(value: int) -> None:
-    for spelled in (str(value), f"{value}.0", f"{value:,}", f" {value:+} ", f"${value}$"):
-        assert canonical_integer(spelled) == str(value)
+HUB_ROWS = [{"problem": f"What is {n}+{n}?", "answer": f"{2 * n:03}", "solution": "No."} for n in range(30)]
+HUB_DATA = "".join(json.dumps(row) + "\n" for row in HUB_ROWS).encode()
+PINNED = {name: BENCHMARKS[name].revision or "" for name in ("aime24", "aime25", "gpqa-diamond")}
+SETS = {
+    "HuggingFaceH4/aime_2024": HubSet({"train.jsonl": HUB_DATA}, PINNED["aime24"]),
+    "math-ai/aime25": HubSet({"test.jsonl": HUB_DATA}, PINNED["aime25"]),
+    "Idavidrein/gpqa": HubSet({"train.jsonl": HUB_DATA}, PINNED["gpqa-diamond"], gated=True),
+    "org/mine": HubSet({"test.jsonl": HUB_DATA}),
+}
+SCRIPT = """
+from evaluator.benchmarks import load_benchmark
+
+def read(name):
+    loaded = load_benchmark(name)
+    return {"golds": [p.answer for p in loaded.problems], "source": loaded.source, "content": loaded.content}
+"""
 
 
 @pytest.mark.slow
-@given(st.lists(st.text(min_size=1), min_size=1, unique=True), st.randoms())
-def test_the_content_hash_knows_no_order(texts: list[str], random: Any) -> None:
-    problems = [make_problem(f"q{text}", "1") for text in texts]
-    turned = random.sample(problems, len(problems))
-    assert content_hash(problems) == content_hash(turned)
-    assert content_hash(problems) != content_hash([*problems, make_problem("another", "1")])
+def test_a_benchmark_is_read_at_its_pinned_commit(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('hub = "org/mine"\nkind = "integer"\nrows = 31\n')
+    names = ("aime24", "aime25", "gpqa-diamond", "amc23", str(mine))
+    with serve_hub(SETS) as hub:
+        aime24, aime25, gpqa, missing, other = in_own_process(
+            SCRIPT, hub.address, tmp_path, *([name] for name in names)
+        )
+    assert aime24["golds"] == [str(2 * n) for n in range(30)]
+    # A pinned commit is the content, however its rows are spelled.
+    assert aime24["content"] == aime25["content"] == "pinned revision"
+    assert aime24["source"] == {
+        "hub": "HuggingFaceH4/aime_2024",
+        "configs": [],
+        "split": "train",
+        "commit": BENCHMARKS["aime24"].revision,
+    }
+    assert gpqa["error"] == "PrerequisiteError"
+    assert "accept its terms at https://huggingface.co/datasets/Idavidrein/gpqa" in gpqa["message"]
+    assert "HF_TOKEN" in gpqa["message"]
+    assert missing["error"] == "InputError"
+    assert other["error"] == "ChangedBenchmarkError"
+    assert "mine has 31 problems, but this source has 30" in other["message"]
 
 
-def test_sources_have_short_names() -> None:
-    assert source_name({"file": "a.jsonl", "sha256": "0"}) == "a.jsonl"
-    assert source_name({"hub": "org/a", "commit": "0123456789"}) == "org/a@0123456"
-    assert source_name({"hub": "org/a", "commit": None}) == "org/a"
-
-
-def test_a_choice_needs_its_columns() -> None:
-    benchmark = BENCHMARKS["gpqa-diamond"]
-    assert benchmark.columns == BenchmarkColumns(question="Question", options=benchmark.columns.options)
-    assert isinstance(benchmark, Benchmark)
-    assert len(benchmark.columns.options) == 4
-
-
-def test_a_gold_of_several_lines_with_words_is_a_solution_and_no_answer() -> None:
-    solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
-    chinese = "解：每袋有 $6$ 支笔。\n因为有四袋，所以共有 24 支。\n答：24 支，没有剩余，不多，不少，正好。"
-    answers = [
-        solution,
-        chinese,
-        "24",
-        "\\begin{pmatrix} 1 \\\\\n2 \\end{pmatrix}",
-        "x = 1\ny = 2",
-        "a set of all even numbers",
-    ]
-    assert [whole_solutions([make_problem("How many?", answer)]) for answer in answers] == [1, 1, 0, 0, 0, 0]
-    assert whole_solutions([make_problem("Write it.", solution, AnswerKind.CODE)]) == 0
+def test_missing_columns_and_bad_rows_name_file_and_line(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", {"text": "1+1?", "answer": "2"})
+    with pytest.raises(InputError, match=r"a\.jsonl: no question and answer found; available: answer, text"):
+        load_benchmark("aime24", source=path)
+    path.write_bytes(b'{"question": "1+1?", "answer": "2"}\n{"question": "\xff", "answer": "2"}\n')
+    with pytest.raises(InputError, match=r"1 of 2 rows cannot be used:\n  a\.jsonl:2: not UTF-8"):
+        load_benchmark("aime24", source=path)
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(InputError, match="the file is empty"):
+        load_benchmark("aime24", source=tmp_path / "empty.jsonl")

@@ -7,7 +7,6 @@ from sqlalchemy import text
 
 from service.database import Database
 from service.questions import make_question
-from service.questions.store import Member, store_set
 
 
 def test_samples_and_grades_are_counted(db: Database) -> None:
@@ -42,26 +41,3 @@ def test_standings_follow_verdicts_and_reviews(db: Database) -> None:
             ("c?", "accepted"),
             ("d?", "undecided"),
         ]
-
-
-def test_sets_and_findings_are_counted(db: Database) -> None:
-    members = [
-        Member(n, make_question(f"{n}?", "1", None, "Algebra"), "why" if n == 1 else None) for n in range(4)
-    ]
-    with db.write() as session:
-        store_set(session, "s", members, {"content_hash": ""})
-    run = add_run(db, "r", [("0?", "1", [Proposed("zero?", ())])])
-    evidence = (
-        '{"findings": [{"name": "unit_lost", "severity": "warning", "detail": "it\'s"}, {"name": "x"}]}'
-    )
-    insert = text(
-        "INSERT INTO verdicts (candidate_id, run_id, status, reason, final, evidence, created_at) "
-        "SELECT candidate_id, run_id, 'undecided', '', true, :e, '' FROM proposals"
-    )
-    for _ in range(2):  # judged twice, found once
-        with db.write() as session:
-            session.execute(insert, {"e": evidence})
-    assert_counts_hold(db, "question_set_counts", "candidate_findings", "standings")
-    with db.read() as session:
-        names = session.execute(text("SELECT name FROM candidate_findings WHERE run_id = :r"), {"r": run.id})
-        assert sorted(names.scalars()) == ["unit_lost", "x"]

@@ -7,14 +7,13 @@ from evaluator.signal.cost import (
     BREAK_EVEN,
     DYNAMIC,
     RESCUE,
-    SPREAD,
     TokenCosts,
+    compare_choices,
     cost_report,
-    mean_tokens,
     usd_per_token,
 )
-from evaluator.signal.forecast import Forecast, GroupShape
-from evaluator.signal.groups import CheckpointGroups, PromptSample, QuestionGroup
+from evaluator.signal.forecast import Forecast, GroupShape, forecast
+from evaluator.signal.groups import PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rate_model import RateModel
 from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
@@ -69,31 +68,6 @@ def test_the_break_even_g_is_the_smallest_that_does_as_well() -> None:
     assert all(row.tokens is None and row.usd is None for row in report.rows)
 
 
-def test_questions_that_only_neighbors_solve_have_no_break_even() -> None:
-    weights = 0.5 * point(0) + 0.5 * point(len(rates()) // 2)
-    report = cost_report(known(weights, Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
-    assert report.break_even is not None
-    assert report.break_even.g_equal_share is None
-    assert report.break_even.needed_share is None
-
-
-def test_without_mixed_groups_nothing_has_a_cost() -> None:
-    report = cost_report(known(point(0), None), 8, 0, TokenCosts(10.0, None, 1.0))
-    assert report.break_even is None
-    assert all(row.mixed == 0 and row.responses is None and row.usd is None for row in report.rows)
-
-
-def test_a_rescue_by_neighbors_that_are_the_question_is_grpo() -> None:
-    report = cost_report(known(beta_cells(0.4, 0.5), Shift(0.0, 0.0, 0.0)), 8, 3, TokenCosts(100.0, 100.0))
-    rows = {row.method: row for row in report.rows}
-    for method in (RESCUE, SPREAD):
-        assert rows[method].per_question == 8
-        assert rows[method].mixed == pytest.approx(rows[ORIGINAL_GROUP].mixed, abs=1e-5)
-        assert rows[method].tokens == pytest.approx(rows[ORIGINAL_GROUP].tokens, rel=1e-4)
-    assert report.rescue is not None
-    assert report.rescue.revived == pytest.approx(report.rescue.unaided, abs=1e-5)
-
-
 def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
     weights, shift = 0.3 * point(0) + 0.7 * beta_cells(0.4, 0.8), Shift(-0.3, 1.2, 0.2)
     report = cost_report(known(weights, shift), 8, 3, TokenCosts(100.0, 300.0))
@@ -115,6 +89,14 @@ def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
     assert row.tokens == pytest.approx((800 + 4 * 200 * dead.mean()) / row.mixed, rel=0.015)
 
 
+def test_questions_that_only_neighbors_solve_have_no_break_even() -> None:
+    weights = 0.5 * point(0) + 0.5 * point(len(rates()) // 2)
+    report = cost_report(known(weights, Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
+    assert report.break_even is not None
+    assert report.break_even.g_equal_share is None
+    assert report.break_even.needed_share is None
+
+
 def test_prices_need_both_numbers() -> None:
     assert usd_per_token(None, None) is None
     assert usd_per_token(3.6, 1000.0) == pytest.approx(1e-6)
@@ -126,9 +108,32 @@ def test_prices_need_both_numbers() -> None:
         cost_report(known(point(3), None), 1, 0, TokenCosts(None, None))
 
 
-def test_tokens_are_averaged_where_they_are_known() -> None:
-    groups = (
-        QuestionGroup("a", (PromptSample(0, 2, 0, tokens=30, token_samples=2), PromptSample(1, 1, 1))),
-        QuestionGroup("b", (PromptSample(0, 0, 2, tokens=10, token_samples=1),)),
+def asked(number: int, right: int, drawn: int = 16, *neighbors: int) -> QuestionGroup:
+    prompts = [PromptSample(0, right, drawn - right)]
+    prompts += [PromptSample(k, one, drawn - one) for k, one in enumerate(neighbors, 1)]
+    return QuestionGroup(f"q{number}", tuple(prompts))
+
+
+def population(seed: int, questions: int, drawn: int, n: int) -> list[QuestionGroup]:
+    """Questions of which many are never or always solved, with neighbors a little off."""
+    rng = np.random.default_rng(seed)
+    logit = rng.normal(-0.5, 3.0, questions)[:, None] + np.concatenate(
+        [np.zeros((questions, 1)), rng.normal(0, 0.7, (questions, n))], axis=1
     )
-    assert mean_tokens(CheckpointGroups("base", groups)) == (pytest.approx(40 / 3), None)
+    right = rng.binomial(drawn, 1 / (1 + np.exp(-logit)))
+    return [asked(number, row[0], drawn, *row[1:]) for number, row in enumerate(right.tolist())]
+
+
+def test_fixed_numbers_are_those_of_the_forecast() -> None:
+    groups = population(1, 120, 8, 3)
+    fitted = forecast(count_groups(groups), replicates=2)
+
+    rows = compare_choices(groups, fitted.model, 8, 3)
+
+    assert [row.choice for row in rows] == ["N=0", "N=1", "N=2", "N=3", "adaptive"]
+    for n, row in enumerate(rows[:4]):
+        assert row.mixed == pytest.approx(1 - fitted.share(GroupShape("", n, 8)))
+        assert (row.responses, row.with_neighbors) == ((n + 1) * 8, float(n > 0))
+        assert row.per_hundred == pytest.approx(100 * row.mixed / row.responses)
+    assert rows[0].equal_mixed == pytest.approx(1 - fitted.share(GroupShape("", 0, 32)))
+    assert rows[3].equal_mixed == rows[3].mixed

@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 
 from evaluator.signal.diversity import (
-    ORIGINAL_PAIRS,
-    SERIES,
     densities,
     diversity,
-    fit_tf_idf,
 )
 from evaluator.signal.groups import GroupTexts
-from service.errors import InputError
 
 
 def angles(texts: Sequence[str]) -> Any:
@@ -55,42 +51,6 @@ def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
     assert row["neighbors"] == pytest.approx(9 / 15)
 
 
-def test_differences_are_paired_and_have_intervals() -> None:
-    rng = np.random.default_rng(0)
-    texts = [
-        GroupTexts(
-            f"q{n}",
-            {0: tuple(map(str, rng.normal(0, 20, 4))), 1: tuple(map(str, rng.normal(0, 60, 4)))},
-        )
-        for n in range(50)
-    ]
-    result = diversity("base", texts, angles, 4, 1)
-    assert set(result.means) == set(SERIES)
-    gap = result.differences["neighbors, N*G"]
-    assert gap.low is not None
-    assert gap.low > 0
-    assert gap.value == pytest.approx(
-        result.means["neighbors, N*G"].value - result.means[ORIGINAL_PAIRS].value
-    )
-    again = diversity("base", list(reversed(texts)), angles, 4, 1)
-    assert again.means[ORIGINAL_PAIRS].value == pytest.approx(result.means[ORIGINAL_PAIRS].value)
-
-
-def test_responses_and_questions_that_cannot_count_are_counted() -> None:
-    texts = [
-        GroupTexts("a", {0: ("0", "10", "-")}),
-        GroupTexts("b", {0: ("0", "-")}),
-        GroupTexts("c", {1: ("0", "1")}),
-    ]
-    result = diversity("base", texts, angles, 2, 0)
-    assert (len(result.rows), result.left_out, result.without_vector) == (1, 2, 2)
-    assert result.means[ORIGINAL_PAIRS].low is None
-    with pytest.raises(InputError, match="no question has 3 responses"):
-        diversity("base", texts, angles, 3, 0)
-    with pytest.raises(InputError, match="at least 2"):
-        diversity("base", texts, angles, 1, 0)
-
-
 def test_a_density_integrates_to_one() -> None:
     rng = np.random.default_rng(1)
     texts = [GroupTexts(f"q{n}", {0: tuple(map(str, rng.normal(0, 40, 3)))}) for n in range(200)]
@@ -104,19 +64,3 @@ def test_a_density_integrates_to_one() -> None:
         "base", [GroupTexts("a", {0: ("1", "1")}), GroupTexts("b", {0: ("2", "2")})], angles, 2, 0
     )
     assert densities(alike) == []
-
-
-def test_tf_idf_sees_words_and_formulas() -> None:
-    texts = [
-        r"Let $x = \frac{3}{4}$, so we multiply.",
-        r"Let $x = \frac{3}{4}$, so we multiply.",
-        r"Draw the triangle and use $\sin 30^\circ$.",
-        "  ",
-    ]
-    vectors = fit_tf_idf(texts)(texts)
-    likeness = (vectors @ vectors.T).toarray()
-    assert likeness[0, 1] == pytest.approx(1.0)
-    assert likeness[0, 2] < 0.2
-    assert np.diag(likeness) == pytest.approx([1.0, 1.0, 1.0, 0.0])
-    with pytest.raises(InputError, match="no texts"):
-        fit_tf_idf([" "])

@@ -53,24 +53,6 @@ def test_a_folder_as_verl_writes_it(tmp_path: Path) -> None:
     assert {group.prompts[0].correct for group in read.checkpoints[0].groups} == {1}
 
 
-def test_ids_may_stand_in_extra_info_and_steps_in_file_names(tmp_path: Path) -> None:
-    rows = [
-        {"extra_info": {"question_id": "q_1", "variant": v, "neighbor_id": id}, "score": 1}
-        for v, id in ((0, None), (1, "c_5"))
-    ]
-    write_rows(tmp_path / "7.jsonl", *rows)
-    (checkpoint,) = read_rollouts(tmp_path).checkpoints
-    assert checkpoint.label == "step 7"
-    assert [(p.variant, p.source_id) for p in checkpoint.groups[0].prompts] == [(0, "q_1"), (1, "c_5")]
-
-
-def test_named_checkpoints_stand_each_for_themselves(tmp_path: Path) -> None:
-    path = write_rows(
-        tmp_path / "r.jsonl", *(row("a", 1, checkpoint=name) for name in ("base", "25%", "100%"))
-    )
-    assert [found.label for found in read_rollouts(path, windows=2).checkpoints] == ["base", "25%", "100%"]
-
-
 def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "r.jsonl", row("a", 0.9), row("a", -0.4))
     with pytest.raises(InputError, match=r"r\.jsonl:1: .*0\.9.*--correct-above"):
@@ -90,34 +72,6 @@ def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
     assert [len(checkpoint.groups) for checkpoint in read.checkpoints] == [2, 2, 1]
     assert read.responses == 32
     assert read_visits(path) == [[(0, 8), (4, 8), (8, 8)], [(1, 4), (4, 4)]]
-
-
-def test_counts_of_neighbors_stand_beside_their_original(tmp_path: Path) -> None:
-    path = write_rows(
-        tmp_path / "v.jsonl",
-        {"question_id": "a", "group_size": 4, "successes": [0, 4]},
-        {
-            "question_id": "a",
-            "neighbor_id": "c_1",
-            "strategy": "rename",
-            "group_size": 4,
-            "successes": [3],
-            "mean_tokens": 12.5,
-        },
-    )
-    first, second = read_rollouts(path, windows=2).checkpoints
-    assert [(p.variant, p.correct, p.source_id) for p in first.groups[0].prompts] == [
-        (0, 0, "a"),
-        (1, 3, "c_1"),
-    ]
-    neighbor = first.groups[0].prompts[1]
-    assert (neighbor.strategy, neighbor.tokens, neighbor.token_samples) == ("rename", 50, 4)
-    assert len(second.groups[0].prompts) == 1
-
-
-def test_a_long_question_text_is_named_by_its_hash(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "r.jsonl", {"question": "What is the sum? " * 20, "reward": 1})
-    assert read_rollouts(path).checkpoints[0].groups[0].group_id.startswith("question_")
 
 
 def test_texts_of_chosen_questions(tmp_path: Path) -> None:
@@ -140,22 +94,13 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "not JSON"),
-        ("[1]", "not a JSON object"),
-        ('{"reward": 1}', "the row has no question"),
-        ('{"question_id": ["a"], "reward": 1}', "valid string; or .*valid integer"),
+        ('{"reward": 1}', "does not name its question"),
         ('{"question_id": "a"}', "has no reward"),
         ('{"question_id": "a", "reward": "yes"}', "boolean; or .*number; or .*'correct'"),
-        ('{"question_id": "a", "reward": NaN}', "finite number"),
         ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),
-        ('{"question_id": "a", "reward": 1, "variant": 1.5}', '"variant" is 1.5'),
-        ('{"question_id": "a", "reward": 1, "step": 1.5}', '"step" is 1.5'),
-        ('{"question_id": "a", "reward": 1, "neighbor_id": [1]}', "neighbor_id.* is"),
-        ('{"id": "a", "group_size": 0, "successes": [1]}', '"group_size" is 0'),
         ('{"id": "a", "group_size": 8, "successes": []}', '"successes" is'),
         ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes among 8"),
-        ('{"id": "a", "group_size": 8, "successes": [9], "mean_tokens": "5"}', "mean_tokens"),
         ('{"id": "a", "group_size": 8, "successes": [8], "mean_tokens": "5"}', '"mean_tokens" is'),
-        ('{"group_size": 8, "successes": [1]}', "the row has no question"),
     ],
 )
 def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:

@@ -1,24 +1,19 @@
-"""Grading runs: once by each version of the grader, in parts, with changes between versions told."""
+"""Grading runs: by each version of the grader, in parts, by the answers that count."""
 
 from collections.abc import Iterator
 
 import pytest
 from eval_runs import add_eval_run, make_problems
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import select
 
 from evaluator.evals import grading
-from evaluator.evals.grading import (
-    Graded,
-    grade_changes,
-    grade_run,
-    shorten_answer,
-)
-from evaluator.evals.overview import other_version
+from evaluator.evals.grading import Graded, grade_changes, grade_run
+from evaluator.evals.overview import choose_version, other_version
 from evaluator.evals.problems import PlacedProblem, make_problem
+from evaluator.evals.results import load_result
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import GRADER_VERSION, AnswerKind, Grader
+from evaluator.grading.versions import version_taking
 from service.database import Database
 
 
@@ -82,14 +77,6 @@ def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
     assert grade_run(db, run.id, grader, silent) == Graded(2, 0, 0)
 
 
-def test_long_texts_make_small_parts(db: Database, grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grading, "CHARACTERS_PER_COMMIT", 1)
-    run = add_eval_run(db, "r", [(3, 1, 0)], graded=[0])
-    steps: list[int] = []
-    grade_run(db, run.id, grader, lambda done, _: steps.append(done))
-    assert steps == [0, 1, 2, 3]
-
-
 def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grader: Grader) -> None:
     def text(place: PlacedProblem, ordinal: int, grade: str) -> str:
         return f"\\boxed{{{place.problem.answer}}}" if ordinal < 2 else "\\boxed{77}"
@@ -113,18 +100,26 @@ def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grad
         assert grade_changes(session, run, "never was", GRADER_VERSION) == []
 
 
-def test_a_run_without_samples_has_nothing_to_grade(db: Database, grader: Grader) -> None:
-    run = add_eval_run(db, "r", [(1, 1, 0)])
-    assert grade_run(db, run.id, grader, silent, version=GRADER_VERSION) == Graded(0, 0, 0)
+ALL, BOXED = version_taking("all"), version_taking("boxed")
 
 
-@given(st.text(max_size=1_005))
-def test_short_answers_are_stored_whole(answer: str) -> None:
-    stored = shorten_answer(answer)
-    assert stored is not None
-    assert (stored == answer) == (len(answer) <= 1_000)
+def sentence(place: PlacedProblem, ordinal: int, grade: str) -> str:
+    """Every response is right; those of even ordinals box their answer."""
+    answer = place.problem.answer
+    return f"\\boxed{{{answer}}}" if ordinal % 2 == 0 else f"The answer is {answer}."
 
 
-def test_long_answers_are_stored_by_their_beginning() -> None:
-    assert shorten_answer(None) is None
-    assert shorten_answer("1" * 5_000) == "1" * 1_000 + "... (5,000 characters)"
+def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 0, 0)], texts=sentence, graded=[0])
+    with Grader(workers=1) as grader:
+        for version, expected in ((ALL, Graded(4, 0, 0)), (BOXED, Graded(2, 2, 0))):
+            assert grade_run(db, run.id, grader, lambda *_: None, version=version) == expected
+    with db.read() as session:
+        assert load_result(session, run).sources.grades == (2, 2, 0, 0)
+        boxed = load_result(session, run, choose_version(session, [run], "boxed"))
+        assert (boxed.grader_version, boxed.sources.grades) == (BOXED, (2, 0, 0, 2))
+        changes = grade_changes(session, run, ALL, BOXED)
+        assert other_version(session, run.id, BOXED) == ALL
+    assert [tuple(one[name] for name in ("old", "old_source", "new", "new_source")) for one in changes] == [
+        ("correct", "marker", "wrong", None)
+    ] * 2

@@ -7,27 +7,15 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DatabaseError as SqlError
 from sqlalchemy.exc import IntegrityError
 
-from evaluator.evals.human import (
-    add_human_grade,
-    human_moves,
-    list_human_grades,
-    total_moves,
-    withdraw_human_grade,
-)
+from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
 from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.results import human_effect, load_result
-from evaluator.evals.samples import HUMAN, SampleFilters, browse_samples, count_samples
+from evaluator.evals.samples import SampleFilters, browse_samples, count_samples
 from evaluator.evals.tables import HumanGradeRow, RunProblemRow, SampleRow
-from evaluator.evals.votes import read_answers
 from evaluator.grading import GRADER_VERSION
-from evaluator.grading.versions import find_grader, other_tool
-from evaluator.reports.layout import report_document
-from evaluator.reports.methods import load_methods
-from evaluator.reports.records import records
-from evaluator.reports.report import build_report
-from evaluator.signal.sources.eval_runs import load_runs
+from evaluator.grading.versions import find_grader
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.runs.removing import holdings, remove_run
 from service.runs.store import Run
 
@@ -129,60 +117,6 @@ def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(
                 session.execute(text(statement))
 
 
-def test_grading_anew_leaves_peoples_grades_counted(database: Database, run: Run) -> None:
-    grade(database, run, 1, 0, "correct")
-    regrade(database, run, [(4, 2, 0), (4, 0, 0), (4, 0, 0)], "another")
-    with database.read() as session:
-        newer = load_result(session, run, "another")
-        totals = total_moves(human_moves(session, [run.id]))
-    assert newer.counts.correct.tolist() == [2, 1, 0]
-    assert (newer.human, newer.overruled) == (1, 1)
-    assert sorted(moved.samples for moved in totals.values()) == [1, 1]
-
-
-def test_samples_are_browsed_by_the_grade_that_counts(database: Database, run: Run) -> None:
-    grade(database, run, 1, 0, "correct")
-    grade(database, run, 0, 0, "wrong")
-
-    def places(value: str) -> list[tuple[int, int]]:
-        with database.read() as session:
-            page = browse_samples(session, run.id, SampleFilters(value=value))
-        return [(position, header.ordinal) for position, header in page.samples]
-
-    assert places("correct") == [(1, 0), (2, 0), (2, 1)]
-    assert places(HUMAN) == [(0, 0), (1, 0)]
-    assert (0, 0) in places("wrong")
-
-
-def test_reports_say_how_many_grades_are_human_and_show_both(database: Database, run: Run) -> None:
-    grade(database, run, 1, 0, "correct")
-    grade(database, run, 2, 0, "correct")
-    notes, rows = {}, {}
-    for grades in ("human", "grader"):
-        with database.read() as session:
-            built = build_report(load_methods(session, ["base"], grades=grades), ks=[1])  # type: ignore[arg-type]
-        notes[grades] = [note for note in report_document(built).notes if "human grade" in note]
-        rows[grades] = records(built)[0]
-    counts = "(base, test: 2, 1 of them different from the grader's)"
-    counted = f"2 human grades counted instead of the grader's {counts}; --grades grader leaves them out."
-    assert notes["human"] == [counted]
-    assert notes["grader"] == [f"2 human grades not counted {counts}; --grades human includes them."]
-    assert [rows[grades]["value"] for grades in ("human", "grader")] == pytest.approx([4 / 12, 3 / 12])
-    assert [rows[grades]["grades"] for grades in ("human", "grader")] == ["human", "grader"]
-    assert all((row["human_grades"], row["overruled"]) == (2, 1) for row in rows.values())
-
-
-def test_majorities_count_them_and_the_training_signal_does_not(database: Database, run: Run) -> None:
-    grade(database, run, 1, 0, "correct")
-    with database.read() as session:
-        voted = list(read_answers(session, run.id, GRADER_VERSION).values())[1]
-        by_grader = list(read_answers(session, run.id, GRADER_VERSION, "grader").values())[1]
-        (checkpoint,) = load_runs(session, ["base.test"])
-    assert sorted(value for value, _ in voted.elements()) == ["correct", "wrong", "wrong", "wrong"]
-    assert [value for value, _ in by_grader.elements()] == ["wrong"] * 4
-    assert [group.prompts[0].correct for group in checkpoint.groups] == [1, 0, 2]
-
-
 def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(database: Database) -> None:
     run = add_eval_run(database, "new.test", [(2, 0, 0)], graded=[0])
     grade(database, run, 0, 0, "correct")
@@ -196,14 +130,6 @@ def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(databas
     assert counted(database, run) == [(1, 0, 2)]
 
 
-def test_nothing_counts_where_another_tool_alone_has_graded(database: Database) -> None:
-    run = add_eval_run(database, "outside.test", [(2, 1, 0)], grader_version=other_tool("score"))
-    grade(database, run, 0, 0, "wrong")
-    with database.read() as session:
-        (problem,) = count_samples(session, run.id, None)
-    assert (problem.correct, problem.wrong, problem.human) == (0, 0, 0)
-
-
 def test_they_go_with_their_run_and_are_counted_before(database: Database, run: Run) -> None:
     grade(database, run, 1, 0, "correct")
     with database.write() as session:
@@ -214,12 +140,3 @@ def test_they_go_with_their_run_and_are_counted_before(database: Database, run: 
         remove_run(session, run)
     with database.read() as session:
         assert session.scalars(select(HumanGradeRow.id)).all() == []
-
-
-def test_what_cannot_be_a_grade_is_refused(database: Database, run: Run) -> None:
-    with pytest.raises(InputError, match="--reviewer"):
-        grade(database, run, 0, 0, "correct", " ")
-    with pytest.raises(InputError, match="correct or wrong"):
-        grade(database, run, 0, 0, "unknown")
-    with pytest.raises(NotFoundError, match="sample 99999"), database.write() as session:
-        add_human_grade(session, 99999, "correct", reviewer="ada")

@@ -1,40 +1,26 @@
-"""Results of eval runs, read from runs made of nothing."""
+"""Results of eval runs, read from runs made of nothing, and the votes of their samples."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from pathlib import Path
 
 import pytest
 from eval_runs import add_eval_run, make_problems, regrade
+from runs import open_empty
 from sqlalchemy import update
 
-from evaluator.evals.human import add_human_grade
 from evaluator.evals.missing import Block, block_item
 from evaluator.evals.overview import choose_version, runs_overview
 from evaluator.evals.problems import PlacedProblem, run_problems
-from evaluator.evals.results import load_result, problem_keys
-from evaluator.evals.samples import count_samples, page_samples
-from evaluator.evals.votes import read_answers
-from evaluator.grading import GRADER_VERSION
-from evaluator.grading.versions import find_grader
+from evaluator.evals.results import load_result
+from evaluator.evals.votes import GOLD, UNKNOWN, UNSETTLED, Votes, majority_values, make_votes, read_answers
+from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob
 from evaluator.passk import curve
 from service.asks.store import add_tasks
 from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database
 from service.errors import InputError
-from service.runs.spending import spent_usd
 from service.runs.store import Run
-
-
-def test_the_helper_stores_what_it_was_told(db: Database) -> None:
-    run = add_eval_run(db, "a", [(8, 3, 1), (8, 0, 0), (4, 4, 0)], truncated=[2, 0, 4], usd=0.3)
-    regrade(db, run, [(8, 1, 0), (8, 0, 0), (4, 4, 0)], "other 1")
-    with db.read() as session:
-        counts = count_samples(session, run.id, find_grader(session, GRADER_VERSION))
-        other = count_samples(session, run.id, find_grader(session, "other 1"))
-        assert spent_usd(session, run.id) == pytest.approx(0.3)
-    assert [(c.samples, c.correct, c.wrong, c.unknown, c.truncated) for c in counts] == [
-        (8, 3, 4, 1, 2),
-        (8, 0, 8, 0, 0),
-        (4, 4, 0, 0, 4),
-    ]
-    assert [c.correct for c in other] == [1, 0, 4]
 
 
 def test_a_result_holds_counts_and_what_stands_beside_them(db: Database) -> None:
@@ -91,60 +77,9 @@ def test_samples_that_were_asked_for_and_are_missing_are_unknown(db: Database, f
     assert [votes.total() for votes in answers.values()] == [8, 8, 8]
 
 
-def test_people_s_grades_count_beside_missing_samples(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 1, 0), (6, 0, 0)])
-    lose(db, run, 1, 6, 2)
-    with db.write() as session:
-        problem = run_problems(session, run.id)[1]
-        sample = page_samples(session, run.id, problem.id)[0]
-        add_human_grade(session, sample.id, "correct", reviewer="ada")
-    with db.read() as session:
-        result = load_result(session, run)
-        (line,) = runs_overview(session, [run])
-    assert line.mean == curve(result.counts, [1]).at(1).value == pytest.approx((1 / 4 + 1 / 8) / 2)
-
-
-def test_a_problem_of_which_nothing_came_is_anything_from_unsolved_to_solved(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 4, 0), (0, 0, 0)])
-    lose(db, run, 1, 0, 4)
-    with db.read() as session:
-        result = load_result(session, run)
-        (line,) = runs_overview(session, [run])
-    point = curve(result.counts, [4]).at(4)
-    assert (point.value, point.value_high) == (0.5, 1.0)
-    assert line.mean == 0.5
-
-
-def test_samples_that_are_not_asked_for_yet_are_no_part_of_the_numbers(db: Database) -> None:
-    run = add_eval_run(db, "a", [(8, 3, 0), (5, 5, 0)])
-    with db.write() as session:
-        add_tasks(session, run.id, [block_item(Block(run_problems(session, run.id)[1].id, 5, 3))])
-    with db.read() as session:
-        result = load_result(session, run)
-    assert (result.counts.n.tolist(), result.missing) == ([8, 5], 0)
-
-
-def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 1, 0), (2, 0, 0)], tokens=lambda position, _: 40 if position else None)
-    with db.read() as session:
-        assert load_result(session, run).mean_tokens == pytest.approx((4 * 100 + 2 * 40) / 6)
-
-
-def test_an_unknown_price_is_no_zero(db: Database) -> None:
-    run = add_eval_run(db, "a", [(2, 1, 0)], usd=None)
-    with db.read() as session:
-        assert load_result(session, run).usd is None
-
-
 def test_ungraded_samples_stop_with_the_way_out(db: Database) -> None:
     run = add_eval_run(db, "a", [(8, 3, 0), (8, 1, 0)], graded=[8, 6])
     with db.read() as session, pytest.raises(InputError, match=r"2 of 16 samples.*`tagrpo eval score a`"):
-        load_result(session, run)
-
-
-def test_a_run_without_samples_says_so(db: Database) -> None:
-    run = add_eval_run(db, "a", [(0, 0, 0)])
-    with db.read() as session, pytest.raises(InputError, match="no samples yet"):
         load_result(session, run)
 
 
@@ -185,17 +120,64 @@ def test_of_a_run_over_neighbors_the_originals_are_counted(db: Database) -> None
     assert (result.neighbors, result.samples, result.truncated) == (2, 8, 2)
 
 
-def test_a_run_of_neighbors_alone_has_no_result(db: Database) -> None:
-    first, second = make_problems(2)
-    both = [PlacedProblem(first, "g", 0), PlacedProblem(second, "g", 1)]
-    undrawn = add_eval_run(db, "undrawn", [(0, 0, 0), (4, 2, 0)], problems=both)
-    alone = add_eval_run(db, "alone", [(4, 2, 0)], problems=both[1:])
+def same_number(jobs: Sequence[ClusterJob]) -> list[Clustering]:
+    """Group answers by the number they spell; "?" cannot be read."""
+    found = []
+    for job in jobs:
+        numbers = [None if answer in (None, "?") else float(str(answer)) for answer in job.answers]
+        classes = list(dict.fromkeys(number for number in numbers if number is not None))
+        places = tuple(None if number is None else classes.index(number) for number in numbers)
+        found.append(Clustering(tuple(str(one) for one in classes), places, None, 0))
+    return found
+
+
+def counted(*problems: Sequence[Hashable | None]) -> tuple[Counter[Hashable | None], ...]:
+    return tuple(map(Counter, problems))
+
+
+def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path: Path) -> None:
+    with open_empty(tmp_path / "t.db") as db:
+        run = add_eval_run(
+            db, "a", [(6, 2, 0), (3, 0, 2)], answers=[["1", "1.0", "7", "7.0", "?", None], [None, None, "4"]]
+        )
+        with db.read() as session:
+            votes = make_votes([read_answers(session, run.id, GRADER_VERSION)], same_number)
+    seven = ("wrong", ("class", 0))
+    assert votes.votes == counted(
+        (GOLD, GOLD, seven, seven, ("wrong", "?"), None), (UNKNOWN, UNKNOWN, ("wrong", "4"))
+    )
+
+
+def test_unknown_grades_bound_the_majority() -> None:
+    votes = Votes(("p",), counted((GOLD, GOLD, UNKNOWN, ("wrong", "4"), ("wrong", "4"))))
+    low, high = majority_values(votes, 5)
+    assert (low.tolist(), high.tolist()) == ([0.0], [1.0])
+    low, high = majority_values(votes, 1)
+    assert (low.tolist(), high.tolist()) == ([pytest.approx(2 / 5)], [pytest.approx(3 / 5)])
+
+
+def test_an_unsettled_answer_bounds_the_majority_too() -> None:
+    def unsure(jobs: Sequence[ClusterJob]) -> list[Clustering]:
+        return [Clustering(("4",), (0, None), None, 1, (1,)) for _ in jobs]
+
+    graded = [("correct", "1"), ("correct", "1"), ("wrong", "4"), ("wrong", "4"), ("wrong", "x")]
+    votes = make_votes([{"p": Counter(graded)}], unsure)
+    four = ("wrong", ("class", 0))
+    assert votes.votes == counted((GOLD, GOLD, four, four, (UNSETTLED, "x")))
+    low, high = majority_values(votes, 5)
+    assert (low.tolist(), high.tolist()) == ([0.0], [0.5])
+    unsettled = counted((GOLD, GOLD, (UNSETTLED, "x"), (UNSETTLED, "y")))
+    low, high = majority_values(Votes(("p",), unsettled), 4)
+    assert (low.tolist(), high.tolist()) == ([0.5], [1.0])
+
+
+def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> None:
+    run = add_eval_run(db, "a", [(4, 1, 0), (2, 0, 0)], tokens=lambda position, _: 40 if position else None)
     with db.read() as session:
-        with pytest.raises(InputError, match="no samples of original questions"):
-            load_result(session, undrawn)
-        with pytest.raises(InputError, match="neighbors without their questions"):
-            load_result(session, alone)
+        assert load_result(session, run).mean_tokens == pytest.approx((4 * 100 + 2 * 40) / 6)
 
 
-def test_a_problem_that_a_run_holds_twice_keeps_two_names() -> None:
-    assert problem_keys(["p", "q", "p", "p"]) == ("p", "q", "p#2", "p#3")
+def test_an_unknown_price_is_no_zero(db: Database) -> None:
+    run = add_eval_run(db, "a", [(2, 1, 0)], usd=None)
+    with db.read() as session:
+        assert load_result(session, run).usd is None

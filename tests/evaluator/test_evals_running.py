@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from eval_sampling import draw, every, places, running_server, start, stored, sums
-from openai_faults import Seen, always, fault_sequence, first_of, for_text, no_faults, random_faults
+from openai_faults import always, fault_sequence, first_of, for_text, no_faults, random_faults
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -15,7 +15,7 @@ from evaluator.evals.tables import GradeRow, SampleRow
 from service.asks.ask import RetryPolicy
 from service.asks.tables import AskBodyRow
 from service.database import Database
-from service.errors import BudgetError, ConnectionLostError
+from service.errors import ConnectionLostError
 from service.runs.spending import read_ledger, set_cap, spent_usd
 from service.runs.store import Run, find_run
 
@@ -72,43 +72,6 @@ def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db: 
     assert line.completion_tokens == sum(-(-len(row[-1]) // 4) for row in rows)
 
 
-def test_raw_text_is_continued_as_it_is(db: Database) -> None:
-    run = start(db, "r", PROBLEMS, form="raw", template="Q: {question}\nA:")
-    with running_server(thinks=True) as server:
-        assert draw(db, run, server, 8).missing == 0
-        asked = [seen.body for seen in server.requests]
-    assert {(body["prompt"], body["n"]) for body in asked} == {(f"Q: {one.text}\nA:", 8) for one in PROBLEMS}
-    assert all("<think>" not in row[-1] for row in stored(db, run))
-
-
-def test_arguments_of_the_chat_template_reach_the_server(db: Database) -> None:
-    quiet = start(db, "quiet", PROBLEMS, chat_template_kwargs={"enable_thinking": False})
-    loud = start(db, "loud", PROBLEMS)
-    with running_server(thinks=True) as server:
-        draw(db, quiet, server, 1)
-        draw(db, loud, server, 1)
-    assert not any("<think>" in row[-1] for row in stored(db, quiet))
-    assert all(row[-1].startswith("<think>\nLet me see.\n</think>\n\n") for row in stored(db, loud))
-
-
-def test_a_thought_that_a_reasoning_parser_took_out_comes_before_the_response(db: Database) -> None:
-    whole, cut = start(db, "whole", PROBLEMS[:1]), start(db, "cut", PROBLEMS[:1], max_tokens=3)
-    with running_server(thinks=True, reasoning_parser=True) as server:
-        draw(db, whole, server, 2)
-        outcome = draw(db, cut, server, 2)
-    assert all(row[-1].startswith("<think>\nLet me see.\n</think>\n\nAdding") for row in stored(db, whole))
-    # It stays open, so nothing in it is an answer.
-    assert {(row[3], row[-1]) for row in stored(db, cut)} == {("length", "<think>\nLet me see.\n")}
-    assert (outcome.graded.correct, outcome.graded.wrong) == (0, 2)
-
-
-def test_a_seed_that_the_server_refuses_is_not_stored(db: Database) -> None:
-    run = start(db, "r", PROBLEMS)
-    with running_server(refuse_fields=["seed"]) as server:
-        assert draw(db, run, server, 2).missing == 0
-    assert {row[2] for row in stored(db, run)} == {None}
-
-
 def test_responses_that_were_filtered_cut_or_empty_are_samples(db: Database) -> None:
     run = start(db, "r", PROBLEMS[:3])
     plan = first_of(
@@ -125,16 +88,6 @@ def test_responses_that_were_filtered_cut_or_empty_are_samples(db: Database) -> 
 
 
 # Resuming and growing
-
-
-def test_progress_counts_blocks_and_the_same_command_again_sends_nothing(db: Database) -> None:
-    run, told = start(db, "r", PROBLEMS), list[tuple[str, int, int | None]]()
-    with running_server() as server:
-        draw(db, run, server, 10, report=lambda stage, done, total, words: told.append((stage, done, total)))
-        outcome = draw(db, run, server, 10)
-        assert (outcome.drawn, outcome.sent, outcome.graded.samples) == (0, 0, 0)
-        assert server.stats["requests"] == 8
-    assert told[0] == ("sampling", 0, 8)
 
 
 def test_growing_opens_a_finished_run_and_keeps_every_sample(db: Database) -> None:
@@ -161,17 +114,6 @@ def test_responses_that_a_server_leaves_out_are_asked_for_again(db: Database) ->
     assert (outcome.missing, outcome.drawn) == (0, 32)
     assert counts == [1, 1, 8, 8, 8, 8]
     assert places(db, run) == every(4, 8)
-
-
-@pytest.mark.parametrize(("responses", "requests"), [(lambda n: 1, 5), (lambda n: n + 2, 1)])
-def test_a_server_that_gives_too_few_or_too_many_responses_spoils_nothing(
-    db: Database, responses: Callable[[int], int], requests: int
-) -> None:
-    run = start(db, "r", PROBLEMS[:1])
-    with running_server(answer=lambda messages, n, seed: ["\\boxed{1}"] * responses(n)) as server:
-        assert draw(db, run, server, 5).missing == 0
-        assert len(server.requests) == requests
-    assert places(db, run) == every(1, 5)
 
 
 # Faults
@@ -208,15 +150,6 @@ def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(
         assert draw(db, run, server, 8, retry_final=True).lost == 8
         assert draw(db, run, server, 8, retry_final=True).missing == 0
     assert places(db, run) == every(4, 8)
-
-
-def test_a_request_that_times_out_twice_is_final(db: Database) -> None:
-    run = start(db, "r", PROBLEMS)
-    with running_server(faults=for_text(PROBLEMS[2].text, *["hang"] * 9)) as server:
-        outcome = draw(db, run, server, 8, timeout_s=0.2)
-        assert (outcome.missing, outcome.lost, outcome.failures) == (8, 8, {"time-out": 1})
-        draw(db, run, server, 8, timeout_s=0.2)
-        assert server.met["hang"] == 2
 
 
 @pytest.mark.parametrize(
@@ -272,13 +205,6 @@ def test_the_cap_is_kept_over_invocations_and_runs(db: Database) -> None:
     assert before < spent() <= 2.0
 
 
-def test_a_cap_needs_a_price(db: Database) -> None:
-    run = start(db, "r", PROBLEMS)
-    with running_server() as server, pytest.raises(BudgetError, match="price="):
-        draw(db, run, server, 4, max_usd=1.0)
-    assert server.stats["requests"] == 0
-
-
 # Processes
 
 
@@ -308,21 +234,3 @@ def test_samples_whose_transaction_was_cut_off_are_stored_and_not_asked_for_agai
         )
         outcome = draw(db, run, server, 8)
     assert (cut, outcome.missing, len(server.requests)) == (["cut off"], 0, 4)
-
-
-def test_problems_that_another_process_adds_are_drawn_by_either(db: Database) -> None:
-    run = start(db, "r", PROBLEMS[:2])
-
-    def grow(seen: Seen) -> None:
-        if seen.ordinal == 0:
-            from evaluator.evals.problems import PlacedProblem, run_problems, store_run_problems
-            from evaluator.evals.running import plan_blocks
-
-            with db.write() as session:
-                store_run_problems(session, run.id, [PlacedProblem(each) for each in PROBLEMS])
-                plan_blocks(session, run.id, run_problems(session, run.id), 2, 8)
-
-    with running_server(faults=grow) as server:
-        outcome = draw(db, run, server, 2, at_once=1)
-    assert (outcome.drawn, outcome.missing) == (4, 0)
-    assert places(db, run) == every(4, 2)

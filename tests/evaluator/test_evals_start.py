@@ -1,15 +1,21 @@
-"""Starting eval runs: names, keys, and settings that make another run."""
+"""Starting eval runs: names, keys, presets of prompts, and settings that make another run."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
-from eval_runs import make_eval_spec, make_problems
+from eval_runs import add_eval_run, make_eval_spec, make_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.evals.problems import PlacedProblem, placed_hash, problems_hash, run_problems
-from evaluator.evals.runs import check_eval_run, model_slug, open_eval_run
+from evaluator.config import EvalConfig
+from evaluator.evals.problems import PlacedProblem, run_problems
+from evaluator.evals.runs import check_eval_run, find_eval_run, model_slug, open_eval_run
+from evaluator.signal.sources.eval_runs import load_runs
 from service.database import Database
-from service.errors import InputError
-from service.runs.store import check_name
+from service.errors import InputError, NotFoundError
+from service.models.prompts import PromptConfig
+from service.runs.store import check_name, open_run
 
 PROBLEMS = make_problems(3)
 PLACED = [PlacedProblem(problem) for problem in PROBLEMS]
@@ -18,20 +24,6 @@ PLACED = [PlacedProblem(problem) for problem in PROBLEMS]
 @given(st.text(max_size=80))
 def test_every_model_gives_a_name(model: str) -> None:
     assert check_name(f"{model_slug(model)}.amc23")
-
-
-@pytest.mark.parametrize(
-    ("model", "slug"),
-    [
-        ("gpt-4-turbo", "gpt-4-turbo"),
-        ("hosted_vllm/Qwen/Qwen3-4B", "Qwen3-4B"),
-        ("./runs/step 200/", "step-200"),
-        ("/", "model"),
-        ("..", "model"),
-    ],
-)
-def test_names_follow_the_model(model: str, slug: str) -> None:
-    assert model_slug(model) == slug
 
 
 def test_the_same_settings_are_the_same_run(db: Database) -> None:
@@ -47,16 +39,10 @@ def test_the_same_settings_are_the_same_run(db: Database) -> None:
     ("changes", "named"),
     [
         ({"temperature": 1.0}, r"sampling.temperature \(0.6 there, 1.0 now\)"),
-        ({"seed": 1}, "sampling.seed"),
-        ({"samples_per_request": 1}, "sampling.samples_per_request"),
         ({"template": "{question}"}, "prompt.template"),
-        ({"system": "Be brief."}, "prompt.system"),
         ({"chat_template_kwargs": {"enable_thinking": False}}, "prompt.chat_template_kwargs.enable_thinking"),
-        ({"form": "raw"}, "prompt.form"),
         ({"engine": {"sampler": "remote", "version": "0.12"}}, "engine.version"),
-        ({"problems_hash": "0" * 64}, "problems_hash"),
         ({"source": {"file": "test.jsonl", "options_seed": 1}}, "source.options_seed"),
-        ({"model": "other"}, "model"),
     ],
 )
 def test_any_other_setting_is_another_run_and_is_named(
@@ -83,14 +69,45 @@ def test_a_run_of_the_first_problems_grows_and_does_not_shrink(db: Database) -> 
             open_eval_run(session, "r", spec, PLACED[:2], {})
 
 
-def test_a_run_needs_problems(db: Database) -> None:
-    with db.write() as session, pytest.raises(InputError, match="no problems to evaluate"):
-        open_eval_run(session, "r", make_eval_spec(PROBLEMS), [], {})
+def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:
+    pilot = add_eval_run(db, "pilot.set-1", [(4, 2, 0)])
+    for benchmark in ("amc23", "aime24"):
+        add_eval_run(db, f"base.{benchmark}", [(4, 2, 0)], benchmark=benchmark)
+    with db.write() as session:
+        open_run(session, name="rules", kind="propose", spec={}, question_ids=[], versions={})
+    with db.read() as session:
+        for name in ("pilot", "pilot.set-1", pilot.id, pilot.id[:12]):
+            assert find_eval_run(session, name).id == pilot.id
+        assert [checkpoint.label for checkpoint in load_runs(session, ["pilot"])] == ["pilot.set-1"]
+        with pytest.raises(InputError, match=r"several eval runs: base\.aime24, base\.amc23"):
+            find_eval_run(session, "base")
+        with pytest.raises(InputError, match="run rules is no eval run"):
+            find_eval_run(session, "rules")
+        with pytest.raises(NotFoundError, match="no eval run 'pil'"):
+            find_eval_run(session, "pil")
 
 
-def test_the_hash_tells_neighbors_groups_and_order_apart() -> None:
-    assert placed_hash(PLACED) == problems_hash(PROBLEMS)
-    grouped = [PlacedProblem(PROBLEMS[0], "q_1", 0), PlacedProblem(PROBLEMS[1], "q_1", 1), PLACED[2]]
-    swapped = [PlacedProblem(PROBLEMS[0], "q_1", 1), PlacedProblem(PROBLEMS[1], "q_1", 0), PLACED[2]]
-    hashes = {placed_hash(placed) for placed in (PLACED, PLACED[::-1], PLACED[:2], grouped, swapped)}
-    assert len(hashes) == 5
+def config(**settings: Any) -> EvalConfig:
+    return EvalConfig(**{"benchmarks": ("aime24",), "model": "m", **settings})
+
+
+def test_the_presets_of_the_paper() -> None:
+    paper = config(preset="paper").prompt()
+    assert (paper.form, paper.chat_template_kwargs) == ("chat", {"enable_thinking": False})
+    assert paper.fill("1 + 1?") == (
+        "Please provide step-by-step reasoning, and enclose your final answer in the box: \\boxed{}.\n1 + 1?"
+    )
+    public = config(preset="paper-eval").prompt(choice=True)
+    assert (public.form, config(preset="paper-eval").n, config(preset="paper", n=4).n) == ("raw", 128, 4)
+    assert public.fill("1 + 1?").startswith("You FIRST think about the reasoning process")
+    assert public.fill("1 + 1?").endswith("outputting the box.\n1 + 1?")
+
+
+@pytest.mark.parametrize("content", [b"no place for it", b"\xff{question}"])
+def test_a_prompt_file_has_to_be_text_with_the_placeholder(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"prompt\.txt"):
+        PromptConfig(prompt_file=file).prompt()
+    with pytest.raises(InputError, match=r"gone\.txt"):
+        PromptConfig(prompt_file=tmp_path / "gone.txt").prompt()

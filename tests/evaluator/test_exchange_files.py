@@ -1,18 +1,28 @@
-"""Files of other tools: known by their columns, read as responses, logs of inspect_ai without inspect_ai."""
+"""Files of other tools: known by their columns, read as responses, with images, there and back."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pyarrow
 import pytest
+from eval_runs import add_eval_run
 from json_rows import write_rows
+from outside_runs import bring, nothing, stored
+from pictures import picture
 from pyarrow import parquet
+from runs import open_empty
 
+from evaluator.evals.problems import make_problem
+from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
 from evaluator.exchange.files import open_responses
-from evaluator.exchange.matching import FromFile, survey
+from evaluator.exchange.matching import FromFile
+from evaluator.grading import AnswerKind
+from service.database import Database
 from service.errors import InputError
+from service.questions.images import RowImages, data_address, load_headers, read_image, rows, store_images
 
 
 def lighteval_row(texts: list[str], metric: dict[str, float], marks: str = "") -> dict[str, Any]:
@@ -57,47 +67,6 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert (response.question, response.answer, response.text) == ("2+2?", "4", "a, b")
 
 
-def test_a_gold_of_its_own_name_comes_before_answer_which_may_be_the_models(tmp_path: Path) -> None:
-    row = {"prompt": "2+2?", "response": "It is 5.", "answer": "5"}
-    for name in ("expected", "ground_truth", "gold"):
-        (response,) = open_responses([write_rows(tmp_path / "rows.jsonl", row | {name: "4"})]).read()
-        assert response.answer == "4"
-    (response,) = open_responses([write_rows(tmp_path / "rows.jsonl", row)]).read()
-    assert response.answer == "5"
-
-
-def test_columns_that_an_export_has_are_read_as_such_in_an_export_alone(tmp_path: Path) -> None:
-    """A column `group` of a training or `variant` of a prompt made problems of one another's neighbors."""
-    rows = [
-        {"question": f"{n}+1?", "answer": str(n + 1), "response": "2", "group": "sums", "variant": "short"}
-        for n in range(2)
-    ]
-    matcher = FromFile("own")
-    read = survey(open_responses([write_rows(tmp_path / "rows.jsonl", *rows)]).read(), matcher)
-    assert [(place.group_id, place.variant) for place in matcher.placed()] == [(None, 0), (None, 0)]
-    assert read.samples.total() == 2
-    exported = [{**row, "variant": 0, "copy": 0} for row in rows]
-    with pytest.raises(
-        InputError, match=r"rows.jsonl:2: its group 'sums' already has a different problem as variant 0"
-    ):
-        survey(open_responses([write_rows(tmp_path / "rows.jsonl", *exported)]).read(), FromFile("own"))
-
-
-def test_an_empty_cell_of_csv_tells_nothing(tmp_path: Path) -> None:
-    table = tmp_path / "rows.csv"
-    head = "question,answer,response,stop_reason,tokens,seed,kind,tolerance,score\n"
-    table.write_text(f"{head}2+2?,4,4,,,,,,\n2+2?,4,5,stop,7,1,integer,,0\n", encoding="utf-8")
-    first, second = open_responses([table]).read()
-    assert (first.stop_reason, first.completion_tokens, first.seed, first.kind) == (
-        "unknown",
-        None,
-        None,
-        None,
-    )
-    assert (first.tolerance, first.score) == (None, None)
-    assert (second.completion_tokens, second.seed, second.kind) == (7, 1, "integer")
-
-
 def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"input": "user\n2+2?", "output": "4", "gts": "4", "score": 1.0, "step": 3}]
     (response,) = open_responses([write_rows(tmp_path / "3.jsonl", *rows)]).read()
@@ -114,19 +83,6 @@ def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> 
     file = open_responses([write_rows(tmp_path / "chats.jsonl", *rows)], columns={"answer": "about.gold"})
     (response,) = file.read()
     assert (response.question, response.text, response.answer) == ("2+2?", "4", "4")
-
-
-def test_of_several_responses_lists_are_of_each_and_one_score_is_of_none(tmp_path: Path) -> None:
-    row = {"question": "2+2?", "answer": ["4", "four"], "response": ["4", "5"], "score": [1, 0]}
-    one, other = open_responses([write_rows(tmp_path / "rows.jsonl", row)]).read()
-    assert (one.answer, other.answer) == ("4, four", "4, four")
-    assert one.score is not None
-    assert other.score is not None
-    assert (one.score.value, other.score.value) == ("correct", "wrong")
-    both = open_responses(
-        [write_rows(tmp_path / "rows.jsonl", row | {"score": 0.5, "answer": ["4", "4"]})]
-    ).read()
-    assert [(each.answer, each.score) for each in both] == [("4", None), ("4", None)]
 
 
 def lm_eval_rows(*filters: str, **changes: Any) -> list[dict[str, Any]]:
@@ -172,48 +128,6 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
         open_responses([path], scorer="exact_match,loose")
 
 
-def test_the_gold_of_a_solution_is_its_answer(tmp_path: Path) -> None:
-    file = open_responses([write_rows(tmp_path / "a.jsonl", *lm_eval_rows("strict"))])
-    matcher = FromFile("own")
-    assert [matcher.number(response) for response in file.read()] == [0, 1]
-    assert [placed.problem.answer for placed in matcher.placed()] == ["2", "3"]
-
-
-def test_samples_of_lm_eval_with_several_responses_options_and_of_older_versions(tmp_path: Path) -> None:
-    several = write_rows(tmp_path / "a.jsonl", *lm_eval_rows("maj@2", resps=[["It is 2.", "It is 3."]]))
-    responses = list(open_responses([several]).read())
-    assert [each.text for each in responses] == ["It is 2.", "It is 3."] * 2
-    assert not any(each.score for each in responses)
-    prompts = ["1+1?\n2\n\n0+2?", "1+1?\n2\n\n1+2?"]
-    options = {"Question": "Which?", "choices": ["red", "blue"]}
-    choice = write_rows(tmp_path / "b.jsonl", *lm_eval_rows("none", doc=options, target="(A)"))
-    assert [each.question for each in open_responses([choice]).read()] == prompts
-    old = [row | {"arguments": [["0+2?", {"until": []}]]} for row in lm_eval_rows("strict", "flexible")]
-    for row in old:
-        del row["filter"], row["metrics"]
-    (first, second) = open_responses([write_rows(tmp_path / "c.jsonl", *old)]).read()
-    assert (first.text, second.text, first.score) == ("It is 2.", "It is 3.", None)
-    likelihoods = write_rows(tmp_path / "d.jsonl", *lm_eval_rows("none", resps=[[["-1.5", "False"]]]))
-    with pytest.raises(InputError, match="Log-likelihood tasks cannot be imported"):
-        list(open_responses([likelihoods]).read())
-    odd = write_rows(
-        tmp_path / "e.jsonl", *lm_eval_rows("none", doc_id=[1], filter=["a"], metrics="em", doc="x")
-    )
-    assert [each.text for each in open_responses([odd]).read()] == ["It is 2."]
-    other = write_rows(tmp_path / "f.jsonl", {"question": "1+1?", "response": "2"})
-    with pytest.raises(InputError, match=r'f\.jsonl:1: it has no "resps"'):
-        list(open_responses([other], "lm-eval").read())
-
-
-def test_a_log_that_is_none_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "x.eval"
-    path.write_bytes(b"PK")
-    with pytest.raises(
-        InputError, match=r"cannot be read as an inspect_ai log \(BadZipFile: File is not a zip file\)"
-    ):
-        open_responses([path])
-
-
 def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path: Path) -> None:
     about = {"eval": {"model": "m", "task": "sums", "run_id": "r"}, "plan": {"config": {"top_p": 0.9}}}
     message = {
@@ -232,3 +146,62 @@ def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tm
         log.writestr("samples/1_epoch_2.json", "{}")
     with pytest.raises(InputError, match=r"sample 2 cannot be read \(KeyError: 'input'\)"):
         list(open_responses([path]).read())
+
+
+RED, BLUE = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
+BOTH = [make_problem("<image>Find x.", "2", images=[image.id]) for image in (RED, BLUE)]
+
+
+@pytest.fixture
+def other_db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "other.db") as database:
+        yield database
+
+
+def asked(**others: Any) -> dict[str, Any]:
+    return {"question": "Find x.", "answer": "2", "response": "\\boxed{2}", **others}
+
+
+def from_file(folder: Path) -> FromFile:
+    return FromFile("own", AnswerKind.LATEX, RowImages(folder, "--column images=NAME", "--column images="))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "hf"])
+def test_what_is_exported_comes_back_in_another_database(
+    form: SamplesFormat, db: Database, other_db: Database, tmp_path: Path
+) -> None:
+    with db.write() as session:
+        store_images(session, [RED, BLUE])
+    run = add_eval_run(db, "r", [(2, 1, 0)] * 3, problems=[*BOTH, make_problem("2+2?", "4")])
+    target = tmp_path / "out"
+    assert export_samples(db, run, target, form, overwrite=False, report=nothing) == 6
+    path = target / DATA_FILE if form == "hf" else target.rename(target.with_suffix(f".{form}"))
+    back = bring(other_db, open_responses([path]), matcher=from_file(tmp_path)).run
+    assert stored(other_db, back) == stored(db, run)
+    assert back.spec["problems_hash"] == run.spec["problems_hash"]
+    with other_db.read() as session:
+        assert load_headers(session, [RED.id, BLUE.id])
+    if form != "jsonl":
+        from datasets import load_dataset
+
+        read = load_dataset("parquet", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache"))
+        assert [[image.size for image in row["images"]] for row in read][::2] == [[(8, 6)], [(8, 6)], []]
+
+
+def test_the_same_words_below_another_picture_are_another_problem(
+    tmp_path: Path, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = []
+    monkeypatch.setattr(rows, "read_image", lambda data: decoded.append(data) or read_image(data))
+    path = write_rows(
+        tmp_path / "r.jsonl",
+        asked(image=data_address(RED), response=["\\boxed{2}", "\\boxed{3}"]),
+        asked(image=data_address(BLUE)),
+        asked(image=[data_address(RED)]),
+        asked(),
+    )
+    matcher = from_file(tmp_path)
+    run = bring(db, open_responses([path]), matcher=matcher).run
+    assert [place.problem.images for place in matcher.placed()] == [(RED.id,), (BLUE.id,), ()]
+    assert [row[0] for row in stored(db, run)] == [0, 0, 0, 1, 2]
+    assert len(decoded) == 2  # in two passes over five responses

@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pictures import picture
 
 from evaluator.exchange.files import open_responses
-from evaluator.exchange.matching import FromFile, survey
 from evaluator.grading import GradeValue
 from service.errors import InputError
-from service.questions.images import data_address, read_image
 
 pytestmark = pytest.mark.inspect
-
 QUESTIONS = [("a", "What is 1/2 + 1/4?", "3/4"), ("b", "2+2?", "4"), ("c", "Nobody knows.", " ")]
 
 
@@ -72,7 +68,7 @@ def test_a_log_becomes_responses(form: Literal["eval", "json"], tmp_path: Path) 
     assert file.settings["temperature"] == 0.7
     responses = sorted(file.read(), key=lambda each: each.place)
     assert [(each.id, each.text) for each in responses] == [
-        *(("a", texts[0]), ("a", texts[3]), ("b", texts[1]), ("b", None), ("c", texts[2]), ("c", texts[5])),
+        *(("a", texts[0]), ("a", texts[3]), ("b", texts[1]), ("b", None), ("c", texts[2]), ("c", texts[5]))
     ]
     first, second, third = responses[:3]
     assert (first.question, first.answer, first.stop_reason) == ("What is 1/2 + 1/4?", "3/4", "stop")
@@ -106,50 +102,5 @@ def test_the_scorer_leaves_unknown_grades_out_and_counts_them(tmp_path: Path) ->
             ("b", "wrong"),
             ("c", "unknown"),
             ("c", "unknown"),
-        ),
+        )
     ]
-
-
-def test_inspect_finds_the_scorer_by_the_package_that_it_stands_in() -> None:
-    from importlib.metadata import entry_points
-
-    (entry,) = entry_points(group="inspect_ai")
-    assert entry.name == entry.value.partition(".")[0]  # inspect_ai names a scorer after its top package
-    assert callable(entry.load().math_answer)
-
-
-def test_images_of_a_message_stand_in_their_places(tmp_path: Path) -> None:
-    from inspect_ai import Task, eval
-    from inspect_ai.dataset import Sample
-    from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, ModelOutput
-    from inspect_ai.scorer import match
-    from inspect_ai.solver import Generate, TaskState, solver
-
-    @solver
-    def knowing() -> Any:  # no model: it would fetch a tokenizer to count what images take
-        async def solve(state: TaskState, generate: Generate) -> TaskState:
-            state.output = ModelOutput.from_content("mockllm/model", "2")
-            return state
-
-        return solve
-
-    images = [data_address(read_image(picture(color, (300, 200)))) for color in ("red", "blue")]
-
-    def sample(*parts: str) -> Sample:
-        content = [ContentImage(image=part) if part in images else ContentText(text=part) for part in parts]
-        return Sample(input=[ChatMessageUser(content=content)], target="2")
-
-    samples = [sample("Find x.", images[0]), sample("Is <image> red?", images[1])]
-    samples.append(sample("Find x.", images[1]))
-    (log,) = eval(
-        Task(dataset=samples, solver=knowing(), scorer=match()),
-        model="mockllm/model",
-        log_dir=str(tmp_path),
-        log_format="eval",
-        display="none",
-    )
-    matcher = FromFile("own")
-    assert survey(open_responses([Path(log.location)]).read(), matcher).samples.total() == 3
-    made = [(place.problem.text, place.problem.images) for place in matcher.placed()]
-    red, blue = (matcher.images.take(image) for image in images)
-    assert made == [("Find x.<image>", red), ("Is <image> red?", blue), ("Find x.<image>", blue)]

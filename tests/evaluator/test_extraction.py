@@ -101,6 +101,9 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         ("#### 2 hours 30 minutes", "2 hours 30 minutes"),
         ("Sie zahlt 1.234,50 Euro.", "1.234,50 Euro"),
         ("The town has 3 million people.", "3 million"),
+        ("So 5. The answer is 5.\n\nQuestion: Mia has 3?\nAnswer: Let us see. The answer is 3.", "5"),
+        ("Q: Two and two?\nA: The answer is 4.\n\nQ: And three?\nA: The answer is 7.", "7"),
+        ("The answer is 4.\nQuestion 2: And three more?\nThe answer is 7.", "7"),
         (r"It earns \$2.5 million in 3 years.", r"\$2.5 \text{million}"),
     ],
 )
@@ -136,19 +139,6 @@ def test_the_answer_of_a_response(response: str, answer: str | None) -> None:
 )
 def test_the_answer_of_a_response_in_another_script(response: str, answer: str) -> None:
     assert _text(response) == answer
-
-
-@pytest.mark.parametrize("word", ["Question", "**Question", "Q", "Problem"])
-def test_a_question_that_a_model_goes_on_with_ends_its_reply(word: str) -> None:
-    reply = f"So 9 - 4 = 5. The answer is 5.\n\n{word}: Mia has 3 pens?\nAnswer: Let us see. The answer is 3."
-    assert _text(reply) == "5"
-    assert _text(rf"It is \boxed{{5}}.{reply.partition('.')[2]}") == "5"
-
-
-def test_a_repeated_prompt_and_numbered_questions_are_part_of_a_reply() -> None:
-    assert _text("Q: Two and two?\nA: The answer is 4.\n\nQ: And three?\nA: The answer is 7.") == "7"
-    assert _text("The answer is 4.\nQuestion 2: And three more?\nThe answer is 7.") == "7"
-    assert _text("Two and two.\nQuestion: how many?\nThe answer is 4.") == "4"
 
 
 @pytest.mark.slow
@@ -202,16 +192,6 @@ STARTS = ("<|channel|>analysis<|message|>", "analysis<|message|>", "analysis", "
 def test_of_channels_the_final_one_is_the_reply(start: str, turn: str) -> None:
     assert after_thinking(f"{start}We add: \\boxed{{5}}.{turn}So 6.") == "So 6."
     assert after_thinking(f"{start}We add.{turn}5?{turn}So 6.") == "So 6."
-
-
-def test_channels_that_never_come_to_the_final_one_have_no_reply() -> None:
-    for start in (*STARTS, " commentary"):
-        assert after_thinking(f"{start}We add: \\boxed{{5}}.") is None
-
-
-def test_nothing_behind_the_final_message_counts() -> None:
-    final = "<|start|>assistant<|channel|>final<|message|>"
-    assert after_thinking(f"<|channel|>analysis<|message|>5<|end|>{final}6<|return|><|start|>user") == "6"
 
 
 @pytest.mark.parametrize(

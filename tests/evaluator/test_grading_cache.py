@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.versions import GradeCache, task_key
+from evaluator.grading.versions import GradeCache
 from evaluator.grading.workers.tasks import Task
 from service.database import Database
 
@@ -57,49 +57,3 @@ def test_another_version_of_the_grader_starts_anew(tmp_path: Path, monkeypatch: 
         assert cache.load([task]) == {}
         cache.save({task: Grade(GradeValue.WRONG, None, "different")})
         assert cache.load([task])[task].value is GradeValue.WRONG
-
-
-def test_what_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
-    grades = {
-        Task("grade", "1", reason): Grade(GradeValue.UNKNOWN, None, reason)
-        for reason in ("timeout", "memory", "crashed", "unparsable", "too large", "no answer")
-    }
-    with Database.open(tmp_path / "a.db") as db:
-        cache = GradeCache(db)
-        cache.save(grades)
-        assert {task.second for task in cache.load(grades)} == {"unparsable", "too large", "no answer"}
-        assert [grade.is_lasting for grade in grades.values()] == [False] * 3 + [True] * 3
-
-
-def test_a_read_only_database_is_read_and_not_written(tmp_path: Path) -> None:
-    task, other = Task("grade", "1", "2"), Task("grade", "1", "3")
-    grade = Grade(GradeValue.WRONG, None, "different")
-    with Database.open(tmp_path / "a.db") as db:
-        GradeCache(db).save({task: grade})
-    with Database.open(tmp_path / "a.db", read_only=True) as db:
-        GradeCache(db).save({other: grade})
-        assert GradeCache(db).load([task, other]) == {task: grade}
-
-
-def test_many_verdicts_in_one_load(tmp_path: Path) -> None:
-    grades = {Task("grade", str(n), "x"): Grade(GradeValue.WRONG, None, "different") for n in range(1_203)}
-    with Database.open(tmp_path / "a.db") as db:
-        cache = GradeCache(db)
-        cache.save(grades)
-        assert cache.load(grades) == grades
-        cache.save({})
-
-
-def test_keys_tell_the_parts_apart() -> None:
-    tasks = [
-        Task("grade", "12", "3"),
-        Task("grade", "1", "23"),
-        Task("equal", "12", "3"),
-        Task("grade", "12", "3", AnswerKind.INTEGER),
-        Task("grade", "12", "3", AnswerKind.TOLERANCE),
-        Task("grade", "12", "3", AnswerKind.TOLERANCE, "1e-1"),
-        Task("grade", "\ud800", "3"),
-    ]
-    keys = [task_key(task) for task in tasks]
-    assert len(set(keys)) == len(tasks)
-    assert {len(key) for key in keys} == {16}

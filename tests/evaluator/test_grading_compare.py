@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.grading.compare import compare
-from evaluator.grading.normalize import normalize
-from evaluator.grading.quantity import exact_number, split_unit
-from evaluator.grading.types import Grade, GradeValue
+from evaluator.grading.types import GradeValue
 
 SAME = [
     (r"\dfrac12", r"\frac{1}{2}"),
@@ -114,6 +112,15 @@ DIFFERENT = [
     (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1&2\end{pmatrix}"),
     ("5", r"\text{five apples}"),
     ("5", "x+1=6"),
+    ("5ab", "5"),
+    ("2x^2", "2"),
+    ("3t", "3"),
+    ("x^{2}5", "x^{25}"),
+    ("2x", "x"),
+    ("60", "60万"),
+    ("5", "5 тыс."),
+    ("C", "B(6)"),
+    ("6", "B(6)"),
     ("", " "),
 ]
 
@@ -130,65 +137,6 @@ def test_different_without_algebra(first: str, second: str) -> None:
     for gold, answer in ((first, second), (second, first)):
         judged = compare(gold, answer)
         assert judged.value is not GradeValue.CORRECT, (gold, answer, judged)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("5ab", "5"), ("2x^2", "2"), ("3t", "3"), ("x^{2}5", "x^{25}"), ("2x", "x")]
-)
-def test_variables_are_no_units(first: str, second: str) -> None:
-    judged = compare(first, second)
-    assert judged.value is not GradeValue.CORRECT
-
-
-@pytest.mark.parametrize(("gold", "answer"), [("60", "60万"), ("5", "5 тыс.")])
-def test_a_numeral_is_no_unit(gold: str, answer: str) -> None:
-    judged = compare(gold, answer)
-    assert judged.value is not GradeValue.CORRECT
-
-
-def test_brackets_behind_a_letter_hold_the_text_of_an_option_only_beside_a_letter() -> None:
-    assert verdict(compare("B", r"B \text{（6）}")) == (GradeValue.CORRECT, "choice")
-    for gold, answer in (("C", "B(6)"), ("6", "B(6)"), ("B(6)", "6")):
-        judged = compare(gold, answer)
-        assert judged.value is not GradeValue.CORRECT
-
-
-def test_several_answers_is_a_reason_of_its_own() -> None:
-    judged = compare("1728", r"1331 \text{ and } 1728")
-    assert judged.reason == "several answers"
-
-
-def verdict(grade: Grade) -> tuple[GradeValue, str]:
-    return grade.value, grade.reason
-
-
-def test_empty_gold_is_unknown_and_empty_answer_wrong() -> None:
-    assert verdict(compare("", "5")) == (GradeValue.UNKNOWN, "no answer")
-    assert verdict(compare("5", "")) == (GradeValue.WRONG, "no answer found")
-
-
-def test_answers_of_unreadable_length_are_unknown() -> None:
-    assert verdict(compare("5", "1" * 2_001)) == (GradeValue.UNKNOWN, "unparsable")
-    assert verdict(compare("5", " " * 3_000 + "5")) == (GradeValue.CORRECT, "exact")
-
-
-def test_units() -> None:
-    assert split_unit(r"9\text{ sq. inches}") == ("9", "square inch")
-    assert split_unit(r"\$12") == ("12", "dollar")
-    assert split_unit("12 or 13") == ("12 or 13", None)
-
-
-@given(st.integers(-(10**12), 10**12))
-def test_integers_read_with_and_without_separators(number: int) -> None:
-    read = exact_number(normalize(f"{number:,}"))
-    assert read is not None
-    assert read.value == number
-
-
-@given(st.integers(-999, 999), st.integers(-999, 999))
-def test_integers_are_equal_only_to_themselves(first: int, second: int) -> None:
-    judged = compare(str(first), f"{second}.0")
-    assert (judged.value is GradeValue.CORRECT) == (first == second)
 
 
 @pytest.mark.parametrize("nothing", [r"\{\}", r"\{,\}", r"\{;\}", r"\{\text{ and }\}", "()", "[]"])
@@ -215,10 +163,3 @@ def nested(depth: int, leaf: str) -> str:
     if depth == 0:
         return leaf
     return r"\{" + ",".join(nested(depth - 1, f"{leaf}{place}") for place in range(4)) + r"\}"
-
-
-def test_nested_collections_are_given_up_after_many_steps() -> None:
-    assert verdict(compare(nested(2, "1"), nested(2, "2"))) == (GradeValue.WRONG, "different")
-    given_up = compare(nested(4, "1"), nested(4, "2"))
-    assert given_up.value is not GradeValue.CORRECT
-    assert verdict(compare(nested(4, "1"), nested(4, "1"))) == (GradeValue.CORRECT, "exact")

@@ -1,6 +1,5 @@
 """A grader of the user's own, `module:function`: in the pool, with its limits, marked as such."""
 
-import asyncio
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.workers.own import own_name, own_version
-from evaluator.serving.desk import Desk
 from service.errors import InputError
 
 NAME = "graders_of_the_tests:grade"
@@ -72,26 +70,6 @@ def test_its_version_is_its_name_and_its_code_and_part_of_a_runs_key(grader: Gra
     assert (own_name(version), own_name(GRADER_VERSION)) == (NAME, None)
     module.write_text(module.read_text() + "\n# another\n")
     assert own_version(NAME) != version
-
-
-def test_rewards_and_the_server_take_it(module: Path) -> None:
-    pytest.importorskip("fastapi")
-
-    async def serve() -> list[Grade]:
-        desk = Desk(Grader(1, own=NAME), deadline_s=60)
-        try:
-            return await desk.grade([GradeCase("has five", "five"), GradeCase("has six", "five")])
-        finally:
-            desk.close()
-
-    assert verdicts(asyncio.run(serve())) == [("correct", "own grader"), ("wrong", "own grader")]
-    from trainer_adapter.verl import reward
-
-    try:
-        scores = asyncio.run(reward.compute_score("math", "has five", "five", grader=NAME))
-    finally:
-        reward.close_service()
-    assert scores == {"score": 1.0, "acc": 1.0, "unknown": 0.0, "reason": "own grader", "extracted": ""}
 
 
 @pytest.mark.parametrize(

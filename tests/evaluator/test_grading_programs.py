@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.programs.extraction import find_programs
+from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
 from evaluator.grading.programs.running import PASSES
-from service.program_gold import ProgramGold, read_gold, write_gold
+from service.program_gold import ProgramGold, write_gold
 
 PROMPT = '''from typing import List
 
@@ -94,24 +93,6 @@ def test_how_a_program_fails_stands_in_its_grade(grader: Grader) -> None:
     assert {grade.reason for grade in grades[4:]} == {"no answer found"}
 
 
-def test_programs_and_other_answers_are_graded_together(grader: Grader) -> None:
-    cases = [
-        GradeCase(r"\boxed{3}", "3"),
-        case(RIGHT),
-        GradeCase("B", "B", AnswerKind.CHOICE),
-        case("x", GOLD),
-    ]
-    expected = [GradeValue.CORRECT, GradeValue.CORRECT, GradeValue.CORRECT, GradeValue.WRONG]
-    seen: list[tuple[int, int]] = []
-    assert [grade.value for grade in grader.grade_many(cases, lambda *done: seen.append(done))] == expected
-    assert seen[-1] == (4, 4)
-    assert [grade.value for grade in grader.grade_apart(cases)] == expected
-    assert grader.grade_apart([case("```python\ndef halves(n): return 1\n```")], deadline=0.0) == [
-        Grade(GradeValue.UNKNOWN, None, "timeout")
-    ]
-    assert grader.grade_many([GradeCase(RIGHT, " ", AnswerKind.CODE)])[0].reason == "no answer"
-
-
 def test_golds_are_checked_by_their_reference(grader: Grader) -> None:
     gold = write_gold(GOLD)
     broken, empty = write_gold(ProgramGold("assert halves([2]) = 1")), write_gold(ProgramGold("assert True"))
@@ -127,21 +108,3 @@ def test_golds_are_checked_by_their_reference(grader: Grader) -> None:
     ]
     (first, second) = grader.check_golds([GradeCase(RIGHT, gold, AnswerKind.CODE), "3"])
     assert first.value == second.value == "correct"
-
-
-def test_golds_are_read_as_they_are_written() -> None:
-    assert read_gold(write_gold(GOLD)) == GOLD
-    assert read_gold("assert f() == 1") == ProgramGold("assert f() == 1")
-    assert GOLD.helpers == "from typing import List\n\ndef half(number):\n    return number / 2\n\n"
-    odd = ProgramGold("text = '''\n# %% tests: x\n'''", ("a", "b"))
-    assert read_gold(write_gold(odd)) == odd
-
-
-@pytest.mark.slow
-def test_blocks_in_other_languages_are_no_programs() -> None:
-    plain = ProgramGold("assert f() == 1", ("f",))
-    assert find_programs("```bash\npip install f\n```\n```python\ndef f(): return 1\n```\n", plain) == (
-        ("def f(): return 1",),
-        "code block",
-    )
-    assert find_programs("  \n", plain) is None

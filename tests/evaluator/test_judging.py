@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.grading import AnswerKind
-from evaluator.judging.asking import LONGEST_SHOWN, JudgeQuestion, read_verdict, shown_response
+from evaluator.judging.asking import JudgeQuestion, read_verdict
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,6 @@ def test_a_reply_counts_only_where_it_ends_on_its_one_verdict(reply: str, verdic
     read = read_verdict(reply)
     assert (None if read is None else read.value) == verdict
     assert read_verdict(reply, truncated=True) is None
-
-
-def test_a_response_is_shown_by_its_end_and_without_its_thought() -> None:
-    assert shown_response("<think>is it 3? </think> It is 4.") == "It is 4."
-    assert shown_response("Is it 3? </think> It is 4.") == "It is 4."
-    assert shown_response("<think>is it 3? It") == ""
-    long = shown_response("x" * 3 * LONGEST_SHOWN + " so 4")
-    assert len(long) == LONGEST_SHOWN + len("[...] ")
-    assert long.endswith("so 4")
 
 
 def test_no_response_can_close_the_tags_that_it_stands_in() -> None:

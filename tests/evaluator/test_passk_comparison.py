@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evaluator.passk import NEW_PROBLEMS, SAME_PROBLEMS, Counts, compare, holm, pass_at_k
-from evaluator.passk.comparison import is_fragile, paired_bounds, sign_flip_p_values
+from evaluator.passk.comparison import paired_bounds, sign_flip_p_values
 from service.errors import InputError
 
 RNG = np.random.default_rng(5)
@@ -43,31 +43,6 @@ def test_the_p_value_is_near_that_of_all_flips() -> None:
     shown = sign_flip_p_values(differences[None], 20_000, 0)[0]
 
     assert shown == pytest.approx(exact, abs=4 * sqrt(exact * (1 - exact) / 20_000))
-
-
-def test_the_smallest_p_value_counts_the_observed_one() -> None:
-    differences = np.full((1, 60), 0.25)
-
-    assert sign_flip_p_values(differences, 999, 0)[0] == 1 / 1000
-    assert sign_flip_p_values(np.zeros((2, 60)), 999, 0).tolist() == [1.0, 1.0]
-
-
-def test_no_difference_at_all() -> None:
-    a = counts([0, 4, 16] * 10)
-    row = compare(a, a, [1, 16]).at(16)
-
-    assert (row.difference, row.p_value, row.same_z, row.same_p_value) == (0.0, 1.0, 0.0, 1.0)
-    assert (row.wins, row.losses, row.ties) == (0, 0, 30)
-    assert row.interval.low < 0 < row.interval.high  # 30 ties do not prove equality
-    assert row.warning is not None
-    assert "only 0 of 30 problems differ" in row.warning
-
-
-def test_one_problem_proves_nothing() -> None:
-    row = compare(counts([16]), counts([0]), 1).at(1)
-
-    assert (row.interval.low, row.interval.high) == (-1.0, 1.0)
-    assert row.p_value == 1.0
 
 
 @settings(max_examples=30)
@@ -131,40 +106,6 @@ def test_too_few_samples_on_one_side() -> None:
         compare(a, b, 1).at(2)
 
 
-def test_few_problems_that_look_consistent_are_warned_of() -> None:
-    """A small loss everywhere: the rare large gains that would make up for it may be missing."""
-    rates = RNG.uniform(0.2, 0.8, 30)
-    a, b = (
-        counts(RNG.binomial(128, rates - 0.1).tolist(), 128),
-        counts(RNG.binomial(128, rates).tolist(), 128),
-    )
-    row = compare(a, b, 1).at(1)
-
-    assert row.p_value <= 0.05
-    assert row.warning is not None
-    assert "one more win for the other side" in row.warning
-    assert is_fragile(np.full(30, 0.01) + RNG.normal(0, 0.001, 30))
-    assert not is_fragile(np.full(30, 0.6) + RNG.normal(0, 0.1, 30))
-
-
-def test_skewed_differences_of_few_problems_are_warned_of_and_of_many_are_not() -> None:
-    def row(problems: int) -> str | None:
-        correct = [16 if place % 10 == 0 else 1 for place in range(problems)]
-        return compare(counts(correct), counts([2] * problems), 1).at(1).warning
-
-    assert "skewness" in (row(60) or "")
-    assert row(200) is None
-
-
-def test_a_large_clear_difference_needs_no_warning() -> None:
-    a, b = RNG.binomial(16, 0.7, 150), RNG.binomial(16, 0.4, 150)
-    row = compare(counts(a.tolist()), counts(b.tolist()), [1, 2]).at(1)
-
-    assert row.p_value == pytest.approx(1 / 10_001)
-    assert row.warning is None
-    assert row.interval.low > 0.2
-
-
 def test_levels_are_kept_where_sides_are_exchangeable() -> None:
     rng = np.random.default_rng(0)
     rates = rng.beta(0.5, 0.6, (2, 1500, 40))
@@ -177,32 +118,10 @@ def test_levels_are_kept_where_sides_are_exchangeable() -> None:
     assert ((low <= 0) & (high >= 0)).mean() == pytest.approx(0.95, abs=0.0225)
 
 
-def test_same_seed_same_numbers() -> None:
-    a, b = counts(RNG.integers(0, 17, 50).tolist()), counts(RNG.integers(0, 17, 50).tolist())
-
-    assert compare(a, b, [1, 8]) == compare(a, b, [1, 8])
-    assert compare(a, b, 1, seed=1).at(1).p_value != compare(a, b, 1, seed=2).at(1).p_value
-
-
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
     assert holm([]).tolist() == []
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-
-    assert (adjusted >= np.array(p_values) - 1e-15).all()
-    assert (adjusted <= np.minimum(1, len(p_values) * np.array(p_values)) + 1e-15).all()
-    assert (np.diff(adjusted[np.argsort(p_values, kind="stable")]) >= 0).all()
-
-
-@pytest.mark.parametrize("p_values", [[1.5], [-0.1], [float("nan")], [[0.5]]])
-def test_p_values_that_are_none(p_values: list[float]) -> None:
-    with pytest.raises(ValueError, match="p-values"):
-        holm(p_values)
 
 
 def test_more_samples_on_one_side_are_no_win() -> None:
@@ -217,24 +136,3 @@ def test_more_samples_on_one_side_are_no_win() -> None:
     assert point.p_value > 0.05
     assert compare(a, b, 32).thinned == 200
     assert compare(a, a, 32).thinned == 0
-
-
-@pytest.mark.slow
-def test_levels_are_kept_where_one_side_has_more_samples() -> None:
-    rng = np.random.default_rng(5)
-    ids = [f"p{i}" for i in range(120)]
-    rejected = 0
-    for _ in range(200):
-        rates = rng.beta(0.7, 0.7, 120)
-        a = Counts.from_columns(ids, [16] * 120, rng.binomial(16, rates))
-        b = Counts.from_columns(ids, [64] * 120, rng.binomial(64, rates))
-        rejected += compare(a, b, 16, flips=500).at(16).p_value <= 0.05
-    assert rejected <= 20  # 10 expected, 20 or more once in 400 times
-
-
-def test_sides_mirror_where_one_has_more_samples() -> None:
-    a, b = counts([3, 9, 0, 16, 5], n=16), counts([20, 9, 7, 30, 0], n=32)
-    one, other = compare(a, b, [1, 8]), compare(b, a, [1, 8])
-    for point, mirrored in zip(one.points, other.points, strict=True):
-        assert (point.wins, point.losses) == (mirrored.losses, mirrored.wins)
-        assert point.p_value == mirrored.p_value

@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 from eval_runs import Counts, add_eval_run, make_problems
 
-from evaluator.evals.problems import PlacedProblem
 from evaluator.reports.comparing import (
     MethodComparison,
-    change_records,
     compare_methods,
-    comparison_records,
 )
 from evaluator.reports.comparison_layout import ahead, comparison_document
 from evaluator.reports.methods import load_methods
@@ -44,14 +41,6 @@ def test_differences_are_paired_by_problem(db: Database) -> None:
     assert [(c["position"], c["change"]) for c in found.parts[0].changes] == [(0, 1.0), (1, 0.0), (2, -0.25)]
 
 
-def test_a_problems_place_is_that_in_the_run_neighbors_counted_too(db: Database) -> None:
-    problems = [PlacedProblem(problem, f"g{at // 2}", at % 2) for at, problem in enumerate(make_problems(4))]
-    for seed, name in enumerate(("a.one", "b.one")):
-        counts: Counts = [(4, 4 * seed, 0), (4, 0, 0), (4, 1, 0), (4, 0, 0)]
-        add_eval_run(db, name, counts, benchmark="one", problems=problems, seed=seed)
-    assert [c["position"] for c in compared(db, "b", "a", ks=[1]).parts[0].changes] == [0, 2]
-
-
 def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
     runs(db, "a", aime24=HIGH, gsm8k=SAME, amc12=HIGH)
     runs(db, "b", aime24=LOW, gsm8k=LOW, amc12=LOW)
@@ -65,17 +54,6 @@ def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
     assert found.adjusted["gsm8k", 1] == 1.0
 
 
-def test_k_goes_up_to_what_all_problems_have(db: Database) -> None:
-    runs(db, "a", one=[(20, 2, 0), (9, 2, 0)])
-    runs(db, "b", one=[(20, 2, 0), (20, 2, 0)])
-    found = compared(db, "a", "b")
-    assert found.ks == (1, 2, 4, 8)
-    assert "only 9 graded samples" in comparison_document(found).notes[0]
-    with pytest.raises(InputError, match=r"one: 1 of 2 problems.*--allow-missing"):
-        compared(db, "a", "b", ks=[16])
-    assert compared(db, "a", "b", ks=[16], allow_missing=True).parts[0].comparison.left_out
-
-
 def test_different_problems_need_to_be_asked_for(db: Database) -> None:
     problems = make_problems(3)
     add_eval_run(db, "a", LOW[:2], problems=problems[:2])
@@ -87,64 +65,12 @@ def test_different_problems_need_to_be_asked_for(db: Database) -> None:
     assert any("1 problems only in A and 1 only in B" in note for note in comparison_document(found).notes)
 
 
-def test_methods_without_a_common_benchmark_cannot_be_compared(db: Database) -> None:
-    runs(db, "a", one=LOW)
-    runs(db, "b", two=LOW)
-    with pytest.raises(InputError, match="no benchmark in common: a has one, b has two"):
-        compared(db, "a", "b")
-
-
 def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
     runs(db, "a", one=LOW, two=LOW)
     add_eval_run(db, "b.one", LOW, benchmark="one", temperature=1.0, model="other", seed=3)
     notes = comparison_document(compared(db, "a", "b")).notes
     assert "Only a has two, so it is not compared." in notes
     assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
-
-
-def test_a_run_on_both_sides_is_said(db: Database) -> None:
-    runs(db, "a", one=LOW)
-    found = compared(db, "A=a", "B=a", ks=[1])
-    (note,) = (note for note in comparison_document(found).notes if "on both sides" in note)
-    assert note.startswith("(!) one: a.one is on both sides,")
-    runs(db, "b", one=LOW)
-    assert not any("on both sides" in note for note in comparison_document(compared(db, "a", "b")).notes)
-
-
-def test_an_unfinished_run_and_missing_samples_are_noted(db: Database) -> None:
-    add_eval_run(db, "a", [(8, 2, 0), (5, 2, 0)], finished=False)
-    add_eval_run(db, "b", [(8, 2, 0), (8, 2, 3)])
-    notes = comparison_document(compared(db, "a", "b", ks=[1])).notes
-    assert "Run a is not finished. The report uses its current samples (5 to 8 per problem)." in notes
-    assert any("brackets show the lowest and highest possible difference" in note for note in notes)
-    assert not any("Run b" in note for note in notes)
-    level = comparison_document(compared(db, "x=b", "y=b", ks=[1])).notes
-    assert not any("not finished" in note for note in level)
-
-
-def test_rows_hold_both_questions(db: Database) -> None:
-    runs(db, "a", one=[(8, 6, 1), *HIGH[1:]])
-    runs(db, "b", one=LOW)
-    found = compared(db, "a", "b", ks=[1])
-    (row,) = comparison_records(found)
-    assert (row["problems"], row["wins"], row["k"]) == (12, 12, 1)
-    assert row["difference"] == pytest.approx(0.5)
-    assert (row["lowest"], row["highest"]) == (pytest.approx(0.5), pytest.approx(0.5 + 1 / 96))
-    assert row["same_low"] < 0.5 < row["same_high"]
-    assert (row["interval"], row["same_interval"]) == ("new problems", "same problems, new samples")
-    assert row["same_z"] > 3
-    changes = change_records(found)
-    assert len(changes) == 12
-    assert changes[0] == {
-        "benchmark": "one",
-        "problem_id": make_problems(1, "one")[0].id,
-        "position": 0,
-        "correct_a": 6,
-        "n_a": 8,
-        "correct_b": 2,
-        "n_b": 8,
-        "change": 0.5,
-    }
 
 
 def test_the_document_marks_what_cannot_be_relied_on(db: Database) -> None:

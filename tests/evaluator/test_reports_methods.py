@@ -2,14 +2,14 @@
 
 import pytest
 from eval_runs import add_eval_run, make_problems
-from runs import add_run
+from sqlalchemy import update
 
-from evaluator.evals.runs import IMPORTED
-from evaluator.reports.methods import Method, differing_settings, load_methods
-from evaluator.reports.notes import report_notes
-from evaluator.reports.report import build_report
+from evaluator.passk.estimators import pass_at_k
+from evaluator.reports.contrast import contrast_runs, contrast_texts
+from evaluator.reports.methods import Method, load_methods, method_choices
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
+from service.runs.tables import RunRow
 
 TWO = [(4, 2, 0), (4, 1, 1)]
 
@@ -33,30 +33,6 @@ def test_a_name_stands_for_all_its_benchmarks(db: Database) -> None:
     }
 
 
-def test_runs_of_one_label_fill_one_row(db: Database) -> None:
-    add_eval_run(db, "a.amc12", TWO, benchmark="amc12")
-    add_eval_run(db, "other", TWO, benchmark="aime24")
-    assert shape(load(db, "X=a.amc12", "X=other")) == {"X": {"amc12": ("a.amc12",), "aime24": ("other",)}}
-
-
-def test_the_label_leaves_out_the_benchmark_even_a_part_of_it(db: Database) -> None:
-    add_eval_run(db, "a.amc12", TWO, benchmark="amc12", size=5)
-    add_eval_run(db, "a.math-3", TWO, benchmark="math@3")
-    parts = {"a": {"amc12[:2]": ("a.amc12",), "math@3": ("a.math-3",)}}
-    assert shape(load(db, "a.amc12", "a.math-3")) == parts
-
-
-def test_a_part_of_a_benchmark_never_stands_in_a_column_with_the_whole(db: Database) -> None:
-    add_eval_run(db, "a.amc12", TWO, benchmark="amc12", size=5)
-    add_eval_run(db, "b.amc12", TWO, benchmark="amc12")
-    assert [list(row) for row in shape(load(db, "a", "b")).values()] == [["amc12[:2]"], ["amc12"]]
-
-
-def test_a_run_is_found_by_its_id(db: Database) -> None:
-    run = add_eval_run(db, "one", TWO)
-    assert shape(load(db, run.id)) == shape(load(db, run.id[:12])) == {"one": {"test": ("one",)}}
-
-
 def test_seeds_are_pooled_by_problem(db: Database) -> None:
     problems = make_problems(2)
     add_eval_run(db, "s0", [(4, 2, 0), (4, 1, 1)], problems=problems, truncated=1, usd=0.25)
@@ -68,15 +44,6 @@ def test_seeds_are_pooled_by_problem(db: Database) -> None:
     assert (entry.samples, entry.truncated, entry.usd) == (24, pytest.approx(2 / 24), 0.75)
     assert entry.unknown == pytest.approx(1 / 24)
     assert entry.mean_tokens == pytest.approx((8 * 100 + 16 * 400) / 24)
-
-
-def test_pooling_goes_benchmark_by_benchmark(db: Database) -> None:
-    for name, seed in (("a", 0), ("b", 1)):
-        for benchmark in ("amc12", "aime24"):
-            add_eval_run(db, f"{name}.{benchmark}", TWO, benchmark=benchmark, seed=seed)
-    assert shape(load(db, "a+b")) == {
-        "a+b": {"aime24": ("a.aime24", "b.aime24"), "amc12": ("a.amc12", "b.amc12")}
-    }
 
 
 def test_other_settings_are_not_pooled_unasked(db: Database) -> None:
@@ -94,11 +61,63 @@ def test_the_same_seed_is_not_pooled_unasked(db: Database) -> None:
         load(db, "a+b")
 
 
-def test_different_problems_are_never_pooled(db: Database) -> None:
-    add_eval_run(db, "a", TWO)
-    add_eval_run(db, "b", TWO, problems=make_problems(2, "else"), seed=1)
-    with pytest.raises(InputError, match="contain different problems"):
-        load(db, "a+b", pool_anyway=True)
+def test_two_runs_of_one_benchmark_need_labels(db: Database) -> None:
+    add_eval_run(db, "a.one", TWO)
+    add_eval_run(db, "a.two", TWO)
+    with pytest.raises(
+        InputError, match=r"a selects several runs of test: a.one, a.two. Give each its own label"
+    ):
+        load(db, "a")
+    with pytest.raises(InputError, match="X selects several runs of test"):
+        load(db, "X=a.one", "X=a.two")
+    assert len(load(db, "X=a.one", "Y=a.two")) == 2
+
+
+def test_problems_stand_by_the_size_of_their_difference(db: Database) -> None:
+    problems = make_problems(5)
+    first = add_eval_run(db, "a", [(8, 0, 0), (8, 8, 0), (8, 4, 0), (8, 8, 0)], problems=problems[:4])
+    counts = [(8, 8, 0), (8, 0, 1), (8, 6, 0), (2, 2, 0), (8, 8, 0)]
+    second = add_eval_run(db, "b", counts, problems=problems)
+    with db.read() as session:
+        found = contrast_runs(session, first.id, second.id, 4)
+        assert (found.only_first, found.only_second, found.too_few) == (0, 1, 1)
+        ids = [one.problem_id for one in found.problems]
+        assert ids == [problems[0].id, problems[1].id, problems[2].id]
+        assert [one.difference for one in found.problems[:2]] == [1.0, -1.0]
+        assert found.problems[2].first == pytest.approx(pass_at_k(8, 4, 4))
+        assert found.numbers() == {"first only": 1, "second only": 1, "both": 1, "neither": 0}
+        (only,) = found.page("second only")
+        texts = contrast_texts(session, [only])
+        assert [texts[one.run_problem_id].text for one in only.counts] == [problems[0].text] * 2
+        assert [one.problem_id for one in found.page(after=ids[0], limit=1)] == [ids[1]]
+        assert found.page("both", after=ids[2]) == []
+        with pytest.raises(InputError, match="not in this list"):
+            found.page("both", after=ids[0])
+        with pytest.raises(InputError, match="k is 0"):
+            contrast_runs(session, first.id, second.id, 0)
+
+
+@pytest.mark.parametrize("created_at", ["2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"])
+def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path, created_at):
+    with Database.open(tmp_path / "t.db") as db:
+        add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+        add_eval_run(db, "base.aime25", [(4, 2, 0)], benchmark="aime25")
+        add_eval_run(db, "base", [(4, 3, 0)], benchmark="aime24", seed=1)
+        with db.write() as session:  # whichever came first
+            session.execute(update(RunRow).where(RunRow.name == "base").values(created_at=created_at))
+        add_eval_run(db, "late.aime24", [(4, 1, 0)], benchmark="aime24", graded=[1], seed=2)
+        with db.read() as session:
+            found = {one.label: one for one in method_choices(session)}
+            assert sorted(found["base"].benchmarks) == ["aime24", "aime25"]
+            assert found["late"].runs == ()
+            assert [overview.run.name for overview in found["late"].not_ready] == ["late.aime24"]
+            held = [run.run.name for one in found.values() for run in one.runs]
+            assert sorted(held) == ["base", "base.aime24", "base.aime25"]
+            for one in found.values():
+                for run in one.runs:
+                    (method,) = load_methods(session, one.references((run.run.spec["problems"],)))
+                    assert method.label == one.label
+                    assert method.entries[run.run.spec["problems"]].runs == (run.run.name,)
 
 
 @pytest.mark.parametrize(
@@ -114,41 +133,3 @@ def test_references_that_cannot_be_read(db: Database, reference: str, message: s
     add_eval_run(db, "a", TWO)
     with pytest.raises(InputError, match=message):
         load(db, reference)
-
-
-def test_two_runs_of_one_benchmark_need_labels(db: Database) -> None:
-    add_eval_run(db, "a.one", TWO)
-    add_eval_run(db, "a.two", TWO)
-    with pytest.raises(
-        InputError, match=r"a selects several runs of test: a.one, a.two. Give each its own label"
-    ):
-        load(db, "a")
-    with pytest.raises(InputError, match="X selects several runs of test"):
-        load(db, "X=a.one", "X=a.two")
-    assert len(load(db, "X=a.one", "Y=a.two")) == 2
-
-
-def test_only_eval_runs_are_found(db: Database) -> None:
-    add_run(db, "rules", [("1+1=?", "2", [])])
-    add_eval_run(db, "a", TWO)
-    with pytest.raises(NotFoundError, match=r"no eval run 'rules'.*only: a\."):
-        load(db, "rules")
-    with pytest.raises(InputError, match="give at least one run"):
-        load(db)
-
-
-def test_settings_that_differ_are_named_with_their_values(db: Database) -> None:
-    add_eval_run(db, "a", TWO, form="raw")
-    add_eval_run(db, "b", TWO, max_tokens=100, model="other")
-    specs = {m.label: m.entries["test"].spec for m in load(db, "a", "b")}
-    assert differing_settings(specs, among=("prompt.", "sampling.")) == [
-        "prompt.form ('raw' in a, 'chat' in b)",
-        "sampling.max_tokens (3072 in a, 100 in b)",
-    ]
-
-
-def test_nothing_can_be_drawn_to_an_imported_run(db: Database) -> None:
-    add_eval_run(db, "a.one", [(1, 1, 0)], benchmark="one", engine={"sampler": IMPORTED})
-    with db.read() as session:
-        report = build_report(load_methods(session, ["a"]))
-    assert report_notes(report)[0] == "k = 1, not 32: a has only 1 graded sample for some problem of one."

@@ -8,12 +8,12 @@ from eval_runs import Counts, add_eval_run, make_problems, regrade
 from evaluator.evals.problems import PlacedProblem
 from evaluator.grading.versions import version_taking
 from evaluator.passk import SAME_PROBLEMS
-from evaluator.reports.documents.document import Document, Table
+from evaluator.reports.documents.document import Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes
 from evaluator.reports.records import curve_rows, records
-from evaluator.reports.report import Report, build_report, curve_ks
+from evaluator.reports.report import Report, build_report
 from evaluator.reports.sources import TITLE, source_rows, source_table
 from service.database import Database
 from service.errors import InputError
@@ -53,24 +53,6 @@ def test_k_is_32_where_samples_allow_else_the_largest_power_of_two(db: Database)
     assert "k = 16, not 32: b has only 31 graded samples for some problem of one." in report_notes(report)[0]
 
 
-def test_scores_are_the_mean_over_problems(db: Database) -> None:
-    add_eval_run(db, "a", [(4, 2, 0), (4, 0, 0), (4, 4, 0)])
-    (line,) = build(db, "a", ks=[2]).lines
-    assert line.at(2).value == pytest.approx((5 / 6 + 0 + 1) / 3)
-    assert [one.k for one in line.scores] == [1, 2, 4]
-    assert {one.problems for one in line.scores} == {3}
-
-
-def test_a_curve_has_powers_of_two_and_the_ks_asked_for() -> None:
-    assert curve_ks(20, [5, 16]) == (1, 2, 4, 5, 8, 16)
-
-
-def test_too_few_samples_name_the_row_and_the_way_out(db: Database) -> None:
-    add_eval_run(db, "a", [(8, 2, 0), (4, 0, 0)])
-    with pytest.raises(InputError, match=r"a, test: 1 of 2 problems .*--allow-missing"):
-        build(db, "a", ks=[8])
-
-
 def test_left_out_problems_are_left_out_for_all_rows_and_said(db: Database) -> None:
     add_eval_run(db, "a", [(8, 8, 0), (8, 0, 0), (8, 0, 0)])
     add_eval_run(db, "b", [(8, 8, 0), (8, 4, 0), (4, 4, 0)])
@@ -107,16 +89,6 @@ def test_an_average_stands_only_where_all_its_columns_do(db: Database) -> None:
     assert said(report, "Zou and Donner")
 
 
-def test_no_average_over_different_problems(db: Database) -> None:
-    for method in ("a", "b"):
-        for name in COMPETITIONS:
-            text = f"{name} of {method}" if name == "aime24" else name
-            add_eval_run(db, f"{method}.{name}", HALF, benchmark=name, problems=make_problems(2, text))
-    assert (report := build(db, "a", "b")).averages == ()
-    assert said(report, "no average over AMC, Olympiad, AIME24, AIME25: the rows have different problems")
-    assert said(report, "aime24: the rows have different problems (a 2, b 2)")
-
-
 def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> None:
     add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="hosted_vllm/Qwen/Qwen3-4B")
     report = build(db, "a")
@@ -135,13 +107,7 @@ def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> Non
         "all six",
     )
     table = cells(sheet)
-    assert list(table) == [
-        "a",
-        "Base (paper)",
-        "GRPO (paper)",
-        "GRPO w/ DS (paper)",
-        "TA-GRPO (paper)",
-    ]
+    assert list(table) == ["a", "Base (paper)", "GRPO (paper)", "GRPO w/ DS (paper)", "TA-GRPO (paper)"]
     assert (table["a"]["AIME24"], table["a"]["AMC"]) == ("50.00", "-")
     assert table["TA-GRPO (paper)"]["AIME24"] == "57.37"
     assert table["TA-GRPO (paper)"]["avg5"] == "66.73(!)"
@@ -151,90 +117,6 @@ def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> Non
     assert "2 problems, not 30 (everywhere)" in unlike
     for words in ("66.48", "gains of TA-GRPO over GRPO", '"TA-"', "The paper itself states neither"):
         assert said(report, words)
-
-
-def test_settings_of_the_paper_are_not_remarked_on(db: Database) -> None:
-    paper_like = [(128, 16, 0)] * 30
-    add_eval_run(db, "a.aime24", paper_like, benchmark="aime24", form="raw", model="Qwen/Qwen3-4B")
-    assert said(build(db, "a"), "Different from the paper") == []
-
-
-@pytest.mark.slow
-def test_published_figures_are_asked_for_or_turned_off(db: Database) -> None:
-    add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="Qwen/Qwen3-4B")
-    add_eval_run(db, "c.aime24", HALF, benchmark="aime24", model="out/checkpoint-100")
-    add_eval_run(db, "d.own", HALF, benchmark="own", model="Qwen/Qwen3-4B")
-    assert build(db, "a", paper="none").paper is None
-    assert build(db, "c").paper is None
-    assert build(db, "d").paper is None
-    assert build(db, "c", paper="llama-3.2-3b").paper == "Llama-3.2-3B"
-    with pytest.raises(InputError, match="no model 'gpt'"):
-        build(db, "c", paper="gpt")
-
-
-def test_published_figures_are_not_set_beside_another_k(db: Database) -> None:
-    add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="Qwen/Qwen3-4B")
-    report = build(db, "a", ks=[8], paper="Qwen3-4B")
-    assert report.paper is None
-    assert said(report, "are pass@32")
-    both = report_document(build(db, "a", ks=[8, 32]))
-    assert [len(sheet.rows) for sheet in both.tables[:2]] == [1, 5]
-
-
-def test_figures_of_each_k_stand_beside_that_k(db: Database) -> None:
-    add_eval_run(db, "a.aime25", HALF, benchmark="aime25", model="Qwen/Qwen2.5-Math-7B")
-    add_eval_run(db, "a.amc23", HALF, benchmark="amc23", model="Qwen/Qwen2.5-Math-7B")
-    report = build(db, "a", ks=[1, 3, 32])
-    first, third, last, *_ = report_document(report).tables
-    assert first.columns == ("method", "MATH", "AIME25", "AMC23")
-    assert third.columns == ("method", "AIME25", "AMC23")
-    assert (len(first.rows), len(third.rows), len(last.rows)) == (16, 1, 16)
-    assert "paper: Qwen2.5-Math-7B in arXiv:2602.05548" in first.title
-    assert first.title.endswith("Table 2, Table 5 and Table 6")
-    assert "paper" not in third.title
-    at_1, at_32 = cells(first), cells(last)
-    assert at_1["W-REINFORCE (paper)"] == {
-        "method": "W-REINFORCE (paper)",
-        "MATH": "76.6",
-        "AIME25": "10.6",
-        "AMC23": "62.0",
-    }
-    assert at_1["GRPO (paper)"]["AMC23"] == "60.2(!)"
-    assert at_32["GRPO (paper)"]["AMC23"] == "84.8"
-    assert said(report, "W-REINFORCE (arXiv:2506.01347) and GRPO-LEAD (arXiv:2504.09696)")
-    (unlike,) = said(report, "Different from the paper")
-    assert "samples a problem" not in unlike  # the paper does not say how many it drew
-    assert "2 problems, not 30 (a on aime25)" in unlike
-    assert said(report, "all 40 of amc23") == []
-
-
-def test_a_paper_brings_its_own_average(db: Database) -> None:
-    model = "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"
-    for name in ("aime24", "math500", "amc23", "minerva", "olympiadbench"):
-        add_eval_run(db, f"a.{name}", HALF, benchmark=name, model=model)
-    report = build(db, "a")
-    assert report.ks == (1, 32)  # its figures are pass@1
-    assert build(db, "a", paper="none").ks == (32,)
-    table = cells(report_document(report).tables[0])
-    assert table["a"]["avg"] == "25.00"
-    assert table["CW-GRPO (paper)"]["avg"] == "55.3"
-    assert table["GRPO, 200 steps (paper)"] == {
-        "method": "GRPO, 200 steps (paper)",
-        "AIME24": "-",
-        "MATH-500": "79.8",
-        "AMC23": "-",
-        "Minerva": "-",
-        "Olympiad": "47.8(!)",
-        "avg": "-",
-    }
-    assert said(report, "32 samples per problem")
-
-
-def test_amc23_is_not_the_amc_of_the_paper(db: Database) -> None:
-    add_eval_run(db, "a.amc23", HALF, benchmark="amc23")
-    report = build(db, "a")
-    assert said(report, "all 40 of amc23")
-    assert report_document(report).tables[0].columns == ("method", "amc23")
 
 
 def test_unknown_grades_are_bounds(db: Database) -> None:
@@ -247,30 +129,6 @@ def test_unknown_grades_are_bounds(db: Database) -> None:
     assert float(low) < 25 < 50 < float(high)
     assert said(report, "the report shows two values")
     assert document.tables[-1].rows[0][6] == "25.00"  # unknown %
-
-
-def test_the_basis_says_what_stands_beside_the_scores(db: Database) -> None:
-    add_eval_run(
-        db, "a", [(8, 2, 0), (10, 0, 0)], truncated=[4, 5], usd=None, tokens=lambda *_: 300, finished=False
-    )
-    report = build(db, "a", ks=[1])
-    assert report_document(report).tables[-1] == Table(
-        (
-            "method",
-            "benchmark",
-            "run",
-            "problems",
-            "samples per problem",
-            "truncated %",
-            "unknown %",
-            "tokens",
-            "USD",
-        ),
-        (("a", "test", "a", "2", "8 to 10", "50.0", "0.00", "300", "unknown"),),
-        title="sample details",
-        words=3,
-    )
-    assert said(report, "Run a is not finished")
 
 
 def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None:
@@ -314,6 +172,16 @@ def test_a_report_of_boxed_answers_says_so(db: Database) -> None:
     assert said(boxed, "Only boxed answers count")
     assert said(boxed, "this installation has") == []
     assert {row["answers"] for row in records(boxed)} == {"boxed"}
+
+
+def test_no_average_over_different_problems(db: Database) -> None:
+    for method in ("a", "b"):
+        for name in COMPETITIONS:
+            text = f"{name} of {method}" if name == "aime24" else name
+            add_eval_run(db, f"{method}.{name}", HALF, benchmark=name, problems=make_problems(2, text))
+    assert (report := build(db, "a", "b")).averages == ()
+    assert said(report, "no average over AMC, Olympiad, AIME24, AIME25: the rows have different problems")
+    assert said(report, "aime24: the rows have different problems (a 2, b 2)")
 
 
 def test_other_graders_and_settings_are_said(db: Database) -> None:
@@ -390,11 +258,3 @@ def test_rows_are_tidy_and_whole(db: Database) -> None:
         "samples",
     ]
     assert {row["interval"] for row in curve} == {SAME_PROBLEMS}
-
-
-def test_a_report_reads_as_one_document(db: Database) -> None:
-    add_eval_run(db, "a", HALF)
-    document = report_document(build(db, "a"), ["one more"])
-    assert isinstance(document, Document)
-    assert document.tables[0].title == "pass@32, percent, with 95% intervals: new problems"
-    assert document.notes[-1] == "one more"

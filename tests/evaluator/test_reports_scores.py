@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluator.evals.votes import GOLD, Votes
-from evaluator.passk import NEW_PROBLEMS, SAME_PROBLEMS, Counts, same_problems_interval
+from evaluator.passk import NEW_PROBLEMS, SAME_PROBLEMS, Counts
 from evaluator.reports.scores import Metric, Score, average, score, score_majority
 from service.errors import InputError
 
@@ -35,15 +35,6 @@ def test_all_right_and_most_right_by_hand() -> None:
     assert Metric("pass^k").title(8) == "pass^8"
 
 
-def test_the_interval_of_all_right_is_that_of_some_wrong_turned_round() -> None:
-    some = counts((8, 2, 0), (8, 8, 0), (8, 5, 2))
-    (found,) = score(some, Metric("pass^k"), [4], SAME_PROBLEMS)
-    worst = same_problems_interval(some.n, some.n - some.correct, 4)
-    best = same_problems_interval(some.n, some.n - some.most_correct, 4)
-    assert (found.low, found.high) == (pytest.approx(1 - worst.high), pytest.approx(1 - best.low))
-    assert found.low <= found.value < found.value_high <= found.high
-
-
 def test_majority_by_hand() -> None:
     votes = Votes(("p", "q"), (Counter((GOLD, GOLD, "7")), Counter(("7", "7", GOLD))))
     one, three = score_majority(votes, ["p", "q"], [1, 3])
@@ -65,36 +56,8 @@ def test_what_a_metric_has_not_is_refused() -> None:
 
 
 def test_an_average_joins_intervals_as_of_independent_estimates() -> None:
-    parts = [
-        Score(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30),
-        Score(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83),
-    ]
+    parts = [Score(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30), Score(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83)]
     found = average(parts)
     assert (found.value, found.value_high, found.problems) == (pytest.approx(0.6), pytest.approx(0.65), 113)
     assert found.low == pytest.approx(0.6 - np.hypot(0.3, 0.4) / 2)
     assert found.high == pytest.approx(0.65 + np.hypot(0.4, 0.2) / 2)
-
-
-def test_an_average_needs_one_k() -> None:
-    with pytest.raises(ValueError, match="one k"):
-        average([Score(k, 0.5, 0.5, 0.4, 0.6, NEW_PROBLEMS, 30) for k in (1, 2)])
-
-
-@pytest.mark.slow
-def test_the_interval_of_an_average_covers() -> None:
-    rng = np.random.default_rng(0)
-    sizes, shapes, covered, trials = (83, 30, 30), ((2.0, 1.0), (0.6, 1.0), (0.4, 1.0)), 0, 400
-    truth = 0.0
-    for a, b in shapes:
-        rates = rng.beta(a, b, 200_000)
-        truth += float(np.mean(1 - (1 - rates) ** 8)) / 3
-    for _ in range(trials):
-        parts = []
-        for size, (a, b) in zip(sizes, shapes, strict=True):
-            correct = rng.binomial(32, rng.beta(a, b, size))
-            n, none = np.full(size, 32), np.zeros(size, dtype=int)
-            some = Counts(tuple(map(str, range(size))), n, correct, none)
-            parts += score(some, Metric(), [8], NEW_PROBLEMS)
-        found = average(parts)
-        covered += found.low <= truth <= found.high
-    assert 0.93 <= covered / trials <= 0.99

@@ -1,10 +1,9 @@
-"""Structural checks: a table of pairs, files of pairs, hostile text, and the rates on real pairs."""
+"""Structural checks: a table of pairs, files of pairs, hostile text, likeness, rates on real pairs."""
 
 from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rephraser.checks import (
-    FATAL,
-    FINDINGS,
-    CheckOptions,
-    Finding,
-    Severity,
-    check_candidate,
-    estimate_tokens,
-)
-from rephraser.checks.asking import asks, count_questions
+from rephraser.checks import FATAL, FINDINGS, CheckOptions, Severity, check_candidate, estimate_tokens
 from rephraser.checks.chatter import check_chatter
-from rephraser.checks.language import language, script
-from rephraser.checks.parts import options_of
-from rephraser.checks.wording import skeleton
+from rephraser.checks.wording import MIN_DISTANCE, choose_apart, distance, likeness, wording
 
 HERE = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
@@ -110,13 +98,6 @@ def test_pairs(original: str, candidate: str, answer: str | None, names: list[st
     assert names_of(original, candidate, answer=answer) == names
 
 
-def test_honest_pairs_pass() -> None:
-    rows = read(HERE / "preserving_pairs.jsonl")
-    lost = [row["question"] for row in rows if fatal(row["original_question"], row["question"])]
-    assert len(rows) >= 120
-    assert len(lost) <= 0.01 * len(rows), lost
-
-
 def test_broken_pairs_are_noticed_by_name() -> None:
     """Rows without an expected finding are left to the answers: no finding distinguishes them."""
     rows = read(HERE / "broken_pairs.jsonl")
@@ -135,15 +116,6 @@ def test_a_sibling_is_rejected() -> None:
         siblings=("Compute a thing.", "find the area of a circle whose radius is $3$"),
     )
     assert names == ["same_as_sibling"]
-
-
-def test_the_details_name_the_number() -> None:
-    findings = check_candidate("Ann has 12.5 eggs and eats 5. How many?", "Ann eats 15 eggs. How many?")
-    assert findings == (
-        Finding("number_missing", "the number 5 of the original is missing"),
-        Finding("number_missing", "the number 12.5 of the original is missing"),
-        Finding("number_added", "the number 15 is not in the original"),
-    )
 
 
 def test_too_many_tokens_by_estimate_and_by_a_tokenizer() -> None:
@@ -190,59 +162,6 @@ def test_chatter(candidate: str) -> None:
     assert found == (["prompt_chatter"] if candidate in CHATTER else [])
 
 
-@pytest.mark.parametrize(
-    ("text", "letters"),
-    [
-        ("Which? (A) 3 (B) 4 (C) 5", "ABC"),
-        ("Which? $\\textbf{(A)}\\ 3\\qquad\\textbf{(B)}\\ \\frac12$", "AB"),
-        ("A. red\nB. blue\nC. green", "ABC"),
-        ("The letter A. Then the letter B. End", ""),
-        ("Point (A) only", ""),
-    ],
-)
-def test_options(text: str, letters: str) -> None:
-    assert options_of(text) == letters
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("What is it?", 1),
-        ("Find it.", 0),
-        ("What is it? Which one?", 2),
-        ("What is $x$? Also find $y$.", 2),
-        ("Find $x = m/n$ in lowest terms. Compute $m + n$.", 0),
-        ("Fully simplify $2+2$.", 0),
-    ],
-)
-def test_questions(text: str, count: int) -> None:
-    assert count_questions(text) == count
-    assert asks(text)
-    assert not asks("A marble is drawn.")
-
-
-@pytest.mark.parametrize(
-    ("text", "code", "letters"),
-    [
-        ("How many of the cows are in the field when it rains?", "en", "LATIN"),
-        ("¿Cuántas vacas hay en el campo cuando llueve y la puerta está cerrada?", "es", "LATIN"),
-        ("Combien de vaches sont dans le champ quand il pleut ?", "fr", "LATIN"),
-        ("Wie viele Kühe sind auf der Weide, wenn es regnet und die Tür zu ist?", "de", "LATIN"),
-        ("2 3 4", "", ""),
-        ("农民", "", "CJK"),
-        ("ひらがな", "", "CJK"),
-        ("корова", "", "CYRILLIC"),
-    ],
-)
-def test_language(text: str, code: str, letters: str) -> None:
-    assert (language(text), script(text)) == (code, letters)
-
-
-def test_skeletons_ignore_what_does_not_matter() -> None:
-    assert skeleton("Find $x+1$.") == skeleton("find \\( x + 1 \\)")
-    assert skeleton("Find $x+1$.") != skeleton("Find $x-1$.")
-
-
 # --- hostile text ---
 
 PIECES = st.sampled_from(
@@ -252,35 +171,18 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.text(), st.text(), st.one_of(st.none(), st.text()))
 def test_never_raises_on_any_text(question: str, candidate: str, answer: str | None) -> None:
     first = check_candidate(question, candidate, answer=answer, siblings=(question,))
     assert first == check_candidate(question, candidate, answer=answer, siblings=(question,))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(PIECES, max_size=40), st.lists(PIECES, max_size=40))
 def test_never_raises_on_broken_latex(question: list[str], candidate: list[str]) -> None:
     for finding in check_candidate("".join(question), "".join(candidate), answer="".join(question)):
         assert finding.name in FINDINGS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["a", "$x", "1/", "\n", "{", "$a_{1}=2$, ", "1,000", "so ", "one ", "so $"])
-def test_hostile_text_takes_linear_time(unit: str) -> None:
-    text = (unit * 20_000)[:19_990]
-    started = time.process_time()
-    check_candidate(text, text[:-2] + "zz")
-    check_candidate("What is $x+1$?", text)
-    assert time.process_time() - started < 10
-
-
-def test_a_megabyte_is_too_long_and_quickly_so() -> None:
-    text = "How many apples are 3 apples? " * 35_000
-    started = time.process_time()
-    assert "too_long" in fatal(text, text + "x")
-    assert time.process_time() - started < 3
 
 
 # --- real pairs ---
@@ -314,22 +216,44 @@ def test_shares_on_real_pairs(
     assert sum(bool(names & FATAL.keys()) for names in found) / len(rows) <= most_fatal
 
 
-@pytest.mark.slow
-@pytest.mark.shared
-def test_latex_spelled_otherwise_is_the_same_question() -> None:
-    path = SHARED / "math_train.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path} is not here; give the folder of the shared data with TAGRPO_DATA")
-    rows = [row["question"] for row in read(path)[::10] if "[asy]" not in row["question"]]
-    spelled = [
-        question.replace("\\frac", "\\dfrac")
-        .replace("\\le ", "\\leq ")
-        .replace("^2", "^{2}")
-        .replace("\n", " ")
-        for question in rows
-    ]
-    found = [
-        set(names_of(*pair)) - {"same_as_original", "too_long"} for pair in zip(rows, spelled, strict=True)
-    ]
-    assert len(rows) > 600
-    assert sum(map(bool, found)) <= 0.005 * len(rows), found
+QUESTION = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls are left on the tray?"
+SWAPPED = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls remain on the tray?"
+OTHER = "After handing 9 rolls to an aunt, what number stays on Nora's tray, if 24 came out of the oven?"
+
+
+def test_likeness_is_the_share_of_words_in_common_in_order() -> None:
+    assert likeness("a b c d", "a b c e") == 0.75
+    assert likeness("a b c d", "d c b a") == 0.25
+    assert likeness("A b.", "a, B!") == 1.0
+    assert likeness("", "...") == 1.0
+    assert distance("a b", "c d") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("candidate", "siblings", "finding"),
+    [
+        (SWAPPED, (), "too_like_original"),
+        (OTHER.replace("handing", "passing"), (OTHER,), "too_like_sibling"),
+        (OTHER, (), None),
+    ],
+)
+def test_what_is_too_like_is_refused_with_the_distance(
+    candidate: str, siblings: tuple[str, ...], finding: str | None
+) -> None:
+    options = CheckOptions(min_distance=MIN_DISTANCE)
+    found = check_candidate(QUESTION, candidate, siblings=siblings, options=options)
+    like = [one for one in found if one.name.startswith("too_like")]
+    assert [one.name for one in like] == ([] if finding is None else [finding])
+    assert all("at least 15%" in one.detail for one in like)
+    assert not any(one.name.startswith("too_like") for one in check_candidate(QUESTION, candidate))
+
+
+def apart(question: str, texts: list[str], n: int | None = None, least: float = 0.0) -> list[int]:
+    candidates = [wording(text) for text in texts]
+    return choose_apart(wording(question), candidates, [()] * len(texts), n, least)[0]
+
+
+def test_the_next_one_is_furthest_from_all_that_is_chosen() -> None:
+    # 2 is furthest from the question; 1 is nearly 2, so 0 comes next although it is nearer to the question
+    assert apart("a b c d", ["a b x y", "p q r a", "p q r s"], n=2) == [2, 0]
+    assert apart("a b c d", ["a b x y", "p q r a", "p q r s"]) == [2, 0, 1]

@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.studies import gate
-from rephraser.verdict import OverlapRule
-
 ROOT = Path(__file__).resolve().parents[2]
-
 ORIGINAL = "A crate holds 12 jars and a box holds 5 jars. How many jars do a crate and a box hold together?"
 REPHRASED = "How many jars fit into one crate and one box together, if a crate takes 12 jars and a box 5?"
 OTHER = "A crate holds 12 jars and a box holds 7 jars. How many jars do a crate and a box hold together?"
@@ -28,25 +24,6 @@ def run(*arguments: str) -> tuple[dict[str, Any], str]:
 def write(path: Path, question: str, count: int, **fields: Any) -> None:
     row = {"original_question": ORIGINAL, "question": question, "original_answer": "17", **fields}
     path.write_text("\n".join([json.dumps(row)] * count))
-
-
-@pytest.mark.parametrize(
-    ("row", "truth"),
-    [
-        ({"relation": "intended_preserving", "same_answer": True}, "honest"),
-        ({"relation": "unknown", "intended": "same"}, "honest"),
-        ({"same_answer": True, "style": "order"}, "honest"),
-        ({"kind": "difficulty", "fault": "easier"}, "honest"),
-        ({"relation": "same", "same_answer": 0}, "changed"),
-        ({"same_answer": False, "fault": "swapped"}, "changed"),
-        ({"relation": "changing"}, "changed"),
-        ({"relation": "changed", "same_answer": 1}, "same answer by chance"),
-        ({"relation": "unanswerable", "perturbation": "remove"}, "unanswerable"),
-        ({"relation": "identical", "same_answer": True}, None),
-    ],
-)
-def test_rows_say_what_they_are(row: dict[str, Any], truth: str | None) -> None:
-    assert gate.question_pairs.truth_of(row) == truth
 
 
 @pytest.mark.slow
@@ -70,22 +47,3 @@ def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path)
     mixed = found["mixtures"]["honest"]["independent"]
     assert mixed["broken_among_accepted"] < 0.01
     assert 12 < mixed["answers_per_accepted"] < 30
-
-
-@pytest.mark.slow
-def test_a_premise_check_takes_out_what_it_finds() -> None:
-    table, _ = gate.simulate(gate.default_rng(3), 450, OverlapRule())
-    honest = [gate.Pair({}, gate.HONEST, "all", {})]
-    broken = {gate.UNANSWERABLE: [[gate.Pair({}, gate.UNANSWERABLE, "all", {})]]}
-    shares = [
-        gate.mixture(honest, broken, table, gate.MEMORISING, found)["broken_among_accepted"]
-        for found in (0.0, 0.5, 1.0)
-    ]
-    assert shares[0] > shares[1] > shares[2] == 0
-
-
-def test_no_pairs_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(subprocess.CalledProcessError) as failed:
-        run(str(tmp_path))
-    assert failed.value.returncode == 2
-    assert "no file of pairs" in failed.value.stderr

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import CommandLine, Done, run_here, words
+from command_line import Done, run_here, words
 from forked import Forked
-from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
+from scripted import CHANGED, GOOD, OTHER, QUESTION, World
 from tiny_model import save_tiny_model
 from world_runs import final_state, rows
 
@@ -73,11 +73,6 @@ def solver(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("solver"),
         {question: f"\\boxed{{{answer}}}" for question, answer in ANSWERS.items()},
     )
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(monkeypatch, capsys)
 
 
 def import_questions(folder: Path) -> Path:
@@ -147,15 +142,6 @@ def test_answers_of_a_checkpoint_decide_and_cost_nothing(calm: Path, solver: Pat
 
 
 @pytest.mark.slow
-def test_every_request_has_its_own_seed(calm: Path) -> None:
-    bodies = [json.loads(unpack(body)) for (body,) in rows(calm, "SELECT request FROM ask_bodies")]
-    seeds = {body["seed"] for body in bodies}
-    assert len(seeds) == len(bodies)
-    texts = {text for reply in replies(calm) for text in reply}
-    assert texts >= {"\\boxed{12}", "\\boxed{17}", "\\boxed{7}"}
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_killed_run_goes_on_with_the_same_answers(calm: Path, solver: Path, tmp_path: Path) -> None:
     db = import_questions(tmp_path)
@@ -191,89 +177,6 @@ def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Pat
     assert gone.code == 2
     assert str(folder) in gone.err
     assert state(db) == before
-
-
-@pytest.mark.parametrize(
-    ("solver_name", "more", "message"),
-    [
-        ("hosted_vllm/m", ["solver.batch_size=2"], "solver.0: batch_size does not apply to sampler=remote"),
-        ("FOLDER", ["solver.base_url=http://localhost:1/v1"], "base_url is for remote models"),
-        ("FOLDER", ["solver.preset=no"], "default, paper, paper-eval, plain"),
-        ("FOLDER", ["solver.dtype=int3"], "int3"),
-        (
-            "FOLDER",
-            ["solver.sampler=vllm", "solver.batch_size=8"],
-            "batch_size does not apply to sampler=vllm",
-        ),
-    ],
-)
-def test_options_that_do_not_fit_are_refused_before_the_run_is_made(
-    tmp_path: Path, solver_name: str, more: list[str], message: str
-) -> None:
-    db = import_questions(tmp_path)
-    folder = save_tiny_model(tmp_path / "tiny")
-    done = run_here(*propose_words(db, folder if solver_name == "FOLDER" else solver_name, *more))
-    assert (done.code, done.out) == (2, "")
-    assert message in words(done.err)
-    assert rows(db, "SELECT count(*) FROM runs") == [(0,)]
-
-
-@pytest.mark.slow
-def test_a_text_without_room_fails_alone(solver: Path, tmp_path: Path) -> None:
-    db = import_questions(tmp_path)
-    long = f"{GOOD[1]} {'Take your time. ' * 40}".strip()  # the context is 512 tokens, one per letter
-    candidates = tmp_path / "c.jsonl"
-    candidates.write_text(candidates.read_text().replace(json.dumps(GOOD[1])[1:-1], json.dumps(long)[1:-1]))
-    done = propose(db, solver)
-    assert done.code == 3, done.err
-    found = verdicts(db)
-    assert {text: found[text] for text in (GOOD[0], CHANGED)} == {GOOD[0]: "accepted", CHANGED: "rejected"}
-    assert found[long] == "unverified"
-    failed = rows(db, "SELECT state, error FROM asks WHERE state <> 'answered'")
-    assert failed
-    assert all(state == "final" and "prompt has" in error for state, error in failed)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_checkpoint_proposes_the_same_again(tmp_path: Path) -> None:
-    folder = save_tiny_model(tmp_path / "tiny", context=4000)
-    states = []
-    for name, batch_size in (("first", "1"), ("second", "8")):
-        (tmp_path / name).mkdir()
-        db = import_questions(tmp_path / name)
-        done = run_here(
-            *("rephrase", "run", "q", "--name", "run", "--db", db, "--n", 1, "rounds=1"),
-            *("--model", folder, "proposer.max_tokens=40", "proposer.content_attempts=2"),
-            *("proposer.device=cpu", f"proposer.batch_size={batch_size}"),
-        )
-        assert done.code == 0, done.err  # random weights propose nothing usable
-        asked = "SELECT kind, count(DISTINCT about), sum(cost_pico) FROM asks GROUP BY kind"
-        assert rows(db, asked) == [("propose", 2, 0)]
-        states.append(state(db))
-        refused = run_here("resume", "run", "--db", db, "proposer.base_url=http://127.0.0.1:1/v1")
-        assert (refused.code, refused.out) == (2, "")
-        assert "base_url is for remote models" in words(refused.err)
-    assert states[0] == states[1]
-    assert len(set(states[0]["replies"])) >= 2
-
-
-def test_a_solver_is_sent_the_prompt_of_its_preset(tmp_path: Path) -> None:
-    raw = PromptSpec(template="Q: {question}\nA:", form="raw")
-    solvers = (
-        SolverSpec("a"),
-        SolverSpec("b", prompt=PromptSpec(template="{question}")),
-        SolverSpec("c", prompt=raw),
-    )
-    spec = make_spec(solvers=solvers, rounds=1, content_attempts=1)
-    world = World(tmp_path, spec, proposed=[proposals(GOOD[0], BAD_NUMBER)])
-    world.endpoints["c"].say = lambda _: "So it is $\\boxed{12}$."
-    world.work()
-    assert {solver: asked(world, solver) for solver in "abc"} == {
-        "a": {("user", f"{QUESTION.text}\n\n{BOXED_INSTRUCTION}")},
-        "b": {("user", QUESTION.text)},
-        "c": {("raw", f"Q: {QUESTION.text}\nA:")},
-    }
 
 
 def asked(world: World, solver: str) -> set[tuple[str, str]]:

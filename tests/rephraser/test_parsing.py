@@ -111,19 +111,11 @@ def test_headings_of_options_are_a_problems_own(mark: str, wrapped: bool) -> Non
     assert parse(tagged(text) if wrapped else text) == ((text,), Outcome.OK)
 
 
-def test_a_tag_that_nothing_ends_holds_no_whole_candidate() -> None:
-    assert parse(f"<rephrasing>{ONE}") == ((), Outcome.MALFORMED)
-
-
 @pytest.mark.parametrize("text", ["<rephrasing>" * 4000, "Rephrasing" + " " * 16000 + "x", "<think>" * 4000])
 def test_odd_answers_take_no_long_time(text: str) -> None:
     started = time.process_time()
     parse(text, 3, truncated=True)
     assert time.process_time() - started < 1
-
-
-def test_surplus_is_cut_to_what_was_asked() -> None:
-    assert parse(json.dumps({"rephrasings": [ONE, TWO]}), 1) == ((ONE,), Outcome.OK)
 
 
 @pytest.mark.parametrize(
@@ -155,16 +147,6 @@ def test_unusable_answers_are_named(text: str, outcome: Outcome) -> None:
     assert parse(text) == ((), outcome)
 
 
-def test_fewer_than_asked_is_partial() -> None:
-    assert parse(json.dumps({"rephrasings": [ONE]}), 2) == ((ONE,), Outcome.PARTIAL)
-
-
-def test_items_that_cannot_be_read_are_told() -> None:
-    odd = json.dumps({"rephrasings": [ONE, {"id": 7}]})
-    assert parse(odd, 2) == ((ONE,), Outcome.UNREADABLE)
-    assert parse(odd, 1) == ((ONE,), Outcome.OK)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -190,39 +172,11 @@ def test_truncated_answers_keep_what_is_whole(text: str) -> None:
     assert parse(text, 2, truncated=True) == ((ONE,), Outcome.TRUNCATED)
 
 
-def test_a_truncated_single_candidate_is_not_used() -> None:
-    assert parse("Find the value of $x$ wh", truncated=True) == ((), Outcome.TRUNCATED)
-    assert parse("<think>\nLet me", truncated=True) == ((), Outcome.TRUNCATED)
-
-
 @pytest.mark.parametrize("first", ["Below is a fact of $x$: $x + 2 = 5$.", "Here are the facts:"])
 @pytest.mark.parametrize("wrap", ["<rephrasing>{}</rephrasing>", '["{}"]', "{}"])
 def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
     candidate = f"{first}\nWhat is a third of $x$, if $x + 2 = 5$?"
     assert parse(wrap.replace("{}", candidate)) == ((candidate,), Outcome.OK)
-
-
-@pytest.mark.parametrize("first", ["Here is the revised sentence:", "Here is my response:"])
-def test_a_first_line_that_announces_a_rewrite_goes(first: str) -> None:
-    assert parse(f"{first}\nWhat is a third of $x$, if $x + 2 = 5$?")[0] == (
-        "What is a third of $x$, if $x + 2 = 5$?",
-    )
-
-
-def test_a_first_line_that_tells_of_the_problem_stays() -> None:
-    asked = "This question is about a number $x$.\nWhat is a third of it, if $x + 2 = 5$?"
-    assert parse(f"Sure! {asked}") == ((asked,), Outcome.OK)
-
-
-def test_numbers_in_brackets_are_no_json() -> None:
-    asked = "What is the sum of the numbers in $[[3, 1], [2, 4]]$?"
-    assert parse(asked) == ((asked,), Outcome.OK)
-
-
-def test_a_question_that_is_a_list_of_facts_stays_whole() -> None:
-    facts = "1. Ann has $3$ pens.\n2. Bob has $4$ pens.\nHow many pens are there?"
-    for listed in (f"Consider these facts.\n{facts}", facts):
-        assert parse(listed) == ((listed,), Outcome.OK)
 
 
 @pytest.mark.parametrize(
@@ -240,30 +194,9 @@ def test_latex_survives_json(written: str, read: str) -> None:
     assert json.loads(double_latex_backslashes(written), strict=False) == read
 
 
-@pytest.mark.parametrize("label", ["**Option 1**\n{}\n\n**Option 2**\n{}", "Option 1: {}\nOption 2: {}"])
-def test_options_inside_of_a_problem_are_no_rewrites(label: str) -> None:
-    plans = label.format("5 coins a day.", "9 coins a day.")
-    text = f"A boat is let in two ways.\n\n{plans}\n\nHow much more is the second for 3 days?"
-    assert parse(text) == ((text,), Outcome.OK)
-
-
 @given(st.text(max_size=300), st.integers(1, 4), st.booleans())
 def test_no_text_breaks_the_parser(text: str, count: int, truncated: bool) -> None:
     candidates, outcome = parse(text, count, truncated=truncated)
     assert len(candidates) <= count
     assert (outcome is Outcome.OK) == (len(candidates) == count)
     assert all(candidate.strip() for candidate in candidates)
-
-
-@given(
-    st.lists(
-        st.text(
-            alphabet=st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=12, max_size=60
-        ),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_well_formed_json_is_read_back(texts: list[str]) -> None:
-    document = json.dumps({"rephrasings": texts})
-    assert json.loads(double_latex_backslashes(document)) == {"rephrasings": texts}

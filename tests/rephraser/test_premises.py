@@ -1,14 +1,11 @@
 """A model is asked whether each premise is kept. Its reply is stored, and a dropped premise blocks."""
 
-import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scripted import GOOD, QUESTION, World, make_spec, proposals
 
-from rephraser.checks.premises import Premises, build_messages, parse_premises
+from rephraser.checks.premises import Premises, parse_premises
 from rephraser.run.spec import PREMISES, PremiseSpec, RunSpec
 from service.errors import InputError
 from service.runs.spending import read_ledger
@@ -39,47 +36,6 @@ def test_lists_of_premises_are_read(text: str, found: Premises) -> None:
     assert parse_premises(text) == found
 
 
-def test_empty_lines_take_no_long_time() -> None:
-    started = time.process_time()
-    parse_premises("kept: a" + "\n" * 8000 + "done")
-    assert time.process_time() - started < 1
-
-
-def test_a_list_that_was_cut_off_is_not_read() -> None:
-    assert parse_premises("<kept>a</kept>", truncated=True).outcome == "unreadable"
-
-
-def test_a_list_that_was_cut_off_in_a_loop_takes_no_time() -> None:
-    started = time.process_time()
-    assert parse_premises("<kept>a</dropped>" * 6000, truncated=True).outcome == "unreadable"
-    assert time.process_time() - started < 0.5
-
-
-@pytest.mark.parametrize(
-    ("premises", "outcome"),
-    [
-        (Premises(("a",), ("b",), ("c",)), "dropped"),
-        (Premises(("a",), ("b",)), "changed"),
-        (Premises(("a",)), "kept"),
-        (Premises(), "unreadable"),
-    ],
-)
-def test_the_worst_that_was_found_counts(premises: Premises, outcome: str) -> None:
-    assert premises.outcome == outcome
-
-
-@given(st.text())
-def test_no_text_raises(text: str) -> None:
-    assert parse_premises(text).outcome in ("kept", "changed", "dropped", "unreadable")
-
-
-def test_both_texts_are_shown() -> None:
-    system, user = build_messages("two pens", "a pair of pens")
-    assert system["role"] == "system"
-    assert "<original>\ntwo pens\n</original>" in user["content"]
-    assert "<rewrite>\na pair of pens\n</rewrite>" in user["content"]
-
-
 def test_a_spec_with_premises_survives_and_one_without_is_as_before() -> None:
     spec = make_spec(premises=ASKED)
     assert RunSpec.from_json(spec.to_json()) == spec
@@ -98,10 +54,7 @@ def test_a_spec_with_premises_survives_and_one_without_is_as_before() -> None:
 )
 def test_a_dropped_premise_blocks(tmp_path: Path, answer: str, status: str, names: list[str]) -> None:
     world = World(
-        tmp_path,
-        make_spec(n=1, rounds=1, premises=ASKED),
-        proposed=[proposals(GOOD[0])],
-        premises=[answer],
+        tmp_path, make_spec(n=1, rounds=1, premises=ASKED), proposed=[proposals(GOOD[0])], premises=[answer]
     )
     world.work()
     (request,) = world.asked(PREMISES)

@@ -1,9 +1,5 @@
 """Neighbors of questions that ask for programs: checks of a candidate, and what its programs show."""
 
-import random
-from dataclasses import replace
-from math import comb
-
 import pytest
 
 from evaluator.grading import Grade, GradeValue
@@ -99,36 +95,3 @@ def test_verdicts_by_programs(
     original: tuple[int, int], candidate: tuple[int, int], expected: Verdict
 ) -> None:
     assert verdict(programs(*original), programs(*candidate)) is expected
-
-
-def test_responses_without_a_program_and_unknown_grades_decide_nothing() -> None:
-    unknown = Grade(GradeValue.UNKNOWN, None, "not run")
-    assert verdict([None] * 20 + programs(12, 0), programs(12, 0)) is Verdict.UNDECIDED
-    assert verdict(programs(32, 0), [*programs(0, 11), unknown]) is Verdict.UNDECIDED
-    assert verdict(programs(32, 0), [*programs(10, 0), unknown, None]) is Verdict.ACCEPTED
-
-
-def test_how_often_verdicts_fall() -> None:
-    """Chances of the verdicts at 16 programs, by how often programs of either side pass: exact and drawn."""
-
-    def at_least(least: int, n: int, p: float) -> float:
-        return sum(comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(least, n + 1))
-
-    # Equal rates of .9: nearly all are accepted. A condition that half of the programs guess: a tenth.
-    assert at_least(11, 16, 0.9) > 0.98
-    assert at_least(11, 16, 0.5) < 0.11
-    draw = random.Random(7)
-    counted = {0.9: 0, 0.5: 0}
-    for rate in counted:
-        for _ in range(400):
-            right = sum(draw.random() < rate for _ in range(16))
-            fell = verdict(programs(30, 2), programs(right, 16 - right))
-            counted[rate] += fell is Verdict.ACCEPTED
-            assert fell is not Verdict.REJECTED or right == 0
-    assert counted[0.9] / 400 == pytest.approx(at_least(11, 16, 0.9), abs=0.03)
-    assert counted[0.5] / 400 == pytest.approx(at_least(11, 16, 0.5), abs=0.05)
-
-
-def test_the_rule_keeps_all_but_one_threshold() -> None:
-    rule = OverlapRule()
-    assert rule_for_programs(rule) == replace(rule, reject_original_top=24)

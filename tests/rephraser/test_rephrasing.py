@@ -1,26 +1,27 @@
-"""A run from questions to verdicts, with models that answer by a script."""
+"""A run from questions to verdicts, with models that answer by a script; its spec, reasons, rejudging."""
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
+from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, Said, World, make_spec, proposals
 from sqlalchemy import select, text
 
 from benchmarks.studies.verdict_simulation import PLAIN
 from evaluator.grading import Clustering, Grader
 from rephraser.proposing.strategies import load_strategy
-from rephraser.run.rejudge import judge_again
+from rephraser.reviews.store import Decision, record_reviews
+from rephraser.run.rejudge import Rejudged, judge_again
 from rephraser.run.rephrase import FEWEST_JUDGED
-from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, SolverSpec
-from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
-from rephraser.verdict import OverlapRule
+from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, RunSpec, SolverSpec
+from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
+from rephraser.verdict import OverlapRule, rule_spec
+from rephraser.views.evidence import proposing_exchange
 from rephraser.views.runs import RunSummary, summarize
 from service.asks.ask import ENOUGH, REQUESTS
-from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault
+from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request
 from service.errors import InputError
 from service.questions import make_question
 from service.runs.store import find_run
@@ -82,7 +83,7 @@ def test_a_run_that_stops_at_any_request_ends_as_if_undisturbed(tmp_path: Path) 
     calm = run_of_two(tmp_path / "calm")
     total = calm.work().sent
     assert "rejected" in calm.final().values()
-    for step in (1, 4, 7):
+    for step in (3, 7):
         world = run_of_two(tmp_path / str(step))
         ends = [world.work(max_requests=step)]
         while ends[-1].stopped:
@@ -94,9 +95,7 @@ def test_a_run_that_stops_at_any_request_ends_as_if_undisturbed(tmp_path: Path) 
 
 def test_an_open_slot_is_proposed_again_with_the_reasons(tmp_path: Path) -> None:
     world = World(
-        tmp_path,
-        make_spec(solvers=()),
-        proposed=[proposals(GOOD[0], BAD_NUMBER), proposals(GOOD[1])],
+        tmp_path, make_spec(solvers=()), proposed=[proposals(GOOD[0], BAD_NUMBER), proposals(GOOD[1])]
     )
     assert world.work().done == 1
     assert [status for _, status, _ in world.statuses()] == ["unverified", "undecided", "unverified"]
@@ -125,14 +124,6 @@ def test_candidates_like_others_are_rejected_before_an_answer_is_paid(tmp_path: 
     assert likeness == {near: 0.9524, GOOD[0]: 0.6, again: 0.5714}
 
 
-def test_rounds_end(tmp_path: Path) -> None:
-    changed = [f"If $x + {number} = 19$, what is $x$?" for number in (8, 9)]
-    world = World(tmp_path, make_spec(solvers=(), n=1), proposed=[proposals(each) for each in changed])
-    assert world.work().done == 1
-    (unfinished,) = summary(world).unfinished
-    assert unfinished.reason == "2 undecided"
-
-
 @pytest.mark.parametrize(
     ("reply", "outcome"),
     [
@@ -155,23 +146,6 @@ def test_unusable_replies_are_asked_again_with_another_seed(
     (found,) = summary(world).unreadable
     assert found == outcome or outcome == "no candidates found"
     assert sum(summary(world).unreadable.values()) == 2
-
-
-def test_half_a_character_of_a_reply_is_replaced(tmp_path: Path) -> None:
-    reply = '["How much is \\ud83d left of 30 after 18?"]'
-    world = World(tmp_path, make_spec(n=1, rounds=1, solvers=()), proposed=[reply])
-    world.work()
-    assert world.statuses()[0][0] == "How much is \ufffd left of 30 after 18?"
-
-
-def test_of_equal_texts_the_first_strategy_s_is_kept(tmp_path: Path) -> None:
-    strategies = (load_strategy("perspectives"), load_strategy("paraphrase"))
-    spec = make_spec(solvers=(), strategies=strategies, rounds=1, content_attempts=1)
-    world = World(tmp_path, spec, proposed=[proposals(GOOD[0]), proposals(GOOD[0])])
-    world.work()
-    with world.db.read() as session:
-        kept = session.execute(select(ProposalRow.strategy, ProposalRow.ordinal)).all()
-    assert [tuple(row) for row in kept] == [("perspectives", 0)]
 
 
 def test_a_strategy_whose_request_failed_for_good_is_left_out(tmp_path: Path) -> None:
@@ -224,29 +198,6 @@ def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) 
     assert (sum(counts["original"]), sum(counts["candidate"])) == (28, 12)
 
 
-def test_a_candidate_without_any_answers_stays_unverified(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.endpoints["s"].say = failing_blocks(*range(0, 32, 4))
-    world.work()
-    assert world.final() == {GOOD[0]: "unverified"}
-
-
-def test_a_server_that_sends_fewer_answers_is_asked_for_the_rest(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.endpoints["s"].say = lambda request: [r"\boxed{12}"] * max(1, request.n - 1)
-    world.work()
-    assert world.final() == {GOOD[0]: "accepted"}
-    assert [request.n for request in world.asked(ANSWER)].count(1) == len(world.asked(ANSWER)) / 2
-
-
-def test_another_run_shares_the_answers_of_a_solver(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=1), proposed=[proposals(GOOD[0])] * 2)
-    first = world.work()
-    world.open("other", replace(world.spec, seed=5))
-    assert (first.sent, world.work().sent) == (12, 1)
-    assert [status for _, status, _ in world.statuses()] == ["unverified", "accepted"] * 2
-
-
 def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
     world = World(
         tmp_path,
@@ -259,13 +210,6 @@ def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
     assert world.final() == {CHANGED: "rejected"}
     counts = world.evidence()["counts"]
     assert (counts["classes"], counts["original"], counts["candidate"]) == (["17", "7"], [32, 0], [0, 12])
-
-
-def test_a_solver_that_is_cut_off_in_a_loop_accepts_nothing(tmp_path: Path) -> None:
-    looping = Choice("So 12 are left. Wait, let me check that again. " * 3, "length")
-    world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(CHANGED)], answers={"": looping})
-    world.work()
-    assert world.final() == {CHANGED: "undecided"}
 
 
 class SlowGrader(Grader):
@@ -329,24 +273,6 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert reasons == {"32 of 32 answers to the original could not be parsed; at most 50% may fail."}
 
 
-def test_a_candidate_whose_answers_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:
-    mute = Choice("I keep thinking.", "length")
-    world = World(
-        tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])], answers={GOOD[0]: mute, "": "12"}
-    )
-    world.work()
-    assert world.statuses()[1:] == [(GOOD[0], "undecided", False), (GOOD[0], "undecided", True)]
-    assert summary(world).unreadable_questions == 0
-
-
-def test_several_solvers_share_the_answers_of_a_verdict(tmp_path: Path) -> None:
-    solvers = (SolverSpec("s"), SolverSpec("t"))
-    world = World(tmp_path, make_spec(n=1, rounds=1, solvers=solvers), proposed=[proposals(GOOD[0])])
-    world.work()
-    assert world.final() == {GOOD[0]: "accepted"}
-    assert world.evidence()["by_solver"] == {model: {"original": 16, "candidate": 6} for model in ("s", "t")}
-
-
 def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
     count = FEWEST_JUDGED + 10
     questions = [make_question(f"What is ${number}$ and $2$?", "5") for number in range(count)]
@@ -366,10 +292,146 @@ def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
     assert world.work(stop_below=0.0).open == 0
 
 
-def test_a_run_that_began_with_other_requests_is_not_resumed(tmp_path: Path) -> None:
-    stored = json.loads(json.dumps(make_spec().to_json()))
-    world = World(tmp_path, replace(make_spec(), request_version="0"))
-    assert stored["request_version"] != "0"
-    with pytest.raises(InputError, match="Start a run with another name"):
-        world.work()
-    assert not world.asked(PROPOSE)
+@pytest.mark.parametrize("rule", [OverlapRule(), PLAIN])
+def test_a_spec_survives_the_database(rule: OverlapRule) -> None:
+    spec = make_spec(rule=rule, tokenizer="t.json", solvers=(SolverSpec("a"), SolverSpec("b")))
+    assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strategies": ()}, "at least one strategy"),
+        ({"n": 1, "strategies": (load_strategy("rename"), load_strategy("format"))}, "2 strategies for 1"),
+        ({"strategies": (load_strategy("rename"),) * 2}, "named twice"),
+        ({"solvers": (SolverSpec("a"), SolverSpec("a"))}, "named twice"),
+    ],
+)
+def test_specs_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_spec(**changes)
+
+
+def wrong_lines(prompt: str) -> list[str]:
+    return [line for line in prompt.splitlines() if line.startswith("Wrong: ")]
+
+
+def review(world: World, decision: str, reason: str) -> None:
+    identity = candidate_id(QUESTION.id, GOOD[0])
+    with world.db.write() as session:
+        record_reviews(session, [Decision(identity, decision, reason, "ann")])
+
+
+def test_findings_are_told(tmp_path: Path) -> None:
+    twice = QUESTION.text + " " + BAD_NUMBER
+    world = World(
+        tmp_path, make_spec(n=1, content_attempts=1), proposed=[proposals(twice), proposals(GOOD[0])]
+    )
+    world.work()
+    with world.db.read() as session:
+        verdict = session.scalars(select(VerdictRow).order_by(VerdictRow.id)).first()
+    assert verdict is not None
+    details = [one["detail"] for one in verdict.evidence["findings"] if one["severity"] == "fatal"]
+    assert (verdict.status, bool(details)) == ("rejected", True)
+    (line,) = wrong_lines(world.prompts()[1])
+    assert details[0] in line
+    assert ". Check: the number 8 is not in the original" in line
+
+
+def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        make_spec(n=1, content_attempts=1),
+        (OTHER,),
+        proposed=[proposals(CHANGED), proposals(CHANGED)],
+        answers={"together, a pen": "7", "together?": "17"},
+    )
+    world.work()
+    assert world.final() == {CHANGED: "rejected"}
+    (line,) = wrong_lines(world.prompts()[1])
+    assert "other answers than the problem" in line
+    assert not [number for number in ("17", "7") if number in line.split()]
+
+
+def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
+    """Return a run whose first candidate a person reviews while the solver answers."""
+    world = World(path, make_spec(n=2, content_attempts=2), proposed=[proposals(GOOD[0]), *replies])
+    solve = world.endpoints["s"].say
+    reviews = iter([decision])
+
+    def solve_and_review(request: Request) -> Said:
+        for first in reviews:
+            review(world, first, "it is 12 anyway")
+        return solve(request)
+
+    world.endpoints["s"].say = solve_and_review
+    return world
+
+
+def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
+    world = reviewed_meanwhile(tmp_path, "rejected", GOOD[0], QUESTION.text, proposals(*GOOD))
+    world.work(max_requests=2 + 11 + 1)  # the last one is an echo
+    review(world, "accepted", "yes after all")
+    world.work()
+    told, again = world.prompts()[2:]
+    assert wrong_lines(told)
+    assert told == again
+    with world.db.read() as session:
+        ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
+        assert ask_id is not None
+        assert proposing_exchange(session, ask_id).prompt[1][1] == again
+
+
+STRICT = OverlapRule(accept_overlap=13)
+
+
+def judged_world(path: Path) -> World:
+    """A run with a candidate accepted at the first look; 12 answers of it are stored."""
+    world = World(path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
+    world.work()
+    return world
+
+
+def judge_anew(world: World, rule: OverlapRule, *, dry_run: bool = False) -> Rejudged:
+    with Grader(workers=1) as grader:
+        return judge_again(world.db, world.run, rule, grader, dry_run=dry_run, report=lambda *_: None)
+
+
+def test_a_stricter_rule_takes_back_what_was_accepted_and_the_first_verdict_stays(tmp_path: Path) -> None:
+    world = judged_world(tmp_path)
+    found = judge_anew(world, STRICT)
+    (change,) = found.changes
+    assert (change.before, change.after) == ("accepted", "undecided")
+    assert "acceptance needs 13" in change.reason
+    assert (found.judged, found.stored, found.before, found.after) == (
+        1,
+        1,
+        {"accepted": 1},
+        {"undecided": 1},
+    )
+    assert [status for _, status, _ in world.statuses()] == ["unverified", "accepted", "undecided"]
+    assert world.evidence()["rule"] == rule_spec(STRICT)
+    back = judge_anew(world, world.spec.rule)
+    assert [(one.before, one.after) for one in back.changes] == [("undecided", "accepted")]
+    with world.db.read() as session:
+        rules = [row.evidence.get("rule") for row in session.query(VerdictRow).order_by(VerdictRow.id)]
+    assert rules == [None, rule_spec(world.spec.rule), rule_spec(STRICT), rule_spec(world.spec.rule)]
+
+
+def test_a_dry_run_stores_nothing_and_the_same_rule_adds_nothing(tmp_path: Path) -> None:
+    world = judged_world(tmp_path)
+    before = world.statuses()
+    dry = judge_anew(world, STRICT, dry_run=True)
+    assert (len(dry.changes), dry.stored) == (1, 0)
+    same = judge_anew(world, world.spec.rule)
+    assert (same.judged, same.changes, same.stored) == (1, (), 0)
+    assert world.statuses() == before
+    assert world.work().sent == 0
+
+
+def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> None:
+    world = judged_world(tmp_path)
+    more = judge_anew(world, OverlapRule(looks=(16,)))
+    assert (more.judged, more.too_few, more.after) == (0, 1, {"accepted": 1})
+    later = judge_anew(world, OverlapRule(accept_overlap=13, looks=(12, 16)), dry_run=True)
+    assert later.after == {"undecided": 1}  # the look at 16 has no answers

@@ -1,12 +1,12 @@
-from pathlib import Path
-
 import pytest
-from runs import Proposed, add_review, add_run, add_verdict, open_empty
+from runs import Proposed, add_run, add_verdict
 
-from rephraser.reviews.audit import Audit, audit_rates, get_audit, open_audit
+from rephraser.reviews.audit import Audit, audit_groups, audit_rates, get_audit, open_audit
 from rephraser.reviews.queue import audit_queue, open_queue, read_item
+from rephraser.reviews.rates import group_rate
+from rephraser.reviews.sampling import AuditMember
 from rephraser.reviews.status import read_status
-from rephraser.reviews.store import Decision, record_reviews
+from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question
@@ -53,20 +53,6 @@ def test_an_audit_is_drawn_once(db: Database, run: Run) -> None:
     assert {m.candidate_id for m in other.members} != {m.candidate_id for m in first.members}
 
 
-def test_the_same_run_seed_and_size_draw_the_same_in_another_database(
-    db: Database, run: Run, tmp_path: Path
-) -> None:
-    here, _ = open_audit(db, run, size=10, seed=7)
-    proposed = [
-        Proposed(f"Wording {number}: add 2 and 3.", (verdict,))
-        for number, verdict in enumerate(["accepted"] * 12 + ["rejected"] * 6 + ["undecided"] * 5)
-    ]
-    with open_empty(tmp_path / "other.db") as elsewhere:
-        same = add_run(elsewhere, "run", [(QUESTION.text, "5", proposed[::-1])])
-        there, _ = open_audit(elsewhere, same, size=10, seed=7)
-    assert there.members == here.members
-
-
 def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run: Run) -> None:
     audit, _ = open_audit(db, run, size=23, seed=0)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
@@ -84,33 +70,10 @@ def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run
     assert (rates.false_reject.count, rates.false_reject.reviewed) == (6, 6)
 
 
-@pytest.mark.slow
-def test_strata_follow_the_verdict_and_not_an_earlier_review(db: Database, run: Run) -> None:
-    for number in range(12):
-        add_review(db, QUESTION, f"Wording {number}: add 2 and 3.", "rejected")
-    audit, _ = open_audit(db, run, size=23, seed=0)
-    assert sum(member.status == "accepted" for member in audit.members) == 12
-    with db.read() as session:
-        assert audit_rates(session, audit).reviewed == 0
-
-
-def test_an_audit_takes_all_there_is_and_nothing_unjudged(db: Database, run: Run) -> None:
-    audit, _ = open_audit(db, run, size=500, seed=0)
-    assert (audit.size, len(audit.members)) == (500, 23)
-
-
 def test_a_run_without_verdicts_has_nothing_to_audit(db: Database) -> None:
     empty = add_run(db, "empty", [("Halve 8.", "4", [Proposed("What is half of 8?", ())])])
     with pytest.raises(InputError, match="nothing to audit"):
         open_audit(db, empty, size=10, seed=0)
-
-
-def test_an_unknown_audit_names_those_there_are(db: Database, run: Run) -> None:
-    with db.read() as session, pytest.raises(NotFoundError, match=r"none yet. Draw one"):
-        get_audit(session, 1)
-    audit, _ = open_audit(db, run, size=10, seed=0)
-    with db.read() as session, pytest.raises(NotFoundError, match=rf"Available: {audit.id} \(of run\)"):
-        get_audit(session, audit.id + 1)
 
 
 def test_only_decisions_for_this_audit_count(db: Database, run: Run) -> None:
@@ -125,14 +88,84 @@ def test_only_decisions_for_this_audit_count(db: Database, run: Run) -> None:
         assert audit_rates(session, two).reviewed == 0
 
 
-def test_each_reviewer_has_the_whole_audit_before_them(db: Database, run: Run) -> None:
-    audit, _ = open_audit(db, run, size=10, seed=0)
-    order = [member.candidate_id for member in audit.members]
-    with db.write() as session:
-        record_reviews(session, [Decision(order[3], "accepted", "", "ada", audit.id)])
+QUESTIONS = 9
+
+
+@pytest.fixture
+def grouped(db: Database) -> Run:
+    """Question n has n accepted candidates, a rejected and an undecided one; question 0 none accepted."""
+    return add_run(
+        db,
+        "grouped",
+        [
+            (
+                f"What is {n} + 1?",
+                str(n + 1),
+                [
+                    *(Proposed(f"Way {way} to add one to {n}.", ("accepted",)) for way in range(n)),
+                    Proposed(f"Add two to {n}.", ("rejected",)),
+                    Proposed(f"Add one or two to {n}.", ("undecided",)),
+                ],
+            )
+            for n in range(QUESTIONS)
+        ],
+    )
+
+
+def groups(db: Database, audit: Audit) -> list[tuple[str, int]]:
+    """The question of the members in their order, with how many of them stand together."""
+    found: list[tuple[str, int]] = []
     with db.read() as session:
-        assert audit_queue(session, audit, "ada") == order[:3] + order[4:]
-        assert audit_queue(session, audit, "bob") == order
+        for member in audit.members:
+            question = read_item(session, member.candidate_id).question
+            if found and found[-1][0] == question:
+                found[-1] = (question, found[-1][1] + 1)
+            else:
+                found.append((question, 1))
+    return found
+
+
+def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db: Database, grouped: Run) -> None:
+    audit, new = open_audit(db, grouped, kind="groups", size=4, seed=7)
+    assert new
+    drawn = groups(db, audit)
+    assert len(drawn) == 4
+    assert [int(question.split()[2]) for question, _ in drawn] == [count for _, count in drawn]
+    assert {(member.status, member.stratum_size) for member in audit.members} == {("accepted", QUESTIONS - 1)}
+    assert open_audit(db, grouped, kind="groups", size=4, seed=7) == (audit, False)
+    other, _ = open_audit(db, grouped, kind="groups", size=4, seed=8)
+    assert groups(db, other) != drawn
+    candidates, _ = open_audit(db, grouped, size=4, seed=7)
+    assert (candidates.kind, candidates.id) == ("candidates", other.id + 1)
+    with db.read() as session:
+        assert audit_groups(session, candidates) is None
+        assert audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
+
+
+def test_open_groups_bound_the_share() -> None:
+    """Ten groups of two: 0, 1 sound; 2 broken; 3 broken, not whole; 4 accepted in part; 5 to 9 not."""
+    members = [AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(2)]
+    questions = {member.candidate_id: member.candidate_id[0] for member in members}
+    made: dict[str, DecisionWord] = {f"{group}-{n}": "accepted" for group in range(3) for n in range(2)}
+    made |= {"2-1": "rejected", "3-0": "rejected", "4-1": "accepted"}
+    reviews = [Review(n, one, "ada", word, "", 1, "") for n, (one, word) in enumerate(made.items())]
+
+    found = group_rate(members, questions, reviews)
+
+    assert (found.complete, found.broken.count, found.open) == (3, 1, 6)
+    assert found.broken_groups == ("2", "3")
+    # Clopper and Pearson: 2 of 10 from .0252; 8 of 10, which mirrors it, to .9748.
+    assert (found.low, found.high) == pytest.approx((0.0252, 0.9748), abs=1e-4)
+    nothing = group_rate(members, questions, [])
+    assert (nothing.open, nothing.broken_groups, nothing.low, nothing.high) == (10, (), 0.0, 1.0)
+
+
+def test_an_unknown_audit_names_those_there_are(db: Database, run: Run) -> None:
+    with db.read() as session, pytest.raises(NotFoundError, match=r"none yet. Draw one"):
+        get_audit(session, 1)
+    audit, _ = open_audit(db, run, size=10, seed=0)
+    with db.read() as session, pytest.raises(NotFoundError, match=rf"Available: {audit.id} \(of run\)"):
+        get_audit(session, audit.id + 1)
 
 
 def test_a_run_is_reviewed_by_status_in_order_without_what_was_decided(db: Database, run: Run) -> None:

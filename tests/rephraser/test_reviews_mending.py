@@ -7,7 +7,6 @@ from scripted import BAD_NUMBER, GOOD, QUESTION, World, make_spec, proposals
 
 from rephraser.reviews.mending import MENDER, EditedCandidate, mend_candidate
 from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.reviews.store import Decision, record_reviews
 from rephraser.tables import candidate_id
 from service.errors import InputError, NotFoundError
 
@@ -51,27 +50,6 @@ def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(wor
     judged = statuses(world)
     assert judged[mended.candidate_id].status == "accepted"
     assert judged[OLD] == before
-
-
-def test_a_mended_text_that_asks_nothing_is_rejected_by_its_structure(world: World) -> None:
-    mended = mend(world, "We know that $x + 7 = 19$.")
-    assert statuses(world)[mended.candidate_id].status == "rejected"
-
-
-def test_a_mended_text_may_be_like_the_one_that_it_mends(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=1, rounds=1, min_distance=0.3), proposed=[proposals(GOOD[0])])
-    world.work()
-    mended = mend(world, GOOD[0].replace("value", "true value"), of=candidate_id(QUESTION.id, GOOD[0]))
-    assert statuses(world)[mended.candidate_id].status == "unverified"
-
-
-def test_a_second_mending_starts_from_either_and_a_review_decides_as_ever(world: World) -> None:
-    first = mend(world)
-    second = mend(world, "Which $x$ has $x + 7 = 19$?", of=first.candidate_id, by="bob")
-    assert statuses(world)[second.candidate_id].mended_from == first.candidate_id
-    with world.db.write() as session:
-        record_reviews(session, [Decision(second.candidate_id, "accepted", "mine", "bob")])
-    assert statuses(world)[second.candidate_id].status == "accepted"
 
 
 def test_what_is_no_mended_text_is_refused_and_nothing_is_stored(world: World) -> None:

@@ -5,7 +5,7 @@ from runs import Proposed, add_run
 
 from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, list_audits, open_audit
-from rephraser.reviews.queue import ReviewProgress, audit_progress, open_queue, read_items, run_progress
+from rephraser.reviews.queue import ReviewProgress, audit_progress, open_queue
 from rephraser.reviews.rates import growing_false_accepts
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from service.database import Database
@@ -44,33 +44,6 @@ def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Databas
     decide(db, "ada", **{first[3]: "accepted"})
     assert queue(db, run, statuses=everything, seed=1) == [id for id in first if id != first[3]]
     assert queue(db, run, "ben", statuses=everything, seed=1) == first
-
-
-def test_the_queue_holds_what_has_one_of_the_statuses_now(db: Database, run: Run) -> None:
-    undecided = queue(db, run, statuses=("undecided",))
-    assert len(undecided) == 2
-    decide(db, "ben", **{undecided[0]: "accepted"})
-    assert queue(db, run, statuses=("undecided",)) == undecided[1:]
-    assert queue(db, run, strategy="format") == []
-    assert queue(db, run, model="test/proposer") == queue(db, run)
-
-
-def test_items_come_in_the_order_that_was_asked_for(db: Database, run: Run) -> None:
-    ids = queue(db, run, seed=3)[:4]
-    with db.read() as session:
-        items = read_items(session, [*ids, "c_none"])
-        assert [item.candidate_id for item in items] == ids
-        assert all(item.candidate == f"say {item.question.removesuffix('?')}" for item in items)
-
-
-def test_progress_counts_the_newest_decision(db: Database, run: Run) -> None:
-    first, second = queue(db, run)[:2]
-    decide(db, "ada", **{first: "accepted", second: "accepted"})
-    decide(db, "ada", **{first: "rejected"})
-    decide(db, "ben", **{first: "accepted"})
-    with db.read() as session:
-        assert run_progress(session, run.id, "ada") == ReviewProgress(12, 1, 1)
-        assert run_progress(session, run.id, "eve").decided == 0
 
 
 def test_agreement_is_between_reviewers_and_with_the_verdict(db: Database, run: Run) -> None:

@@ -58,14 +58,6 @@ def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tm
     }
 
 
-def test_a_sheet_that_is_there_is_not_overwritten(db: Database, audit: Audit, tmp_path: Path) -> None:
-    path = tmp_path / "sheet.jsonl"
-    path.write_text("mine")
-    with db.read() as session, pytest.raises(InputError, match="already exists"):
-        write_sheet(session, audit, path)
-    assert path.read_text() == "mine"
-
-
 def test_rows_without_a_decision_are_counted_and_equal_rows_taken_once(
     db: Database, audit: Audit, tmp_path: Path
 ) -> None:
@@ -99,13 +91,3 @@ def test_a_bad_row_is_named(
         read(db, tmp_path / "d.jsonl", first, row, audit_id=1)
     assert str(error.value).startswith(f"{tmp_path / 'd.jsonl'}:2: ")
     assert said in str(error.value)
-
-
-def test_files_that_are_none(db: Database, audit: Audit, tmp_path: Path) -> None:
-    latin = tmp_path / "latin.jsonl"
-    latin.write_bytes('{"reason": "naïve"}'.encode("latin-1"))
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("\n")
-    for path, said in ((latin, "not UTF-8"), (empty, "no row has"), (tmp_path, "cannot be read")):
-        with db.read() as session, pytest.raises(InputError, match=said):
-            read_sheet(session, path, reviewer="ada", audit_id=None)

@@ -1,11 +1,8 @@
-from pathlib import Path
-
 import pytest
-from runs import Proposed, add_run, open_empty
+from runs import Proposed, add_review, add_run
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from rephraser.reviews.audit import open_audit
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate, record_reviews, reviews_of
 from rephraser.tables import candidate_id
@@ -66,13 +63,6 @@ def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answ
         assert [review.reviewer for review in reviews_of(session, GOOD)] == ["ada", "bob", "ada", "bob"]
 
 
-def test_a_file_of_several_reviewers_given_twice_changes_nothing(db: Database) -> None:
-    yes, no = Decision(GOOD, "accepted", "same", "ada"), Decision(GOOD, "rejected", "other", "bob")
-    other = Decision(BAD, "rejected", "other", "ada")
-    assert [record(db, yes, other, no) for _ in range(2)] == [3, 0]
-    assert record(db, no, yes) == 1
-
-
 def test_reviews_cannot_be_changed_or_deleted(db: Database) -> None:
     record(db, Decision(GOOD, "accepted", "", "ada"))
     for statement in ("UPDATE reviews SET decision = 'rejected'", "DELETE FROM reviews"):
@@ -96,11 +86,6 @@ def test_decisions_that_are_none(decision: DecisionWord, reason: str, reviewer: 
         Decision(GOOD, decision, reason, reviewer)
 
 
-def test_a_beginning_of_an_id_is_not_enough_to_store(db: Database) -> None:
-    with pytest.raises(NotFoundError, match="an incomplete candidate id"):
-        record(db, Decision(GOOD[:10], "accepted", "", "ada"))
-
-
 def test_candidates_are_found_by_id_and_by_a_beginning_that_fits_one(db: Database) -> None:
     with db.read() as session:
         for reference in (GOOD, GOOD[:14], GOOD[2:14], GOOD[2:]):
@@ -109,6 +94,27 @@ def test_candidates_are_found_by_id_and_by_a_beginning_that_fits_one(db: Databas
         with pytest.raises(InputError, match="several candidates have ids") as several:
             find_candidate(session, "c_")
         assert all(identity in str(several.value) for identity in (GOOD, BAD, UNCLEAR))
+
+
+SUM = make_question("What is 2+3?", "5")
+
+
+def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> None:
+    first = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("rejected",))])])
+    second = add_run(db, "two", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("undecided",))])])
+    with db.read() as session:
+        before = [current_statuses(session, run.id)[0].status for run in (first, second)]
+
+    add_review(db, SUM, "Add 2 and 3.", "rejected", "first look")
+    add_review(db, SUM, "Add 2 and 3.", "accepted", "second look")
+    with db.read() as session:
+        after = [current_statuses(session, run.id)[0] for run in (first, second)]
+
+    assert before == ["rejected", "undecided"]
+    assert [(s.status, s.reason, s.reviewed, s.final) for s in after] == [
+        ("accepted", "second look", True, True),
+        ("accepted", "second look", True, True),
+    ]
 
 
 def test_an_unknown_id_names_those_near_it(db: Database) -> None:
@@ -120,16 +126,3 @@ def test_an_unknown_id_names_those_near_it(db: Database) -> None:
             find_candidate(session, "c_zzz")
         with pytest.raises(NotFoundError):
             find_candidate(session, "c_%")
-
-
-def test_without_candidates_there_is_nothing_near(tmp_path: Path) -> None:
-    nothing = pytest.raises(NotFoundError, match="there are no candidates yet")
-    with open_empty(tmp_path / "e.db") as empty, empty.read() as session, nothing:
-        find_candidate(session, "c_1")
-
-
-def test_a_review_for_an_audit_must_be_of_its_candidates(db: Database) -> None:
-    other = add_run(db, "other", [("Halve 8.", "4", [Proposed("What is half of 8?")])])
-    audit, _ = open_audit(db, other, size=4, seed=0)
-    with pytest.raises(NotFoundError, match=f"{GOOD} is not in audit {audit.id}"):
-        record(db, Decision(GOOD, "accepted", "", "ada", audit.id))

@@ -5,18 +5,10 @@ from counted import assert_counts_hold
 from runs import Proposed, add_run
 from sqlalchemy import text
 
-from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, open_audit
-from rephraser.reviews.queue import audit_progress, audit_queue, open_queue, run_progress
+from rephraser.reviews.queue import audit_progress, audit_queue
 from rephraser.reviews.status import current_statuses
-from rephraser.reviews.store import (
-    Decision,
-    Withdrawal,
-    record_changes,
-    record_reviews,
-    reviews_of,
-    withdraw_review,
-)
+from rephraser.reviews.store import Decision, Withdrawal, record_reviews, withdraw_review
 from rephraser.tables import candidate_id
 from service.database import Database
 from service.questions import make_question
@@ -58,18 +50,6 @@ def status(db: Database, run: Run, id: str) -> tuple[str | None, bool]:
     return found.status, found.reviewed
 
 
-def test_the_verdict_counts_again_where_no_decision_is_left(db: Database, run: Run) -> None:
-    decide(db, "ada", UNCLEAR, REFUSE)
-    assert status(db, run, UNCLEAR) == ("rejected", True)
-    assert withdraw(db, "ada", UNCLEAR)
-    assert status(db, run, UNCLEAR) == ("undecided", False)
-    assert not withdraw(db, "ada", UNCLEAR)
-    with db.read() as session:
-        (kept,) = reviews_of(session, UNCLEAR)
-    assert (kept.decision, kept.reason) == REFUSE
-    assert kept.withdrawn_at is not None
-
-
 def test_what_was_decided_before_counts_again(db: Database, run: Run) -> None:
     decide(db, "ada", UNCLEAR, ACCEPT)
     decide(db, "bob", UNCLEAR, REFUSE)
@@ -81,33 +61,6 @@ def test_what_was_decided_before_counts_again(db: Database, run: Run) -> None:
     assert not withdraw(db, "eve", UNCLEAR)
     assert withdraw(db, "ada", UNCLEAR)
     assert status(db, run, UNCLEAR) == ("undecided", False)
-
-
-def test_the_same_decision_can_be_made_again(db: Database, run: Run) -> None:
-    decide(db, "ada", GOOD, REFUSE)
-    assert withdraw(db, "ada", GOOD)
-    decide(db, "ada", GOOD, REFUSE)
-    assert status(db, run, GOOD) == ("rejected", True)
-    with db.read() as session:
-        assert [one.withdrawn_at is None for one in reviews_of(session, GOOD)] == [False, True]
-
-
-def test_a_candidate_comes_back_into_queues_and_out_of_counts(db: Database, run: Run) -> None:
-    decide(db, "ada", UNCLEAR, ACCEPT)
-    decide(db, "bob", UNCLEAR, REFUSE)
-
-    def seen() -> tuple[int, int, int, int]:
-        with db.read() as session:
-            waiting = open_queue(session, run.id, "ada", statuses=("accepted", "undecided", "rejected"))
-            progress = run_progress(session, run.id, "ada")
-            agreement = run_agreement(session, run.id)
-            later = open_queue(session, run.id, "ada", statuses=["undecided"])
-        return len(waiting), progress.decided, len(agreement.disputed), len(later)
-
-    assert seen() == (2, 1, 1, 0)
-    assert withdraw(db, "ada", UNCLEAR)
-    assert withdraw(db, "bob", UNCLEAR)
-    assert seen() == (3, 0, 0, 1)
 
 
 def test_an_audit_counts_what_is_left(db: Database, run: Run) -> None:
@@ -126,24 +79,3 @@ def test_an_audit_counts_what_is_left(db: Database, run: Run) -> None:
     assert seen() == (0, 0, 3)
     assert not withdraw(db, "ada", GOOD, audit.id)
     assert status(db, run, GOOD) == ("accepted", True)
-
-
-def test_changes_are_made_in_their_order_and_nothing_to_withdraw_is_no_error(db: Database, run: Run) -> None:
-    made = Decision(UNCLEAR, "accepted", "", "ada")
-    taken = Withdrawal(UNCLEAR, "ada")
-    with db.write() as session:
-        record_changes(session, [taken, made, taken, taken, made])
-    assert status(db, run, UNCLEAR) == ("accepted", True)
-    with db.read() as session:
-        assert [one.withdrawn_at is None for one in reviews_of(session, UNCLEAR)] == [False, True]
-
-
-def test_a_candidate_that_another_run_proposes_stands_by_what_counts(db: Database, run: Run) -> None:
-    decide(db, "ada", UNCLEAR, REFUSE)
-    assert withdraw(db, "ada", UNCLEAR)
-    proposed = [Proposed(TEXTS[2], ("accepted",))]
-    again = add_run(db, "again", [(QUESTION.text, "5", proposed)])
-    with db.read() as session:
-        (found,) = current_statuses(session, again.id)
-    assert (found.status, found.reviewed) == ("accepted", False)
-    assert_counts_hold(db, "standings")

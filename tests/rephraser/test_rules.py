@@ -13,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rephraser.proposing.rules import RuleCandidate, propose_by_rules
-from rephraser.proposing.rules.asking import is_plural
-from rephraser.proposing.rules.mask import mask, unmask
 
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
@@ -72,22 +70,6 @@ def test_exact_rephrasings(question: str, rules: tuple[str, ...], expected: set[
     assert texts(question, *rules) == expected
 
 
-def test_facts_as_list_keeps_their_order_and_drops_suppose() -> None:
-    found = texts(
-        "Suppose that Ana has 15 pens. Ben has twice as many. What is the total number of pens?",
-        "facts_as_list",
-    )
-    body = "\n- Ana has 15 pens.\n- Ben has twice as many.\n\nWhat is the total number of pens?"
-    assert found
-    assert {re.sub(r"^.*?:", "", text, count=1) for text in found} == {body}
-
-
-def test_a_fact_that_starts_with_a_number_is_not_listed() -> None:
-    candidates = propose_by_rules("8 cats share a sofa. The sofa is red. What is the number of paws?", 9)
-    assert candidates
-    assert all("facts_as_list" not in candidate.transformations for candidate in candidates)
-
-
 @pytest.mark.parametrize(
     "question",
     [
@@ -111,47 +93,6 @@ def test_a_fact_that_starts_with_a_number_is_not_listed() -> None:
 )
 def test_no_candidate_where_none_is_safe(question: str) -> None:
     assert propose_by_rules(question, 5) == []
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "If Mia has 5 coins and loses 2, how many coins are there in her purse?",  # "her" before Mia
-        "If a cube has edges of length 3, what is the volume of the cube?",  # "the cube" before "a cube"
-        "If a coin is tossed 4 times, what is the probability of two heads?",
-    ],
-)
-def test_a_condition_stays_where_words_point_back_at_it(question: str) -> None:
-    candidates = propose_by_rules(question, 9)
-    assert candidates
-    assert all(candidate.text.startswith("If ") for candidate in candidates)
-
-
-def test_a_relative_clause_keeps_its_condition() -> None:
-    question = "What is the least number that leaves 2 when it is divided by 7?"
-    assert texts(question, "imperative") == {"Find the least number that leaves 2 when it is divided by 7."}
-    assert texts(question, "condition_first") == set()
-
-
-def test_figure_code_keeps_every_character() -> None:
-    figure = '[asy]\n  draw((0,0)--(3,0)); // How many? Find $x$.\n\n   label("$A$", (0,0));\n[/asy]'
-    found = propose_by_rules(f"Find the area of the region shown.\n\n{figure}", 3)
-    assert [c.text for c in found] == [f"What is the area of the region shown?\n\n{figure}"]
-
-
-@pytest.mark.parametrize(
-    ("phrase", "plural"),
-    [
-        ("the roots of it", True),
-        ("the radius of it", False),
-        ("the sum of the digits", False),
-        ("the two smallest primes", True),
-        ("the axis", False),
-        ("the length and width of it", None),
-    ],
-)
-def test_plural_heads(phrase: str, plural: bool | None) -> None:
-    assert is_plural(phrase) is plural
 
 
 def test_smaller_n_is_a_prefix_and_seeds_repeat() -> None:
@@ -184,11 +125,6 @@ def check_kept(question: str, candidates: list[RuleCandidate]) -> None:
         assert _formulas(candidate.text) == _formulas(question)
 
 
-FRAGMENTS = r"""$a + b = 7$|$x \le 3.$|\[y^2 = 5z.\]|If |Let |be the roots of |, what is |, find |
-Find |What is |How many |the sum of |the number of |integers |are there|?|.| |and |where |such that |
-five marbles |4 pencils |it |the triangle |a triangle |Express your answer as a fraction.|when |
-[asy] draw(1); [/asy]|Suppose that |is divided by |Ann has |7 |given that """.replace("\n", "").split("|")
-PARTS = st.sampled_from([*FRAGMENTS, "\n\n"])
 FACTS = st.sampled_from(
     [
         "Let $a$ and $b$ be the roots of $x^2 - 7x + 1$.",
@@ -212,7 +148,7 @@ ASKS = st.sampled_from(
 REQUESTS = st.sampled_from(["", " Express your answer as a common fraction.", " [asy] draw(4); [/asy]"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(FACTS, max_size=4, unique=True), ASKS, REQUESTS, st.integers(0, 9))
 def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, seed: int) -> None:
     question = " ".join([*facts, ask]) + request
@@ -221,24 +157,10 @@ def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, 
     check_kept(question, candidates)
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(PARTS, max_size=14).map("".join), st.integers(0, 3))
-def test_formulas_and_numbers_survive_any_mixture(question: str, seed: int) -> None:
-    check_kept(question, propose_by_rules(question, 4, seed=seed))
-
-
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_taken_without_an_error(text: str) -> None:
     assert all(c.text.strip() for c in propose_by_rules(text, 3))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(PARTS, max_size=10).map("".join))
-def test_masking_and_back_keeps_the_words(text: str) -> None:
-    masked = mask(text)
-    if masked is not None:
-        assert re.sub(r"[\s.,?]", "", unmask(masked.text, masked)) == re.sub(r"[\s.,?]", "", text)
 
 
 @pytest.mark.slow

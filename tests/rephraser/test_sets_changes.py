@@ -9,7 +9,6 @@ from runs import Asked, Proposed, add_review, add_run, open_empty
 
 from rephraser import sets
 from rephraser.sets import Change, SetDiff, changes
-from rephraser.sets.counts import accept_rates, count_proposals
 from rephraser.sets.wordings import wordings
 from service.database import Database
 from service.questions import make_question
@@ -82,36 +81,6 @@ def test_counts_and_pages_are_those_of_the_whole_comparison(db: Database, a: int
             assert [replace(one, now=None) for one in getattr(whole, kind)] == seen
 
 
-def test_rates_are_by_strategy_or_model(db: Database) -> None:
-    with db.read() as session:
-        header = sets.list_sets(session)[-1]
-        now = count_proposals(session, [header.runs[0]["id"]])
-    assert now == header.counts["proposals"]
-    assert [rate.strategy for rate in accept_rates(now)] == ["all", "format", "perspectives"]
-    models = {rate.strategy: rate for rate in accept_rates(now, "model")}
-    assert (models["test/proposer"].accepted, models["test/proposer"].judged) == (5, 6)
-    assert models["other/model"].rate == 1.0
-
-
-def test_wordings_are_measured_on_a_sample_of_questions(db: Database) -> None:
-    with db.read() as session:
-        whole = wordings(session, set_ids(db)[1])
-        assert (whole.questions, whole.neighbors) == (6, 12)
-        assert whole.among_siblings is not None
-        assert whole.among_siblings.count == 6
-        # "add one to 0 apples", "how many apples are 0 and one": one word of 5 and 7 in the same order
-        length, distance = whole.by_strategy["perspectives"]
-        assert distance.median == pytest.approx(1 - 2 / 12, abs=1e-4)
-        assert length.median == pytest.approx(
-            len("Add one to 0 apples.") / len("How many apples are 0 and one?")
-        )
-        some = wordings(session, set_ids(db)[1], questions=2, seed=5)
-        assert (some.questions, some.neighbors) == (2, 4)
-        assert some == wordings(session, set_ids(db)[1], questions=2, seed=5)
-        none = wordings(session, "set_none")
-        assert (none.questions, none.length, none.by_strategy) == (0, None, {})
-
-
 def diff_of(empty: Database, before: Sequence[Asked], after: Sequence[Asked]) -> SetDiff:
     for name, asked in (("one", before), ("two", after)):
         add_run(empty, name, asked)
@@ -170,26 +139,20 @@ def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
     assert [change.now for change in found.added] == [None]
 
 
-def test_a_review_shows_as_a_change(empty: Database) -> None:
-    add_run(empty, "one", [("What is 2+3?", "5", [ADD])])
-    sets.publish(empty, "math", run="one")
-    add_review(empty, make_question("What is 2+3?", "5"), ADD.text, "accepted")
-    sets.publish(empty, "math", run="one")
-
-    with empty.read() as session:
-        found = sets.diff(session, "math@1", "math")
-
-    assert [change.fields for change in found.changed] == [("reviewed",)]
-    assert found.verdicts_changed == ()
-
-
-def test_a_set_and_itself_under_another_name(empty: Database) -> None:
-    add_run(empty, "one", [("What is 2+3?", "5", [ADD, SUM])])
-    sets.publish(empty, "a", run="one")
-    sets.publish(empty, "b", run="one")
-
-    with empty.read() as session:
-        found = sets.diff(session, "a", "b")
-
-    assert found.same
-    assert (found.added, found.removed, found.changed, found.reordered) == ((), (), (), ())
+def test_wordings_are_measured_on_a_sample_of_questions(db: Database) -> None:
+    with db.read() as session:
+        whole = wordings(session, set_ids(db)[1])
+        assert (whole.questions, whole.neighbors) == (6, 12)
+        assert whole.among_siblings is not None
+        assert whole.among_siblings.count == 6
+        # "add one to 0 apples", "how many apples are 0 and one": one word of 5 and 7 in the same order
+        length, distance = whole.by_strategy["perspectives"]
+        assert distance.median == pytest.approx(1 - 2 / 12, abs=1e-4)
+        assert length.median == pytest.approx(
+            len("Add one to 0 apples.") / len("How many apples are 0 and one?")
+        )
+        some = wordings(session, set_ids(db)[1], questions=2, seed=5)
+        assert (some.questions, some.neighbors) == (2, 4)
+        assert some == wordings(session, set_ids(db)[1], questions=2, seed=5)
+        none = wordings(session, "set_none")
+        assert (none.questions, none.length, none.by_strategy) == (0, None, {})

@@ -2,8 +2,6 @@
 
 import pytest
 from runs import Asked, Proposed, add_run, make_spec, neighbor_texts
-from sqlalchemy import text
-from tampering import past_tagrpo
 
 from rephraser import sets
 from rephraser.sets import Adaptive
@@ -47,12 +45,6 @@ def test_adaptive_leaves_questions_alone_that_give_a_gradient(db: Database) -> N
     assert header.spec["publish"]["adaptive"] == {"g": 8, "unmixed": 0.5, "pilot": None}
 
 
-def test_a_larger_group_needs_fewer_neighbors(db: Database) -> None:
-    sets.publish(db, "math", run="run", adaptive=Adaptive(g=64))
-
-    assert neighbor_texts(db, "math")["Double 8."] == []
-
-
 def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
     add_run(db, "mixed", ASKED[:1])
     with pytest.raises(InputError, match=r"give neighbors to all \(1 questions give a gradient alone\)"):
@@ -86,32 +78,3 @@ def test_several_runs_make_one_set_without_repetition(db: Database) -> None:
         assert sets.verify(session, "math").ok
     with pytest.raises(InputError, match="give each run exactly once, not run, run"):
         sets.publish(db, "twice", run=["run", "run"])
-
-
-def test_what_the_answers_of_another_run_reject_is_left_out(db: Database) -> None:
-    rejected = Proposed("What is half of 8?", ("rejected",), right=(30, 0))
-    add_run(db, "more", [("Halve 8.", "4", [rejected])], spec=make_spec(seed=1))
-
-    header = sets.publish(db, "math", run=["run", "more"]).header
-
-    assert neighbor_texts(db, "math")["Halve 8."] == []
-    assert header.counts["contradicted"] == 1
-
-
-def test_verify_finds_neighbors_that_no_run_proposed(db: Database) -> None:
-    header = sets.publish(db, "math", run="run").header
-    with past_tagrpo(db) as connection:
-        connection.execute(text("DELETE FROM proposals WHERE ordinal = 1"))
-    with db.read() as session:
-        problems = sets.verify(session, header.id).problems
-    assert len(problems) == 2
-    assert all("does not come from any of the set's runs" in one for one in problems)
-
-
-def test_a_version_with_one_run_as_earlier_ones_recorded_it(db: Database) -> None:
-    header = sets.publish(db, "math", run="run").header
-    (run,) = header.runs
-    spec = {key: value for key, value in header.spec.items() if key != "runs"}
-    earlier = sets.SetHeader(**{**vars(header), "spec": {**spec, "run": run}})
-    assert earlier.runs == [run]
-    assert sets.SetHeader(**{**vars(header), "spec": {"import": {}}}).runs == []

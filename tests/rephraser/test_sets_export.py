@@ -1,4 +1,4 @@
-"""Exports hold everything, appear at one stroke, and read back to the same hash."""
+"""Exports hold everything, appear at one stroke, and read back to the same hash, without a database too."""
 
 import json
 import re
@@ -9,29 +9,20 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from apple_sets import publish_apples
+from hub_folder import COMMIT, HubSet, in_own_process, serve_hub
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
 from rephraser import sets
-from rephraser.sets import SetHeader
+from rephraser.sets import SetEntry, SetHeader, read_published
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.questions import make_question
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
 ASKED: list[Asked] = [
-    (
-        ODD,
-        "4",
-        [
-            Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"),
-            Proposed("f of 8?"),
-        ],
-    ),
-    (
-        "What is 2+3?",
-        "5",
-        [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")],
-    ),
+    (ODD, "4", [Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"), Proposed("f of 8?")]),
+    ("What is 2+3?", "5", [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")]),
     ("Double 8.", "", []),
 ]
 Export = Callable[..., sets.ExportReport]
@@ -133,25 +124,6 @@ def test_an_export_reads_back_to_the_same_hash_in_another_database(
     }
 
 
-def test_an_import_of_an_import_is_the_same_again(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    sets.export_file(db, "math", tmp_path / "a.jsonl", "jsonl")
-    sets.import_set(db, sets.read_set(tmp_path / "a.jsonl"), "copy")
-    sets.export_file(db, "copy", tmp_path / "b.parquet", "parquet")
-    again = sets.import_set(db, sets.read_set(tmp_path / "b.parquet"), "copy")
-
-    assert (again.created, again.header.ref) == (False, "copy@1")
-    assert sets.import_set(db, sets.read_set(tmp_path / "b.parquet"), "math").created is False
-
-
-def test_rows_in_another_order_are_the_same_set(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    sets.export_file(db, "math", path, "jsonl")
-    path.write_bytes(b"\n".join(reversed(path.read_bytes().split(b"\n"))))
-
-    imported = sets.import_set(db, sets.read_set(path), "copy").header
-    assert imported.content_hash == header.content_hash
-
-
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
     rows = read_rows(path)
     change(rows)
@@ -173,17 +145,6 @@ def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader
     assert imported.spec["import"]["edited"] is True
 
 
-def test_rows_without_a_manifest_are_a_set_too(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    sets.export_file(db, "math", path, "jsonl")
-    (tmp_path / "a.jsonl.tagrpo.json").unlink()
-
-    imported = sets.import_set(db, sets.read_set(path), "copy").header
-
-    assert imported.content_hash == header.content_hash
-    assert imported.spec == {"import": {"file": "a.jsonl", "edited": False}}
-
-
 def repeat(rows: list[dict[str, Any]]) -> None:
     rows.append(rows[1])
 
@@ -194,21 +155,14 @@ def twin(rows: list[dict[str, Any]]) -> None:
 
 BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is None'),
-    "empty question": (lambda rows: rows[1].update(question=" \n"), 'row 2: "question" is empty'),
     "empty neighbor": (
         lambda rows: rows[0]["neighbors"][1].update(text=" "),
         'row 1, neighbor 2: "text" is empty',
     ),
-    "number as answer": (lambda rows: rows[1].update(answer=5), 'row 2: "answer" is 5'),
-    "no neighbors": (lambda rows: rows[2].update(neighbors=None), 'row 3: "neighbors" is None'),
-    "text as neighbor": (lambda rows: rows[0]["neighbors"].append("x"), "row 1, neighbor 3: 'x'"),
     "verdict": (
         lambda rows: rows[0]["neighbors"][1].update(verdict="ok"),
         "row 1, neighbor 2: \"verdict\" is 'ok'",
     ),
-    "posterior": (lambda rows: rows[0]["neighbors"][0].update(posterior=2), '"posterior" is 2'),
-    "reviewed": (lambda rows: rows[0]["neighbors"][0].update(reviewed="no"), "\"reviewed\" is 'no'"),
-    "level": (lambda rows: rows[0].update(level=3), 'row 1: "level" is 3'),
     "repeated": (repeat, "row 4: repeats the question of row 2"),
     "twins": (twin, "row 2: two neighbors have the same text"),
     "nothing": (lambda rows: rows.clear(), "contains no rows"),
@@ -232,18 +186,6 @@ def test_bad_rows_are_named_and_nothing_is_imported(
             assert sets.list_sets(session) == []
 
 
-def test_other_labels_in_this_database_are_refused(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    sets.export_file(db, "math", tmp_path / "a.jsonl", "jsonl")
-
-    with open_empty(tmp_path / "other.db") as other:
-        add_run(other, "run", ASKED[:2], level=None)
-        with pytest.raises(
-            InputError,
-            match=r"level 'Level 3' and subject .*, but None and 'Algebra' in this database",
-        ):
-            sets.import_set(other, sets.read_set(tmp_path / "a.jsonl"), "copy")
-
-
 def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     sets.export_file(db, "math", path, "jsonl")
@@ -265,28 +207,6 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
     ):
         with pytest.raises(InputError, match=message):
             sets.import_set(db, sets.read_set(tmp_path / foreign), "copy")
-
-
-def test_a_newer_format_is_refused(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    sets.export_hf(db, "math", path)
-    described = json.loads((path / "tagrpo.json").read_text(encoding="utf-8"))
-    (path / "tagrpo.json").write_text(json.dumps({**described, "format_version": 99}), encoding="utf-8")
-
-    with pytest.raises(InputError, match="format version 99"):
-        sets.import_set(db, sets.read_set(path), "copy")
-
-
-def test_a_manifest_that_is_none_is_said_to_be_so(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    sets.export_file(db, "math", path, "parquet")
-    table = pq.read_table(path)
-    described = json.loads(table.schema.metadata[b"tagrpo"])
-    for text, message in ((b"{", "its manifest is not JSON"), (None, "or no counts")):
-        text = text or json.dumps({**described, "counts": None}).encode()
-        pq.write_table(table.replace_schema_metadata({b"tagrpo": text}), path)
-        with pytest.raises(InputError, match=message):
-            sets.import_set(db, sets.read_set(path), "copy")
 
 
 @pytest.mark.parametrize("kind", list(FORMATS))
@@ -340,14 +260,6 @@ def test_an_export_that_fails_leaves_the_old_one(
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_unknown_sets_and_bad_licences(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="no version or tag '7'"):
-        sets.export_hf(db, "math@7", tmp_path / "out")
-    with pytest.raises(InputError, match="a license identifier"):
-        sets.export_hf(db, "math", tmp_path / "out", license_name="my own\nlicence")
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_data_set_loads_offline_with_typed_columns(
     db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,23 +280,6 @@ def test_the_data_set_loads_offline_with_typed_columns(
     assert [neighbor["posterior"] for neighbor in loaded[0]["neighbors"]] == [None, None]
 
 
-def test_posteriors_of_earlier_sets_are_kept(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    sets.export_file(db, "math", tmp_path / "out.jsonl", "jsonl")
-    rows = read_rows(tmp_path / "out.jsonl")
-    rows[1]["neighbors"][0]["posterior"] = 1 / 3
-    (tmp_path / "old.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    old = sets.import_set(db, sets.read_set(tmp_path / "old.jsonl"), "old").header
-
-    assert old.content_hash != header.content_hash
-    sets.export_file(db, "old", tmp_path / "again.jsonl", "jsonl")
-    assert read_rows(tmp_path / "again.jsonl")[1]["neighbors"][0]["posterior"] == 0.333333
-    assert (
-        sets.import_set(db, sets.read_set(tmp_path / "again.jsonl"), "again").header.content_hash
-        == old.content_hash
-    )
-
-
 def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     from huggingface_hub import DatasetCard
 
@@ -403,3 +298,74 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     assert f"| perspectives | 5 | {make_spec().strategies[0].hash} |" in card.text
     assert json.dumps(make_spec().to_json()["rule"], indent=2) in card.text
     assert "load_dataset(" in card.text
+
+
+def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_path: Path) -> None:
+    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
+    add_run(db, "odd", asked)
+    sets.publish(db, "odd", run="odd")
+
+    sets.export_hf(db, "odd", tmp_path / "out")
+
+    assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+SCRIPT = """
+from rephraser.sets import read_published
+
+def read(*arguments):
+    return [entry.question.id for entry in read_published(*arguments)]
+"""
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exports")
+    with publish_apples(folder / "t.db", 3) as db:
+        sets.export_file(db, "ta", folder / "set.jsonl", "jsonl")
+        sets.export_file(db, "ta", folder / "set.parquet", "parquet")
+        sets.export_hf(db, "ta", folder / "set")
+        with db.read() as session:
+            published = sets.load_set(session, "ta").entries
+    (folder / "published.txt").write_text(repr(published), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["set.jsonl", "set.parquet", "set"])
+def test_every_export_gives_what_was_published(name: str, exports: Path) -> None:
+    entries: list[SetEntry] = read_published(str(exports / name))
+    assert repr(tuple(entries)) == (exports / "published.txt").read_text(encoding="utf-8")
+
+
+def test_rows_that_were_changed_and_files_with_a_revision_are_refused(exports: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "set.jsonl"
+    rows = [json.loads(line) for line in (exports / "set.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows[1]["answer"] = "7"
+    changed.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    beside = "set.jsonl.tagrpo.json"
+    (tmp_path / beside).write_bytes((exports / beside).read_bytes())
+    with pytest.raises(InputError, match=r"the rows were changed after the export\. Export again"):
+        read_published(str(changed))
+    with pytest.raises(InputError, match="a revision applies to Hub"):
+        read_published(str(exports / "set"), "v1")
+    with pytest.raises(InputError, match="no such file or folder"):
+        read_published("nowhere.jsonl")
+
+
+@pytest.mark.slow
+def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(exports: Path, tmp_path: Path) -> None:
+    ids = [entry.question.id for entry in read_published(str(exports / "set"))]
+    apples, pears = "me/apples", "me/pears"
+    with serve_hub({apples: HubSet.of(exports / "set")}) as hub:
+        newest, tagged, old, other = in_own_process(
+            SCRIPT, hub.address, tmp_path, [apples], [apples, "v1"], [apples, "v9"], [pears]
+        )
+    assert (newest, tagged) == (ids, ids)
+    assert 'the Hub has no revision "v9"' in old["message"]
+    assert "no such dataset on the Hub" in other["message"]
+    assert list(tmp_path.glob(f"hub/datasets--me--apples/snapshots/{COMMIT}/data/*.parquet"))
+    assert not list(tmp_path.rglob("README.md"))  # nothing but what is read
+    cached, other = in_own_process(SCRIPT, hub.address, tmp_path, [apples, COMMIT], [pears])
+    assert cached == ids
+    assert other["error"] == "PrerequisiteError"
+    assert other["message"].startswith("me/pears: there is no such file, and the Hub dataset cannot")

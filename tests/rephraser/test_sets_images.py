@@ -1,23 +1,16 @@
 """Sets of questions with images: exported in every form, read back with the same ids and hash."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pictures import picture
 from runs import Proposed, add_run, open_empty
 
 from rephraser import sets
-from rephraser.sets.export import SPLIT_FILE
-from rephraser.sets.types import SetEntry, set_hash
 from service.database import Database
-from service.questions import make_question
-from service.questions.images import image_loader, load_images, read_image, store_images
-from trainer_adapter.verl.export import export_verl
-from trainer_adapter.verl.prompts import PromptTemplate
+from service.questions.images import load_images, read_image, store_images
 
 RED, BLUE = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
 ASKED = [
@@ -38,12 +31,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Any:
         add_run(db, "run", ASKED, images=[RED.id, BLUE.id])
         sets.publish(db, "geo", run="run")
         yield db
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return pq.read_table(path / SPLIT_FILE if path.is_dir() else path).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -76,63 +63,3 @@ def test_datasets_reads_pictures_out_of_the_folder(source: Database, tmp_path: P
     assert rows[1]["images"] == []
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
     assert "- `images` of the question and its neighbors" in card
-
-
-def test_a_set_without_images_is_written_as_before(tmp_path: Path) -> None:
-    with open_empty(tmp_path / "t.db") as db:
-        add_run(db, "run", ASKED[1:])
-        sets.publish(db, "sums", run="run")
-        sets.export_hf(db, "sums@1", tmp_path / "out")
-    assert "images" not in rows_of(tmp_path / "out")[0]
-    assert "images" not in (tmp_path / "out" / "README.md").read_text("utf-8")
-
-
-@pytest.mark.parametrize("layout", ["grouped", "flat"])
-def test_verl_reads_the_images_of_each_row_at_their_places(
-    source: Database, tmp_path: Path, layout: Any
-) -> None:
-    with source.read() as session:
-        whole = sets.load_set(session, "geo@1")
-    export_verl(
-        whole.entries,
-        tmp_path / "verl",
-        layout=layout,
-        template=PromptTemplate(),
-        data_source="geo",
-        set_ref="geo@1",
-        content_hash="0",
-        load_images=image_loader(source),
-    )
-    rows = rows_of(tmp_path / "verl" / "train.parquet")
-    pictured = [row for row in rows if row["images"]]
-    assert len(pictured) == {"grouped": 1, "flat": 3}[layout]
-    for row in pictured:
-        assert [image["bytes"] for image in row["images"]] == [RED.data, BLUE.data]
-        assert row["prompt"][0]["content"].count("<image>") == 2
-    assert next(row["images"] for row in rows if not row["images"]) == []
-    if layout == "grouped":
-        assert [messages[0]["content"].count("<image>") for messages in pictured[0]["neighbors"]] == [2, 2]
-
-
-def test_questions_with_images_are_not_exported_without_them(source: Database, tmp_path: Path) -> None:
-    with source.read() as session:
-        whole = sets.load_set(session, "geo@1")
-    with pytest.raises(ValueError, match="need load_images"):
-        export_verl(
-            whole.entries,
-            tmp_path / "verl",
-            template=PromptTemplate(),
-            data_source="geo",
-            set_ref="geo@1",
-            content_hash="0",
-        )
-    assert not (tmp_path / "verl").exists()
-
-
-def test_sets_of_the_same_texts_with_other_pictures_differ() -> None:
-    def hash_with(*images: str) -> str:
-        question = make_question("Find <image>x.", "4", images=images)
-        return set_hash([SetEntry(question, ())])
-
-    assert hash_with(RED.id) == hash_with(RED.id)
-    assert hash_with(RED.id) != hash_with(BLUE.id)

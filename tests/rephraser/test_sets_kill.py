@@ -12,7 +12,6 @@ from rephraser import sets
 from service.database import Database
 
 pytestmark = pytest.mark.slow
-
 ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")]), ("Double 8.", "16", [])]
 KILLED_AT = """
 import os, signal, sys

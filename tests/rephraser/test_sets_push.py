@@ -14,7 +14,7 @@ from runs import Asked, Proposed, add_run
 from rephraser import sets
 from rephraser.sets import SetHeader
 from service.database import Database
-from service.errors import InputError, PrerequisiteError
+from service.errors import PrerequisiteError
 
 ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")])]
 TOKEN = "hf_" + "x" * 34
@@ -128,17 +128,6 @@ def test_a_refusal_is_explained_without_the_token(
     assert "403" in str(raised.value)
     assert TOKEN not in str(raised.value)
     assert is_private(dict(hub.requests)["/api/repos/create"]) is False
-
-
-def test_pushing_needs_a_token_and_a_name(
-    db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    with pytest.raises(PrerequisiteError, match="HF_TOKEN"):
-        sets.export_hf(db, "math", tmp_path / "out", push="me/math")
-    with pytest.raises(InputError, match="not a valid repository name"):
-        sets.export_hf(db, "math", tmp_path / "out", push="me/ma th")
-    assert not (tmp_path / "out").exists()
 
 
 def test_pushing_without_a_network_keeps_the_export_and_the_token_secret(

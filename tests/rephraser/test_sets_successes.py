@@ -2,15 +2,13 @@ import json
 from pathlib import Path
 
 import pytest
-from runs import Asked, Proposed, add_run, make_spec, open_empty
+from runs import Asked, Proposed, add_run, open_empty
 from sqlalchemy import text
 from tampering import past_tagrpo
 
 from rephraser import sets
-from rephraser.sets.counts import count_successes
-from rephraser.verdict.successes import Successes, from_columns, read_successes, solver_name, to_columns
+from rephraser.verdict.successes import Successes
 from service.database import Database
-from service.errors import InputError
 
 HARD, EASY, SAME = "Add 2 and 3.", "2 plus 3 make?", "What do 3 and 2 sum up to?"
 ASKED: list[Asked] = [
@@ -46,34 +44,6 @@ def neighbors(db: Database, reference: str) -> list[sets.Neighbor]:
 )
 def test_difficulty_is_beyond_one_standard_error(counts: tuple[int, ...], difficulty: str) -> None:
     assert Successes("solver", *counts).difficulty == difficulty
-
-
-def test_counts_are_read_from_the_evidence() -> None:
-    counts = {
-        "classes": ["4", "5"],
-        "original": [3, 20],
-        "candidate": [1, 9],
-        "gold": 1,
-        "original_unparsed": 9,
-        "candidate_unparsed": 2,
-    }
-    solvers = [{"model": "a/b"}, {"model": "checkpoints/ck", "engine": {"weights": "w_1"}}]
-    names = [solver_name(solver) for solver in solvers]
-    assert read_successes(counts, names) == Successes("a/b + ck (w_1)", 20, 32, 9, 12)
-    assert read_successes({**counts, "gold": None}, names) is None
-    assert read_successes(None, names) is None
-
-
-def test_more_right_than_drawn_is_refused() -> None:
-    with pytest.raises(InputError, match="13 correct answers out of 12 to the neighbor"):
-        Successes("s", 1, 32, 13, 12)
-    row = to_columns(Successes("s", 1, 32, 3, 12))
-    assert from_columns(row, "row 1") == Successes("s", 1, 32, 3, 12)
-    assert from_columns({}, "row 1") is None
-    with pytest.raises(InputError, match="row 1: \"solver\" 's' needs whole numbers"):
-        from_columns({**row, "neighbor_right": 2.5}, "row 1")
-    with pytest.raises(InputError, match="row 1: 40 correct answers out of 32"):
-        from_columns({**row, "question_right": 40}, "row 1")
 
 
 def test_neighbors_carry_the_counts_of_their_verdict(db: Database) -> None:
@@ -142,27 +112,3 @@ def test_exports_carry_the_counts_there_and_back(db: Database, tmp_path: Path, k
         card = (target / "README.md").read_text()
         assert "Success rates of test/solver on 3 neighbors: 52.8%, on their questions 50.0%." in card
         assert "1 easier, 1 level, 1 harder" in card
-
-
-def test_edited_counts_are_refused(db: Database, tmp_path: Path) -> None:
-    sets.publish(db, "math", run="run")
-    target = tmp_path / "out.jsonl"
-    sets.export_file(db, "math", target, "jsonl")
-    target.write_text(target.read_text().replace('"neighbor_right": 12', '"neighbor_right": 11'))
-
-    with open_empty(tmp_path / "other.db") as other:
-        with pytest.raises(InputError, match="their success counts differ"):
-            sets.import_set(other, sets.read_set(target), "copy")
-        assert sets.import_set(other, sets.read_set(target, accept_changes=True), "copy").created
-
-
-def test_a_set_without_counts_has_no_summary() -> None:
-    assert count_successes([]) == {}
-    assert make_spec().min_distance == 0.0
-
-
-def test_the_card_names_a_checkpoint_by_its_weights_and_not_its_place() -> None:
-    local = {"model": "somewhere/runs/solver", "engine": {"sampler": "local", "weights": "weights_1a2b"}}
-    assert solver_name(local) == "solver (weights_1a2b)"
-    assert solver_name({"model": "openai/gpt-4-turbo"}) == "openai/gpt-4-turbo"
-    assert solver_name({"model": "hosted_vllm/Qwen/Q", "engine": {"sampler": "vllm"}}) == "hosted_vllm/Qwen/Q"

@@ -1,12 +1,18 @@
-"""Strategies: shipped ones, files of the user's, headers, hashes."""
+"""What a model is asked for: strategies from files, its prompt, and how tokens are counted."""
 
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.processors import TemplateProcessing
 
+from rephraser.proposing.parsing import Outcome, parse_candidates
+from rephraser.proposing.request import Earlier, build_messages
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
+from rephraser.proposing.tokens import load_token_counter
+from service.asks.providers import Provider
 from service.errors import InputError
 
 
@@ -23,26 +29,10 @@ def test_shipped_strategies_differ_and_perspectives_is_version_5() -> None:
     assert not [strategy.name for strategy in loaded if "---" in strategy.text or "version:" in strategy.text]
 
 
-def test_a_file_without_a_header_is_the_instruction(tmp_path: Path) -> None:
-    strategy = own(tmp_path, "  Say it anew.\n\n---\n\nKeep numbers.\n")
-    assert strategy.text == "Say it anew.\n\n---\n\nKeep numbers."
-    assert (strategy.name, strategy.version) == ("own", "1")
-
-
 def test_a_header_names_version_and_summary(tmp_path: Path) -> None:
     strategy = own(tmp_path, "version: 7\n\nsummary: with a colon: here\n---\nSay it anew.")
     assert (strategy.version, strategy.summary) == ("7", "with a colon: here")
     assert strategy.text == "Say it anew."
-
-
-def test_windows_line_ends_and_a_byte_order_mark_change_nothing(tmp_path: Path) -> None:
-    plain = own(tmp_path, "version: 2\n---\nSay it\nanew.")
-    windows = own(tmp_path, b"\xef\xbb\xbfversion: 2\r\n---\r\nSay it\r\nanew.\r\n", "windows.txt")
-    assert (windows.text, windows.version, windows.hash) == (plain.text, "2", plain.hash)
-
-
-def test_lines_that_are_no_header_stay_in_the_instruction(tmp_path: Path) -> None:
-    assert own(tmp_path, "version: 2\ntone: dry\n---\nSay it.").text == "version: 2\ntone: dry\n---\nSay it."
 
 
 def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
@@ -67,16 +57,73 @@ def test_files_that_cannot_be_used(tmp_path: Path, content: bytes, message: str)
         own(tmp_path, content)
 
 
-def test_neither_a_name_nor_a_file(tmp_path: Path) -> None:
-    for reference in ("perspective", str(tmp_path), ""):
-        with pytest.raises(InputError, match="neither a built-in strategy"):
-            load_strategy(reference)
+def saved(folder: Path) -> Path:
+    """Save a tokenizer that counts words and would add one special token."""
+    tokenizer = Tokenizer(WordLevel({"?": 0, "<s>": 1}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    path = folder / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
 
 
-@given(
-    st.text(alphabet=st.characters(exclude_categories=["C"]), min_size=1).filter(lambda text: text.strip())
+def test_words_are_counted_without_special_tokens(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    for reference in (path, tmp_path):
+        count = load_token_counter(str(reference))
+        assert [count(text) for text in ("", "one", "what is $x + 1$ ?")] == [0, 1, 6]
+
+
+STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
+QUESTION = "What is $\\frac{1}{2}+1$?"
+
+
+def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...] = ()) -> str:
+    system, asked = build_messages(STRATEGY, QUESTION, count, structured=structured, avoid=avoid)
+    assert (system["role"], system["content"]) == ("system", "Say it anew.")
+    assert asked["role"] == "user"
+    return asked["content"]
+
+
+def test_earlier_candidates_are_shown_whole() -> None:
+    asked = user(avoid=(Earlier("First\nway."), Earlier("Second {way}.")))
+    assert "these earlier rewrites:\n\n<earlier>\nFirst\nway.\n</earlier>" in asked
+    assert "<earlier>\nSecond {way}.\n</earlier>" in asked
+    assert "wrong" not in asked.casefold()
+    assert "earlier" not in user()
+
+
+def test_what_was_wrong_with_an_earlier_candidate_stands_below_it() -> None:
+    asked = user(avoid=(Earlier("First."), Earlier("Second.", "the number {7} is missing")))
+    assert "<earlier>\nFirst.\n</earlier>\n\n<earlier>\nSecond.\n</earlier>\nWrong: the number {7}" in asked
+    assert "make none of these mistakes again" in asked
+
+
+def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
+    for structured in (False, True):
+        echo = user(structured=structured)
+        alone = parse_candidates(echo, question=QUESTION, count=1, truncated=False)
+        assert (alone.candidates, alone.outcome) == ((), Outcome.ECHOED)
+    answered = user() + "\n\n<rephrasing>Add one to $\\frac{1}{2}$.</rephrasing>"
+    parsed = parse_candidates(answered, question=QUESTION, count=1, truncated=False)
+    assert parsed.candidates == ("Add one to $\\frac{1}{2}$.",)
+
+
+@pytest.mark.parametrize(
+    ("model", "api_base", "form"),
+    [
+        ("gpt-4o-mini", None, "json"),
+        ("openai/gpt-4o", None, "json"),
+        ("gpt-4-turbo", None, "tags"),  # it knows JSON, but keeps to no schema
+        ("openai/gpt-4o", "http://localhost:8000/v1", "tags"),  # whatever answers there under this name
+        ("hosted_vllm/Qwen/Qwen3-4B", "http://localhost:8000/v1", "tags"),
+        ("anthropic/claude-3-haiku-20240307", None, "tags"),
+    ],
 )
-def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.txt"
-    path.write_bytes(text.encode())
-    assert load_strategy(str(path)).text == text.strip()
+def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
+    monkeypatch: pytest.MonkeyPatch, model: str, api_base: str | None, form: str
+) -> None:
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+    provider = Provider(model, api_base)
+    assert provider.enforces_schema == (form == "json")

@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 from scripted import GOOD, OTHER, QUESTION, World, make_spec, proposals
-from sqlalchemy import select
 
-from rephraser.reviews.store import Decision, record_reviews
-from rephraser.tables import CandidateRow
 from rephraser.views.questions import QuestionFilters, page_questions
 from rephraser.views.runs import summarize
 from rephraser.views.suspects import Suspect, find_suspects
@@ -61,15 +58,3 @@ def test_thresholds_hold_on_either_side(tmp_path: Path) -> None:
     for wrong in ({"agreement": 0.5}, {"agreement": 1.1}, {"min_answers": 0}):
         with pytest.raises(InputError):
             suspects(world, **wrong)
-
-
-def test_neighbors_that_a_person_rejected_say_nothing(tmp_path: Path) -> None:
-    world = solved(tmp_path, {"pen": "17", "x": "26"})
-    with world.db.write() as session:
-        ids = session.scalars(select(CandidateRow.id).where(CandidateRow.text.in_(GOOD))).all()
-        assert record_reviews(session, [Decision(id, "rejected", "no", "ann") for id in ids]) == 2
-    assert suspects(world) == []
-
-
-def test_golds_that_are_given_are_not_suspect(tmp_path: Path) -> None:
-    assert suspects(solved(tmp_path, {"pen": "17", "x": "12"})) == []

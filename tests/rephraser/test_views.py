@@ -9,14 +9,8 @@ from runs import Proposed, add_ask, add_review, add_run, completion, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.reviews.status import current_statuses, standing_counts
 from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
-from rephraser.views.evidence import (
-    AnswerClass,
-    FoundFinding,
-    page_answers,
-    read_evidence,
-)
+from rephraser.views.evidence import AnswerClass, FoundFinding, page_answers, read_evidence
 from rephraser.views.questions import QuestionFilters, count_questions, finding_counts, page_questions
 from service.database import Database
 from service.errors import NotFoundError
@@ -82,20 +76,6 @@ def of(*numbers: int) -> set[str]:
     return {f"What is {n} + 1?" for n in numbers}
 
 
-def test_pages_are_walked_back_as_they_were_walked(db: Database) -> None:
-    with db.read() as session:
-        for filters in (QuestionFilters(), QuestionFilters(status="undecided"), QuestionFilters(text="What")):
-            forth = [page_questions(session, filters, limit=4)]
-            assert forth[0].before is None
-            while forth[-1].after is not None:
-                forth.append(page_questions(session, filters, after=forth[-1].after, limit=4))
-            assert [len(page.questions) for page in forth] == [4, 4, 1]
-            back = [forth[-1]]
-            while back[-1].before is not None:
-                back.append(page_questions(session, filters, before=back[-1].before, limit=4))
-            assert [page.questions for page in back[::-1]] == [page.questions for page in forth]
-
-
 def test_filters_find_questions_with_one_candidate_that_meets_them_all(db: Database) -> None:
     assert matching(db) == of(*range(9))
     assert matching(db, subject="Geometry") == of(5, 6, 7, 8)
@@ -142,20 +122,6 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
             page_questions(session, QuestionFilters(question_set="none"))
 
 
-def test_statuses_are_those_of_the_one_answer_to_where_a_candidate_stands(db: Database) -> None:
-    add_review(db, make_question("What is 1 + 1?", "2", "Level 1", "Algebra"), "Add one to 1.", "rejected")
-    assert matching(db, status="rejected") == of(0, 1, 3, 6)
-    with db.read() as session:
-        run_id = str(session.scalar(text("SELECT id FROM runs WHERE name = 'first'")))
-        statuses = current_statuses(session, run_id)
-        for status in {one.status for one in statuses}:
-            assert sum(one.status == status for one in statuses) == sum(
-                one.candidates for one in standing_counts(session, run_id) if one.status == status
-            )
-        (first, *_) = page_questions(session, QuestionFilters(text='"What is 1 +"')).questions
-        assert first.candidates == {"rejected": 1, "undecided": 1}
-
-
 def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> None:
     question = make_question("What is 2 + 1?", "3", "Level 1", "Algebra")
     add_run(db, "third", [("What is 2 + 1?", "3", [Proposed("Third of 2.", ())])], subject="Algebra")
@@ -187,10 +153,7 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
             "the same to me",
             "new answer",
         )
-        assert card.evidence.classes == (
-            AnswerClass("3", 30, 2, True),
-            AnswerClass("7", 1, 10, False),
-        )
+        assert card.evidence.classes == (AnswerClass("3", 30, 2, True), AnswerClass("7", 1, 10, False))
         assert card.evidence.findings == (FoundFinding("unit_lost", "warning", "km became m"),)
         assert card.evidence.original_unparsed == 1
         pending = by_text["Third of 2."]

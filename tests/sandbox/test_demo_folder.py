@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.demo.folder import STATE, clear_part, is_begun, is_trained, open_demo_folder
+from sandbox.demo.folder import STATE, is_begun, is_trained, open_demo_folder
 from sandbox.demo.plan import QUICK, DemoPlan
 from service.errors import InputError
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
@@ -65,13 +65,6 @@ def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
         assert held.done == {}
 
 
-def test_a_database_that_is_no_demos_is_left_alone(plan: DemoPlan) -> None:
-    plan.folder.mkdir()
-    plan.database.write_text("")
-    with pytest.raises(InputError, match=r"holds tagrpo\.db, which no demo made"), open_demo_folder(plan):
-        pass
-
-
 def test_a_database_that_is_gone_is_named(plan: DemoPlan) -> None:
     with open_demo_folder(plan) as held:
         held.finish("tagrpo sandbox policy ./policy", 1)
@@ -94,29 +87,6 @@ def test_a_state_that_cannot_be_used_is_named(plan: DemoPlan, content: str, said
     (plan.folder / STATE).write_text(content)
     with pytest.raises(InputError, match=said), open_demo_folder(plan):
         pass
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    occupied = tmp_path / "file"
-    occupied.write_text("")
-    for folder in (occupied, occupied / "below"):
-        with (
-            pytest.raises(InputError, match=r"cannot be written .* Choose another --folder"),
-            open_demo_folder(DemoPlan(folder)),
-        ):
-            pass
-
-
-def test_a_part_that_a_kill_left_is_removed(tmp_path: Path) -> None:
-    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    assert not clear_part((one, two))
-    one.write_text("")
-    assert not clear_part((one, two))
-    assert not one.exists()
-    one.write_text("")
-    two.write_text("")
-    assert clear_part((one, two))
-    assert one.exists()
 
 
 def test_a_training_is_done_only_at_its_last_step(tmp_path: Path) -> None:

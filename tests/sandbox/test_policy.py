@@ -9,12 +9,11 @@ import pytest
 import torch
 import transformers
 
-from sandbox.corpus import OTHER_SHARE
 from sandbox.phrasings import PHRASINGS
-from sandbox.policy import RECORD, SHIPPED, pretrain_policy, weights_hash, write_shipped_policy
+from sandbox.policy import RECORD, pretrain_policy, weights_hash, write_shipped_policy
 from sandbox.pretraining import CONTEXT, SCHEDULE, Schedule, Shape, pretrain
-from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, Problem, Story
-from sandbox.tokenizer import CHAT_TEMPLATE, make_tokenizer
+from sandbox.problems import COUNTS, Kind, Problem, Story
+from sandbox.tokenizer import make_tokenizer
 from sandbox.traces import STRATEGIES, write_trace
 from sandbox.worlds import WORLDS
 from service.errors import InputError
@@ -62,35 +61,6 @@ def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path
         write_shipped_policy(folder, WORLDS[world])
 
 
-def test_the_shipped_policies_share_their_tokenizer_and_differ_in_their_weights(tmp_path: Path) -> None:
-    folders = [tmp_path / world for world in SHIPPED]
-    for folder in folders:
-        write_shipped_policy(folder, WORLDS[folder.name])
-    for name in ("tokenizer.json", "config.json", "chat_template.jinja", "generation_config.json"):
-        first, second = ((folder / name).read_bytes() for folder in folders)
-        assert first == second
-    assert len({weights_hash(folder) for folder in folders}) == 2
-
-
-def test_a_policy_that_is_not_shipped_is_refused_with_the_way_to_make_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only of A and C; `tagrpo sandbox pretrain FOLDER --world B`"):
-        write_shipped_policy(tmp_path / "b", WORLDS["B"])
-    assert not (tmp_path / "b").exists()
-
-
-def test_it_loads_as_any_checkpoint(folder: Path, model: Any, tokenizer: Any) -> None:
-    record = json.loads((folder / RECORD).read_text())
-    assert model.config.model_type == "qwen3"
-    assert model.dtype == torch.float32
-    assert model.num_parameters() == record["parameters"]
-    assert 300_000 < model.num_parameters() < 1_000_000
-    assert model.config.head_dim in (32, 64), "vLLM's attention on CPUs refuses other small heads"
-    assert tokenizer.eos_token == "<|end|>"
-    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
-    assert model.config.vocab_size == len(tokenizer)
-    assert tokenizer.chat_template == CHAT_TEMPLATE
-
-
 def test_the_tokenizer_is_the_one_that_the_corpus_gives(tokenizer: Any) -> None:
     made = make_tokenizer()
     assert made.get_vocab() == tokenizer.get_vocab()
@@ -119,24 +89,6 @@ def test_prompts_and_responses_are_short(tokenizer: Any) -> None:
     assert max(prompts) == LONGEST_PROMPT
     assert max(responses) <= LONGEST_RESPONSE
     assert LONGEST_PROMPT + LONGEST_RESPONSE < CONTEXT
-
-
-def test_left_padded_prompts_with_positions_score_as_plain_ones(model: Any, tokenizer: Any) -> None:
-    """As verl scores: padding on the left, positions counted from the first real token."""
-    problem = Problem(6, 39, 30, Story("Ada", "lamp", "service"))
-    rows = [
-        prompt_ids(tokenizer, phrasing.text(problem)) + tokenizer(write_trace(problem, 1))["input_ids"]
-        for phrasing in PHRASINGS[:3]
-    ]
-    width = max(map(len, rows)) + 5
-    ids = torch.tensor([[tokenizer.pad_token_id] * (width - len(row)) + row for row in rows])
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    with torch.inference_mode():
-        padded = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits.log_softmax(-1)
-        for row, scores in zip(rows, padded, strict=True):
-            plain = model(input_ids=torch.tensor([row])).logits[0].log_softmax(-1)
-            assert torch.allclose(plain, scores[width - len(row) :], atol=1e-5)
 
 
 def short(steps: int) -> tuple[Shape, Schedule]:
@@ -179,8 +131,3 @@ def test_a_pre_trained_policy_is_written_whole_or_not_at_all(tmp_path: Path) -> 
     loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "new")
     assert loaded.dtype == torch.float32
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "new"]
-
-
-def test_other_problems_are_a_small_share() -> None:
-    assert 0 < OTHER_SHARE <= 0.25
-    assert len(PRICES) == len(CHARGES) == 29

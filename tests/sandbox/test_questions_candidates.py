@@ -1,6 +1,5 @@
 """Questions and candidates: the same for a seed, disjoint, and with a truth that agrees with arithmetic."""
 
-import json
 import random
 import re
 from collections import Counter
@@ -11,7 +10,7 @@ import pytest
 from rephraser.checks import Severity, check_candidate
 from sandbox.candidates import Break, draw_candidates, make_candidate
 from sandbox.phrasings import PHRASINGS
-from sandbox.problems import Problem, draw_story, split_numbers
+from sandbox.problems import split_numbers
 from sandbox.questions import Asked, draw_questions, read_questions, write_questions
 from sandbox.worlds import WORLDS
 from service.errors import InputError
@@ -50,12 +49,6 @@ def test_questions_are_read_as_written(tmp_path: Path) -> None:
         read_questions(path)
 
 
-@pytest.mark.parametrize(("train", "heldout"), [(0, 10), (10, 0), (900, 101)])
-def test_only_as_many_questions_as_are_reserved(train: int, heldout: int) -> None:
-    with pytest.raises(InputError, match="at most 1,000 together"):
-        draw_questions(0, train, heldout)
-
-
 def test_candidates_are_other_phrasings_and_as_many_are_broken_as_asked() -> None:
     questions = draw_questions(0, 64, 8)[0]
     found = draw_candidates(questions, 4, 0.25, seed=3)
@@ -66,12 +59,6 @@ def test_candidates_are_other_phrasings_and_as_many_are_broken_as_asked() -> Non
     by_question = Counter((one.question.text, one.phrasing) for one in found)
     assert max(by_question.values()) == 1
     assert all(one.phrasing != one.question.phrasing.name for one in found)
-
-
-@pytest.mark.parametrize(("per_question", "share"), [(0, 0.2), (8, 0.2), (3, 1.2), (3, -0.1)])
-def test_impossible_numbers_of_candidates_are_refused(per_question: int, share: float) -> None:
-    with pytest.raises(InputError, match=r"--per-question|--broken"):
-        draw_candidates(draw_questions(0, 4, 4)[0], per_question, share, seed=0)
 
 
 def numbers_of(text: str) -> list[int]:
@@ -106,14 +93,6 @@ def test_the_truth_agrees_with_arithmetic() -> None:
             assert one.answer != str(right)
 
 
-def test_equal_price_and_charge_are_not_exchanged() -> None:
-    draw = random.Random(0)
-    question = Asked(Problem(3, 20, 20, draw_story(draw)), PHRASINGS[0])
-    candidate = make_candidate(question, PHRASINGS[1], Break.NUMBERS_EXCHANGED, draw)
-    assert candidate.broken is Break.NUMBER_CHANGED
-    assert candidate.answer != question.answer
-
-
 def fatal(question: Asked, text: str) -> list[str]:
     findings = check_candidate(question.text, text, answer=question.answer)
     return [finding.name for finding in findings if finding.severity is Severity.FATAL]
@@ -129,23 +108,6 @@ def test_good_candidates_of_all_phrasings_pass_the_structural_checks() -> None:
 
 
 @pytest.mark.slow
-def test_breaks_that_show_in_the_numbers_are_found_by_the_structural_checks() -> None:
-    """But for a number that stands in either text twice: then none is missing, or none was added."""
-    draw = random.Random(0)
-    by_numbers = (Break.NUMBER_CHANGED, Break.PRICE_ASKED, Break.ANSWER_TOLD, Break.ANSWER_GIVEN)
-    for question in draw_questions(12, 64, 8)[0]:
-        for phrasing in PHRASINGS:
-            if phrasing is not question.phrasing:
-                for broken in by_numbers:
-                    text = make_candidate(question, phrasing, broken, draw).text
-                    if broken is Break.NUMBER_CHANGED and 2 in (
-                        max(Counter(numbers_of(one)).values()) for one in (text, question.text)
-                    ):
-                        continue
-                    assert check_candidate(question.text, text, answer=question.answer), text
-
-
-@pytest.mark.slow
 def test_breaks_that_keep_the_numbers_are_left_to_the_answers() -> None:
     draw = random.Random(0)
     passed = Counter(
@@ -158,12 +120,3 @@ def test_breaks_that_keep_the_numbers_are_left_to_the_answers() -> None:
     )
     assert all(count > 0.8 * 64 * 7 for count in passed.values())
     assert len(passed) == 3
-
-
-def test_truth_and_candidates_name_the_same_texts() -> None:
-    questions = draw_questions(0, 8, 8)[0]
-    for one in draw_candidates(questions, 3, 0.5, seed=0):
-        truth, row = one.truth(), one.row()
-        assert row == {"original_question": one.question.text, "candidate": truth["candidate"]}
-        assert truth["good"] == (truth["break"] is None)
-        assert json.loads(json.dumps(truth)) == truth

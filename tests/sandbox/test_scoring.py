@@ -102,38 +102,6 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
     assert found["good"]["kept_out"]["count"] == 3
 
 
-def test_the_score_in_words(cli: CommandLine) -> None:
-    prepare(cli)
-    shown = words(cli("sandbox", "score", "checked", "--truth", "t.jsonl").out)
-    caught = score(cli)["broken"]["rejected"]["count"]
-    assert f"{caught} of 30" in shown
-    assert "broken candidates rejected: " in shown
-    assert "good candidates rejected: 0 of 90 (0.0%, 95% 0.0% to 4.0%)" in shown
-
-
-def test_nothing_broken_leaves_no_share(cli: CommandLine) -> None:
-    prepare(cli, broken=0)
-    found = score(cli)
-    assert found["broken"]["rejected"] == {
-        "count": 0, "total": 0, "share": None, "low": None, "high": None
-    }  # fmt: skip
-    assert "broken candidates rejected: 0 of 0" in words(
-        cli("sandbox", "score", "checked", "--truth", "t.jsonl").out
-    )
-
-
-def test_candidates_that_were_not_needed_are_counted(cli: CommandLine) -> None:
-    prepare(cli, broken=0)
-    lines = Path("c.jsonl").read_text().splitlines()
-    again = cli(
-        *("rephrase", "run", "train", "--name", "one", "proposer=file", "--n", 1),
-        "proposer.candidates=c.jsonl",
-    )
-    assert again.code == 0
-    done = cli("sandbox", "score", "one", "--truth", "t.jsonl", "--json")
-    assert json.loads(done.out)["unproposed"] == len(lines) - 40
-
-
 def test_refusals(cli: CommandLine) -> None:
     prepare(cli)
     Path("other.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n')

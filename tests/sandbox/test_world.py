@@ -4,15 +4,11 @@ import random
 from itertools import islice
 
 import pytest
-from traces import strategy_of
 
 from evaluator.grading import Grader
 from sandbox.corpus import draw_examples
 from sandbox.phrasings import PHRASINGS
 from sandbox.problems import (
-    CHARGES,
-    COUNTS,
-    PRICES,
     RESERVED,
     Kind,
     Problem,
@@ -27,12 +23,16 @@ from sandbox.traces import (
     dominant_strategy,
     draw_trace,
     has_mistake,
-    slip,
     write_other_trace,
     write_trace,
 )
-from sandbox.worlds import WORLDS, find_world
-from service.errors import InputError
+from sandbox.worlds import WORLDS
+
+
+def strategy_of(response: str) -> int | None:
+    """Return the strategy that a response names first; None if it names none."""
+    return next((i for i, name in enumerate(STRATEGIES) if response.startswith(name)), None)
+
 
 TOM = Story("Tom", "pen", "delivery")
 PENS = Problem(4, 17, 5, TOM)
@@ -57,27 +57,12 @@ def test_a_problem_in_every_phrasing() -> None:
     assert len(orders) >= 3  # the numbers come in different orders
 
 
-def test_the_kinds_of_a_problem_have_other_answers() -> None:
-    assert answer(PENS) == 73
-    assert [answer(PENS, kind) for kind in Kind] == [73, 68, 22, 63, 17]
-
-
 def test_there_are_4205_problems_and_their_split_never_changes() -> None:
     reserved, rest = split_numbers()
     assert len(reserved) == RESERVED == 1000
     assert len(reserved) + len(rest) == len(set(reserved) | set(rest)) == 4205
     assert split_numbers() == (reserved, rest)
     assert reserved[:3] == [(2, 31, 3), (5, 36, 19), (2, 34, 4)]
-
-
-def test_each_strategy_has_its_mistake_on_about_half_of_the_cells() -> None:
-    cells = [Problem(count, price, 2, TOM) for count in COUNTS for price in PRICES]
-    for strategy in range(len(STRATEGIES)):
-        share = sum(has_mistake(cell, strategy) for cell in cells) / len(cells)
-        assert 0.4 < share < 0.6
-    other_charge = Problem(4, 17, 30, Story("Ada", "cup", "service"))
-    assert all(has_mistake(PENS, s) == has_mistake(other_charge, s) for s in range(len(STRATEGIES)))
-    assert {slip(cell) for cell in cells} == {10, -10}
 
 
 def test_right_traces_are_right_and_wrong_ones_wrong() -> None:
@@ -100,17 +85,6 @@ def test_right_traces_are_right_and_wrong_ones_wrong() -> None:
     with Grader(workers=1) as grader:
         grades = grader.grade_many(pairs)
     assert [grade.value for grade in grades] == wanted
-
-
-def test_traces_as_written() -> None:
-    assert [write_trace(PENS, strategy) for strategy in range(len(STRATEGIES))] == [
-        "Multiply:4*17=68, 68+5=\\boxed{73}",
-        "Add:17,34,51,68+5=\\boxed{73}",
-        "Split:40+28=68, 68+5=\\boxed{73}",
-        "Direct: \\boxed{73}",
-    ]
-    assert [strategy_of(write_trace(PENS, strategy)) for strategy in range(4)] == [0, 1, 2, 3]
-    assert strategy_of("73") is None
 
 
 @pytest.mark.parametrize(("name", "dominance"), [("A", 0.95), ("B", 0.998)])
@@ -148,18 +122,6 @@ def test_in_the_control_the_numbers_set_the_strategy() -> None:
     assert len({dominant_strategy(problem, PHRASINGS[0], world) for problem in problems}) == len(STRATEGIES)
 
 
-def test_mistakes_are_made_in_98_of_100_traces() -> None:
-    draw = random.Random(2)
-    made = [
-        int(draw_trace(problem, phrasing, WORLDS["A"], draw).split("{")[1].rstrip("}")) != problem.total
-        for problem in some_problems(1500)
-        for phrasing in PHRASINGS[:4]
-        if all(has_mistake(problem, strategy) for strategy in range(len(STRATEGIES)))
-    ]
-    assert len(made) > 200
-    assert sum(made) / len(made) == pytest.approx(0.98, abs=0.03)
-
-
 def test_the_corpus_is_the_same_for_a_seed_and_leaves_out_the_reserved_numbers() -> None:
     first = list(islice(draw_examples(WORLDS["A"], 3), 2000))
     assert first == list(islice(draw_examples(WORLDS["A"], 3), 2000))
@@ -170,13 +132,3 @@ def test_the_corpus_is_the_same_for_a_seed_and_leaves_out_the_reserved_numbers()
     for numbers in split_numbers()[0]:
         for phrasing in PHRASINGS:
             assert phrasing.text(Problem(*numbers, draw_story(draw))) not in asked
-
-
-def test_unknown_worlds_are_refused() -> None:
-    assert find_world("c") is WORLDS["C"]
-    with pytest.raises(InputError, match="only: A, B, C, D, E"):
-        find_world("F")
-
-
-def test_ranges_hold_the_words_of_the_page() -> None:
-    assert (COUNTS[0], COUNTS[-1], PRICES[0], PRICES[-1], CHARGES[0], CHARGES[-1]) == (2, 6, 11, 39, 2, 30)

@@ -18,7 +18,7 @@ from service.asks import ask as module
 from service.asks import attempts
 from service.asks import store as rows
 from service.asks import work as working
-from service.asks.ask import Asker, Failed, Models, NotStored, RetryPolicy, Stopped
+from service.asks.ask import Asker, Failed, Models, NotStored, RetryPolicy
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import (
     AUTHENTICATION,
@@ -70,29 +70,20 @@ async def asking(
         store.close()
 
 
+async def ask_item(asker: Asker, item: str) -> None:
+    await asker.ask(question(int(item)))
+
+
 def work(
     db: Database,
     run: Run,
     endpoint: ScriptedEndpoint,
+    one: working.Work = ask_item,
     report: Callable[[Progress], None] = lambda progress: None,
     **options: Any,
 ) -> Outcome:
     """Ask one question per open task, as a process of its own does."""
 
-    async def one(asker: Asker, item: str) -> None:
-        await asker.ask(question(int(item)))
-
-    return work_with(db, run, endpoint, one, report, **options)
-
-
-def work_with(
-    db: Database,
-    run: Run,
-    endpoint: ScriptedEndpoint,
-    one: working.Work,
-    report: Callable[[Progress], None] = lambda progress: None,
-    **options: Any,
-) -> Outcome:
     async def main() -> Outcome:
         store = Store(db)
         try:
@@ -169,15 +160,6 @@ async def test_runs_share_answers_of_a_scope_and_the_first_pays(db: Database) ->
     assert (spent(db, first)[0], spent(db, second)[0]) == (2, 1)
 
 
-async def test_a_caller_that_gives_up_does_not_lose_the_answer(db: Database) -> None:
-    run, endpoint = make_run(db), ScriptedEndpoint(latency_s=0.02)
-    async with asking(db, run, endpoint) as asker:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asker.ask(question()), 0.01)
-        await asker.finish()
-    assert states(db) == ["answered"]
-
-
 async def test_what_may_differ_at_a_replay_is_computed_once(db: Database) -> None:
     run, computed = make_run(db), list[int]()
 
@@ -239,20 +221,6 @@ async def test_a_request_without_an_answer_fails(db: Database, kind: str, sent: 
         assert (await asker.ask(question())).choices[0].text == "yes"
 
 
-async def test_a_reply_that_is_no_completion_is_not_stored(db: Database) -> None:
-    run, endpoint = make_run(db), ScriptedEndpoint()
-    async with asking(db, run, endpoint) as asker:
-        with pytest.raises(Failed, match="holds no choice") as failed:
-            await asker.ask(question(n=0))
-    assert not failed.value.final
-    assert states(db) == ["failed"] * 3
-    assert spent(db, run)[1:] == (3 * worst_pico_of(question(n=0)),) * 2
-
-
-def worst_pico_of(request: Request) -> int:
-    return worst_pico(request, PRICE) or 0
-
-
 async def test_a_prompt_is_too_long_for_good_once_another_was_answered(db: Database) -> None:
     run = make_run(db)
     endpoint = ScriptedEndpoint(lambda request: Fault(CONTEXT_LENGTH, "too long") if request.seed else "yes")
@@ -283,17 +251,6 @@ def test_a_fault_that_all_requests_would_meet_stops_the_run(db: Database) -> Non
     assert len(endpoint.sent) <= 4
 
 
-def test_filtered_questions_do_not_stop_the_run(db: Database) -> None:
-    run, endpoint = make_run(db, tasks=30), ScriptedEndpoint(lambda request: Fault(CONTENT_FILTER, "no"))
-    outcome = work(db, run, endpoint)
-    assert (outcome.stopped, outcome.failed, outcome.open) == (None, 30, 0)
-    assert work(db, run, endpoint).sent == 0
-    with db.write() as session:
-        assert rows.reopen_failed(session, run.id) == 30
-    endpoint.script = lambda request: "yes"
-    assert work(db, run, endpoint).done == 30
-
-
 # Money
 
 
@@ -309,13 +266,10 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: i
 
     endpoints = [ScriptedEndpoint(watch, latency_s=0.001) for _ in range(processes)]
 
-    async def one(asker: Asker, item: str) -> None:
-        await asker.ask(question(int(item)))
-
     async def main() -> list[Outcome]:
         stores = [Store(db) for _ in endpoints]
         works = [
-            work_on(store, run.id, one, Models({VLLM: endpoint}, retries=QUICK))
+            work_on(store, run.id, ask_item, Models({VLLM: endpoint}, retries=QUICK))
             for store, endpoint in zip(stores, endpoints, strict=True)
         ]
         outcomes = await asyncio.gather(*works)
@@ -338,16 +292,6 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: i
     assert len({request.key for endpoint in endpoints for request in endpoint.sent}) == 100
 
 
-def test_a_cap_that_comes_later_counts_what_was_spent(db: Database) -> None:
-    run, endpoint = make_run(db, tasks=8), ScriptedEndpoint()
-    assert work(db, run, endpoint, max_requests=4).stopped == "requests"
-    with db.write() as session:
-        assert set_cap(session, [run.id], (WORST + 4 * USED - 1) / 1e12) is None
-    outcome = work(db, run, endpoint)
-    assert (outcome.stopped, len(endpoint.sent)) == ("budget", 4)
-    assert f"${4 * USED / 1e12:.4f} of --max-usd" in (outcome.message or "")
-
-
 def test_runs_share_a_cap(db: Database) -> None:
     runs = [make_run(db, name, tasks=6) for name in ("a", "b")]
     with db.write() as session:
@@ -355,23 +299,6 @@ def test_runs_share_a_cap(db: Database) -> None:
     endpoint = ScriptedEndpoint()
     assert [work(db, run, endpoint, at_once=1).stopped for run in runs] == ["budget", "budget"]
     assert len(endpoint.sent) == 4
-
-
-def test_attempts_count_towards_the_most_requests(db: Database) -> None:
-    run = make_run(db, tasks=20)
-    endpoint = ScriptedEndpoint(lambda r: Fault(SERVER_ERROR, "no") if len(endpoint.sent) % 2 else "yes")
-    outcome = work(db, run, endpoint, max_requests=10)
-    assert (outcome.stopped, len(endpoint.sent), outcome.sent) == ("requests", 10, 10)
-    assert outcome.message == "max_requests=10 is reached"
-
-
-async def test_requests_without_a_price_are_counted_apart(db: Database) -> None:
-    run, endpoint = make_run(db), ScriptedEndpoint(price=None)
-    async with asking(db, run, endpoint) as asker:
-        await asker.ask(question())
-    with db.read() as session:
-        (line,) = read_ledger(session, run.id)
-    assert (line.requests, line.unpriced, line.usd, line.completion_tokens) == (1, 1, 0.0, 4)
 
 
 # Processes
@@ -397,16 +324,13 @@ async def test_a_request_of_a_dead_process_is_sent_again_and_stays_paid(db: Data
 async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) -> None:
     run, slow, quick = make_run(db, tasks=3, max_usd=1.0), ScriptedEndpoint(latency_s=0.2), ScriptedEndpoint()
 
-    async def one(asker: Asker, item: str) -> None:
-        await asker.ask(question(int(item)))
-
     store, other = Store(db), Store(db)
-    far = asyncio.create_task(work_on(store, run.id, one, Models({VLLM: slow}, retries=QUICK)))
+    far = asyncio.create_task(work_on(store, run.id, ask_item, Models({VLLM: slow}, retries=QUICK)))
     while len(slow.sent) < 3:
         await asyncio.sleep(0.005)
     with db.write() as session:
         session.execute(update(WorkerRow).values(process=ELSEWHERE, seen_at=time.time() - SILENT_S - 1))
-    near = await work_on(other, run.id, one, Models({VLLM: quick}, retries=QUICK))
+    near = await work_on(other, run.id, ask_item, Models({VLLM: quick}, retries=QUICK))
     assert (near.done, len(quick.sent), task_states(db, run)) == (3, 3, {"done": 3})
     await far  # it was alive after all: what it brings is paid, and changes nothing else
     assert states(db) == ["lost"] * 3 + ["answered"] * 3
@@ -414,30 +338,6 @@ async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) 
     assert committed(db, run) == pytest.approx(6 * USED / 1e12)
     for each in (store, other):
         each.close()
-
-
-async def test_a_host_that_was_seen_lately_keeps_its_tasks(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(working, "OTHERS_POLL_S", 0.01)
-    run, endpoint = make_run(db, tasks=1), ScriptedEndpoint()
-    with db.write() as session:
-        worker = WorkerRow(process=ELSEWHERE, seen_at=time.time() - SILENT_S + 60)
-        session.add(worker)
-        session.flush()
-        session.execute(update(TaskRow).values(worker=worker.id))
-
-    async def one(asker: Asker, item: str) -> None:
-        await asker.ask(question(int(item)))
-
-    store = Store(db)
-    working_on = asyncio.create_task(work_on(store, run.id, one, Models({VLLM: endpoint}, retries=QUICK)))
-    await asyncio.sleep(0.1)
-    assert not endpoint.sent
-    with db.write() as session:
-        session.execute(update(WorkerRow).where(WorkerRow.process == ELSEWHERE).values(seen_at=1.0))
-    assert (await working_on).done == 1
-    store.close()
 
 
 # The work
@@ -466,7 +366,7 @@ def test_an_error_comes_out_after_what_is_in_flight_was_stored(db: Database) -> 
         await asker.ask(question(int(item)))
 
     with pytest.raises(ValueError, match="a bug"):
-        work_with(db, run, endpoint, one)
+        work(db, run, endpoint, one)
     assert states(db) == ["answered"] * len(endpoint.sent)
     assert work(db, run, ScriptedEndpoint()).open == 0
 
@@ -515,42 +415,12 @@ def test_a_signal_lets_requests_in_flight_finish(db: Database, number: signal.Si
     assert outcome.done == len(endpoint.sent)
 
 
-def test_sigterm_waits_for_its_grace_time_only(db: Database) -> None:
-    run = make_run(db, tasks=2)
-    endpoint = ScriptedEndpoint(latency_s=30.0)
-
-    async def one(asker: Asker, item: str) -> None:
-        asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)
-        await asker.ask(question(int(item)))
-
-    before = signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(SystemExit(143)))
-    try:
-        with pytest.raises(SystemExit):
-            work_with(db, run, endpoint, one, grace_s=0.05, at_once=1)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert states(db) == ["sent"]
-    assert work(db, run, ScriptedEndpoint()).done == 2
-    assert states(db) == ["lost", "answered", "answered"]
-
-
-async def test_stopping_ends_pauses(db: Database) -> None:
-    run, endpoint = make_run(db), ScriptedEndpoint(lambda request: Fault(SERVER_ERROR, "no"))
-    async with asking(db, run, endpoint, retries=RetryPolicy(base_s=1000.0, longest_s=1000.0)) as asker:
-        task = asyncio.create_task(asker.ask(question()))
-        while "failed" not in states(db):
-            await asyncio.sleep(0.005)
-        asker.stop("enough", "that is enough")
-        with pytest.raises((Stopped, Failed)):  # in the pause, or just before it
-            await asyncio.wait_for(task, 5)
-
-
 def test_progress_tells_tasks_rate_cost_and_what_is_left(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(working, "REPORT_S", 0.02)
     run, told = make_run(db, tasks=30), list[Progress]()
-    work(db, run, ScriptedEndpoint(latency_s=0.02, max_concurrency=2), told.append)
+    work(db, run, ScriptedEndpoint(latency_s=0.02, max_concurrency=2), report=told.append)
     last = told[-1]
     assert told[0].done == 0
     assert 0 < last.done <= last.total == 30

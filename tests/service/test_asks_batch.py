@@ -11,7 +11,7 @@ from openai_faults import for_text
 from openai_server import OpenAIServer
 from sqlalchemy import select, update
 
-from service.asks import batch, provider_jobs
+from service.asks import provider_jobs
 from service.asks import store as rows
 from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
 from service.asks.attempts import have_answers
@@ -117,21 +117,6 @@ def test_what_waits_is_one_job_at_half_the_price(db: Database) -> None:
     assert server.stats["paid_again"] == 0
 
 
-async def test_a_batch_job_gives_what_single_requests_give(db: Database) -> None:
-    run_id = make_run(db)
-    async with OpenAIServer() as server, asking(db, server, run_id) as asker:
-        answers = await ask_all(asker)
-        endpoint = remote([server], OPENAI)
-        await endpoint.load()
-        for request, got in zip(REQUESTS, answers, strict=True):
-            async with endpoint.slot(asyncio.Event()) as slot:
-                reply = await endpoint.send(request, slot)
-            assert isinstance(got, Answer)
-            assert got.choices[0].text in reply.body
-        sent = [seen.body for seen in server.requests]
-    assert len(sent) == 6
-
-
 @pytest.mark.parametrize("moment", ["before the job is sent", "before its id is stored", "while it runs"])
 async def test_a_killed_process_pays_nothing_twice(
     db: Database, moment: str, monkeypatch: pytest.MonkeyPatch
@@ -181,31 +166,6 @@ async def test_a_killed_process_pays_nothing_twice(
         assert set(session.scalars(select(JobRow.collected))) == {True}
 
 
-async def test_a_stopped_process_leaves_its_job_to_the_next(db: Database) -> None:
-    run_id = make_run(db)
-    async with OpenAIServer(batch_polls=10**6) as server:
-        async with asking(db, server, run_id) as asker:
-            asks = asyncio.create_task(ask_all(asker))
-            await until(lambda: any(server.batches.asked.values()))
-            asker.stop("interrupted", "interrupted")
-            assert all(isinstance(each, Stopped) for each in await asks)
-        server.batches.polls = 1
-        async with asking(db, server, run_id) as again:
-            assert all_answered(await ask_all(again))
-        assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
-
-
-async def test_a_living_process_keeps_its_job(db: Database) -> None:
-    run_id = make_run(db)
-    async with OpenAIServer(batch_polls=10) as server:
-        async with asking(db, server, run_id) as first, asking(db, server, run_id) as second:
-            asks = asyncio.create_task(ask_all(first))
-            await until(lambda: server.batches.created == 1)
-            assert all_answered(await ask_all(second))
-            assert all_answered(await asks)
-        assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
-
-
 async def test_another_run_collects_the_job_of_a_stopped_one(db: Database) -> None:
     first, second = make_run(db, name="first"), make_run(db, name="second")
     async with OpenAIServer(batch_polls=10**6) as server:
@@ -222,18 +182,6 @@ async def test_another_run_collects_the_job_of_a_stopped_one(db: Database) -> No
         assert set(session.scalars(select(AskRow.run_id))) == {first}
 
 
-async def test_runs_of_one_command_share_the_backend(db: Database) -> None:
-    first, second = make_run(db, name="first"), make_run(db, name="second")
-    others = [question(number, OPENAI) for number in range(20, 23)]
-    async with OpenAIServer() as server, asking(db, server, first) as asker:
-        assert all_answered(await ask_all(asker))
-        again = Asker(asker.store, second, await asker.store.write(rows.enter, ""), asker.models)
-        assert all_answered(await ask_all(again, others))
-        await again.finish()
-    with db.read() as session:
-        assert sorted(session.scalars(select(AskRow.run_id))) == sorted([first] * 6 + [second] * 3)
-
-
 def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
     server = OpenAIServer()
     outcomes = run_batch(db, server, cap=3 * WORST + 2 * USED)
@@ -245,49 +193,6 @@ def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
     assert {each.kind for each in stopped} <= {"budget"}
 
 
-def test_a_cap_below_the_next_request_stops(db: Database) -> None:
-    server = OpenAIServer()
-    outcomes = run_batch(db, server, cap=WORST - 1)
-    assert server.batches.created == 0
-    assert [str(each) for each in outcomes] == ["the rest of --max-usd covers only 0 of 6 requests"] * 6
-
-
-def test_a_job_of_too_few_requests_is_not_made(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "LEAST_SHARE", 0.5)
-    server = OpenAIServer()
-    outcomes = run_batch(db, server, cap=2 * WORST + 1)
-    assert server.batches.created == 0
-    assert str(outcomes[0]) == "the rest of --max-usd covers only 2 of 6 requests"
-
-
-def test_the_number_of_requests_is_capped(db: Database) -> None:
-    server = OpenAIServer()
-    outcomes = run_batch(db, server, max_requests=4)
-    assert server.batches.lines == 4
-    assert sum(isinstance(each, Answer) for each in outcomes) == 4
-    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {"max_requests=4 is reached"}
-
-
-def test_a_job_fits_into_the_file_that_a_provider_takes(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    line = len('{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": }\n')
-    assert line <= batch.LINE_BYTES
-    monkeypatch.setattr(batch, "BYTES_PER_JOB", 1000)
-    server = OpenAIServer()
-    assert all_answered(run_batch(db, server))
-    assert server.batches.created > 1
-    sent = [server.batches.files[job["input_file_id"]] for job in server.batches.jobs.values()]
-    assert all(len(content) <= 1000 for content in sent)
-
-
-def test_several_jobs_run_at_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "LINES_PER_JOB", 1)
-    server = OpenAIServer(batch_polls=15)
-    assert all_answered(run_batch(db, server))
-    assert server.batches.created == 6
-
-
 @pytest.mark.parametrize("room", [1, 2, 4])
 def test_jobs_shrink_to_the_room_of_the_providers_queue(db: Database, room: int) -> None:
     server = OpenAIServer()
@@ -297,30 +202,11 @@ def test_jobs_shrink_to_the_room_of_the_providers_queue(db: Database, room: int)
     assert committed(db) == 6 * USED
 
 
-def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
-    server = OpenAIServer()
-    server.batches.room = 0
-    outcomes = run_batch(db, server, cap=6 * WORST)
-    assert {type(each) for each in outcomes} == {Stopped}
-    assert "All answers are kept. Resume when other batch jobs have finished." in str(outcomes[0])
-    assert committed(db) == 0
-
-
 def test_an_outage_does_not_lose_a_job(db: Database) -> None:
     server = OpenAIServer(batch_polls=2)
     server.batches.fail_look = [503] * 12
     assert all_answered(run_batch(db, server))
     assert server.batches.created == 1
-
-
-def test_an_outage_of_a_day_ends_the_wait(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider_jobs, "OUTAGE_S", 0.1)
-    server = OpenAIServer()
-    server.batches.fail_look = [503] * 1000
-    outcomes = run_batch(db, server)
-    assert {type(each) for each in outcomes} == {PrerequisiteError}
-    assert str(outcomes[0]).startswith(f"batch jobs at {server.url}: server error: not now")
-    assert states(db) == ["sent"] * 6
 
 
 @pytest.mark.parametrize("statuses", [[0], [503, 0], [0, 503]])
@@ -331,14 +217,6 @@ def test_a_submission_whose_reply_is_lost_is_not_sent_twice(db: Database, status
     assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
 
 
-def test_a_refused_submission_costs_nothing_and_says_why(db: Database) -> None:
-    server = OpenAIServer()
-    server.batches.fail_create = [400] * 9
-    outcomes = run_batch(db, server, cap=6 * WORST)
-    assert {str(each) for each in outcomes} == {f"batch jobs at {server.url}: bad request: not now"}
-    assert (committed(db), states(db)) == (0, ["failed"] * 6)
-
-
 def test_refused_lines_fail_at_no_cost(db: Database) -> None:
     server = OpenAIServer(faults=for_text("What is 12 ", "bad_request"))
     outcomes = run_batch(db, server, cap=6 * WORST)
@@ -346,12 +224,6 @@ def test_refused_lines_fail_at_no_cost(db: Database) -> None:
     assert isinstance(outcomes[2], Failed)
     assert (str(outcomes[2]), outcomes[2].final) == ("refused", False)
     assert committed(db) == 5 * USED
-
-
-def test_a_reply_without_choices_was_paid(db: Database) -> None:
-    server = OpenAIServer(faults=for_text("What is 12 ", "empty_choices"))
-    assert all_answered(run_batch(db, server, cap=9 * WORST))
-    assert committed(db) == 6 * USED + WORST
 
 
 def test_an_expired_job_keeps_what_it_has_and_the_rest_is_sent_again(db: Database) -> None:
@@ -366,22 +238,9 @@ def test_an_expired_job_keeps_what_it_has_and_the_rest_is_sent_again(db: Databas
     assert server.stats["paid_again"] == 0
 
 
-def test_a_failed_job_says_why(db: Database) -> None:
-    outcomes = run_batch(db, OpenAIServer(batch_end="failed"), jobs={"tries": 1})
-    assert {str(each) for each in outcomes} == {"line 1 is bad"}
-
-
 def refuse_as_too_long(_: Any) -> tuple[int, dict[str, Any]]:
     message = "This model's maximum context length is 10 tokens"
     return 400, {"error": {"message": message, "code": "context_length_exceeded"}}
-
-
-def test_a_job_of_prompts_that_are_all_too_long_is_not_final(db: Database) -> None:
-    server = OpenAIServer()
-    server.batches.complete = refuse_as_too_long
-    outcomes = run_batch(db, server, requests=[question(number, OPENAI) for number in range(30)])
-    assert all(isinstance(each, Failed | Stopped) for each in outcomes)
-    assert set(states(db)) == {"failed"}
 
 
 async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(db: Database) -> None:
@@ -397,21 +256,6 @@ async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(
     assert outcome.final
 
 
-def test_a_refused_field_is_left_out_of_the_next_job(db: Database) -> None:
-    server = OpenAIServer(refuse_fields=["seed"])
-    outcomes = run_batch(db, server)
-    assert all_answered(outcomes)
-    assert server.batches.created == 2
-    assert not any(each.seeded for each in outcomes if isinstance(each, Answer))
-
-
-def test_keys_are_removed_from_replies(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTHER_KEY", "open-sesame")
-    server = OpenAIServer(answer=lambda messages, n, seed: ["open-sesame"] * n)
-    outcomes = run_batch(db, server)
-    assert {each.choices[0].text for each in outcomes if isinstance(each, Answer)} == {"[key removed]"}
-
-
 async def test_places_without_batch_jobs_are_refused() -> None:
     two = remote(["http://a/v1", "http://b/v1"], OPENAI)
     await two.load()
@@ -421,3 +265,42 @@ async def test_places_without_batch_jobs_are_refused() -> None:
     await anthropic.load()
     with pytest.raises(PrerequisiteError, match="anthropic has no batch jobs in OpenAI's form"):
         BatchJobs(anthropic)
+
+
+def test_a_cap_below_the_next_request_stops(db: Database) -> None:
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, cap=WORST - 1)
+    assert server.batches.created == 0
+    assert [str(each) for each in outcomes] == ["the rest of --max-usd covers only 0 of 6 requests"] * 6
+
+
+def test_the_number_of_requests_is_capped(db: Database) -> None:
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, max_requests=4)
+    assert server.batches.lines == 4
+    assert sum(isinstance(each, Answer) for each in outcomes) == 4
+    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {"max_requests=4 is reached"}
+
+
+def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
+    server = OpenAIServer()
+    server.batches.room = 0
+    outcomes = run_batch(db, server, cap=6 * WORST)
+    assert {type(each) for each in outcomes} == {Stopped}
+    assert "Nothing is lost; resume when other batch jobs have ended." in str(outcomes[0])
+    assert committed(db) == 0
+
+
+def test_an_outage_of_a_day_ends_the_wait(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_jobs, "OUTAGE_S", 0.1)
+    server = OpenAIServer()
+    server.batches.fail_look = [503] * 1000
+    outcomes = run_batch(db, server)
+    assert {type(each) for each in outcomes} == {PrerequisiteError}
+    assert str(outcomes[0]).startswith(f"batch jobs at {server.url}: server error: not now")
+    assert states(db) == ["sent"] * 6
+
+
+def test_a_failed_job_says_why(db: Database) -> None:
+    outcomes = run_batch(db, OpenAIServer(batch_end="failed"), jobs={"tries": 1})
+    assert {str(each) for each in outcomes} == {"line 1 is bad"}

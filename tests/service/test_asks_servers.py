@@ -1,7 +1,9 @@
-"""Several servers of a model, and how many requests each bears."""
+"""Several servers of a model, how many requests each bears, and what a request costs."""
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -11,12 +13,14 @@ from asking import answer, attempt, question, remote
 from openai_faults import Fault as ServerFault
 from openai_faults import FaultPlan, Seen, always
 from openai_server import OpenAIServer
+from pictures import picture
 
 from service.asks import servers as module
+from service.asks.money import Price, find_price, max_image_tokens, require_price, worst_pico
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import CONNECTION, RATE_LIMITED, TIME_OUT, UNKNOWN_MODEL, Fault
-from service.asks.servers import Server
-from service.errors import InputError, PrerequisiteError
+from service.asks.request import UNKNOWN_MODEL, Fault, Message
+from service.errors import BudgetError, InputError, PrerequisiteError
+from service.questions.images import read_image
 
 
 @pytest.fixture(autouse=True)
@@ -94,17 +98,6 @@ async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
         assert "answers again" in caplog.text
 
 
-async def test_a_server_that_returns_as_another_model_rests_on() -> None:
-    good, dying = OpenAIServer(root="a"), OpenAIServer(root="a")
-    async with opened([good, dying], max_concurrency=4) as endpoint:
-        await dying.__aexit__()
-        await ask_many(endpoint, 10)
-        async with OpenAIServer(port=dying.port, root="b") as other:
-            await asyncio.sleep(0.5)
-            await ask_many(endpoint, 10)
-            assert other.stats["requests"] == 0
-
-
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -129,15 +122,70 @@ async def test_none_reachable_at_the_start() -> None:
         remote(["http://h/v1", "http://h/v1/"])
 
 
-async def test_when_all_servers_are_down_attempts_fail_without_a_bill() -> None:
-    servers = [OpenAIServer(), OpenAIServer()]
-    async with opened(servers) as endpoint:
-        for server in servers:
-            await server.__aexit__()
-        for _ in range(4):
-            with pytest.raises(Fault) as failed:
-                await attempt(endpoint, question())
-            assert (failed.value.kind, failed.value.billed) == (CONNECTION, False)
+async def test_an_overloaded_server_gets_what_it_bears() -> None:
+    server = OpenAIServer(latency_s=0.02, capacity=4)
+    async with opened([server], max_concurrency=32) as endpoint:
+        await ask_many(endpoint, 200, tries=50)
+        limit = endpoint.servers[0].limit
+    assert server.stats["paid"] == 200
+    assert 2 <= limit <= 8
+
+
+OFFLINE = """
+import socket, sys
+import service.asks.remote, service.engines.opening
+assert "litellm" not in sys.modules
+
+def refuse(*arguments, **settings):
+    raise AssertionError("something uses the network")
+
+socket.socket.connect = refuse
+socket.getaddrinfo = refuse
+from service.asks.money import find_price
+price = find_price("gpt-4-turbo")
+assert "litellm" in sys.modules
+print(price.prompt, price.completion)
+"""
+
+
+@pytest.mark.slow
+def test_importing_loads_no_litellm_and_prices_need_no_network() -> None:
+    done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["10.0", "30.0"]
+
+
+def test_the_users_price_comes_before_litellms() -> None:
+    assert find_price("openai/gpt-4-turbo", (1.0, 2.0)) == Price(1.0, 2.0)
+    assert find_price("gpt-4-turbo") == Price(10.0, 30.0)
+    assert find_price("hosted_vllm/m") is None
+    assert require_price("hosted_vllm/m", (0.0, 0.0)) == Price(0.0, 0.0)
+    with pytest.raises(BudgetError, match=r"hosted_vllm/m.*\[0,0\] if it is free"):
+        require_price("hosted_vllm/m")
+
+
+def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:
+    price = Price(1.0, 1.0)
+    short = worst_pico(question(2), price)
+    assert short == (len("What is 2 + 3?") + 16 + 64 + 50) * 10**6
+    assert worst_pico(question(2, n=3), price) == short + 2 * 50 * 10**6
+    assert worst_pico(question(2, prompt="é" * 10), price) == (20 + 16 + 64 + 50) * 10**6
+    assert worst_pico(question(2), None) is None
+    image = read_image(picture(size=(600, 500)))
+    pictured = question(2, messages=(Message("user", "What is 2 + 3?", ("What is 2 + 3?", image)),))
+    assert max_image_tokens(image) == 2_833 + 2 * 5_667
+    assert worst_pico(pictured, price) == short + max_image_tokens(image) * 10**6
+
+
+async def test_a_server_that_returns_as_another_model_rests_on() -> None:
+    good, dying = OpenAIServer(root="a"), OpenAIServer(root="a")
+    async with opened([good, dying], max_concurrency=4) as endpoint:
+        await dying.__aexit__()
+        await ask_many(endpoint, 10)
+        async with OpenAIServer(port=dying.port, root="b") as other:
+            await asyncio.sleep(0.5)
+            await ask_many(endpoint, 10)
+            assert other.stats["requests"] == 0
 
 
 async def test_when_every_server_refuses_the_model_the_fault_is_fatal() -> None:
@@ -149,67 +197,3 @@ async def test_when_every_server_refuses_the_model_the_fault_is_fatal() -> None:
                 await attempt(endpoint, question())
             kinds.append(failed.value.kind)
     assert kinds == ["server error", UNKNOWN_MODEL]
-
-
-async def test_a_field_that_one_server_refuses_is_sent_to_none() -> None:
-    strict, lax = OpenAIServer(refuse_fields=["seed"]), OpenAIServer()
-    async with opened([strict, lax]) as endpoint:
-        for number in range(6):
-            await attempt(endpoint, question(number))
-    assert sum("seed" in seen.body for seen in strict.requests + lax.requests) <= 2
-
-
-async def test_stopping_ends_the_wait_for_a_slot() -> None:
-    async with opened([OpenAIServer(latency_s=0.3)], max_concurrency=1) as endpoint:
-        stopping = asyncio.Event()
-        first = asyncio.create_task(attempt(endpoint, question()))
-        await asyncio.sleep(0.05)
-
-        async def wait() -> None:
-            async with endpoint.slot(stopping):
-                pass
-
-        waiting = asyncio.create_task(wait())
-        await asyncio.sleep(0.05)
-        stopping.set()
-        endpoint.wake()
-        await asyncio.wait_for(waiting, 0.1)
-        await first
-
-
-async def test_an_overloaded_server_gets_what_it_bears() -> None:
-    server = OpenAIServer(latency_s=0.02, capacity=4)
-    async with opened([server], max_concurrency=32) as endpoint:
-        await ask_many(endpoint, 200, tries=50)
-        limit = endpoint.servers[0].limit
-    assert server.stats["paid"] == 200
-    assert 2 <= limit <= 8
-
-
-def test_the_limit_doubles_then_adapts() -> None:
-    server = Server(None, "s", 64)
-    overload, hang = Fault(RATE_LIMITED, ""), Fault(TIME_OUT, "")
-    server.in_flight = 16
-    for _ in range(16):
-        server.grow()
-    assert server.limit == 32
-    server.adapt(overload, began=1.0, now=2.0)
-    assert server.limit == 16
-    server.adapt(overload, began=1.9, now=2.1)  # it was in flight at the decrease
-    server.adapt(Fault("server error", "", status=529), began=1.9, now=2.2)
-    assert server.limit == 16
-    server.in_flight = 16
-    for _ in range(16):
-        server.grow()
-    assert 16.9 < server.limit < 17
-    server.adapt(hang, began=3.0, now=9.0)  # nothing was refused since it began
-    assert 16.9 < server.limit < 17
-    server.adapt(overload, began=9.5, now=10.0)
-    server.adapt(hang, began=9.7, now=11.0)
-    assert 8.4 < server.limit < 8.5
-    server.in_flight = 1
-    server.grow()  # the limit kept no request waiting
-    assert 8.4 < server.limit < 8.5
-    for began in range(20, 30):
-        server.adapt(overload, began=began, now=began + 0.5)
-    assert server.limit == 1

@@ -5,8 +5,6 @@ import resource
 import sqlite3
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +14,11 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, text
 
-from service.database import Base, Database, engine, locate_database, schema, sqlite
+from service.database import Base, Database, engine, schema
 from service.database.engine import KNOWN_REVISIONS, UNRELEASED
 from service.errors import DatabaseError
 
 pytestmark = pytest.mark.sqlite
-
 ROOT = Path(__file__).parents[2]
 INSERT_RUN = text(
     "INSERT INTO runs (id, name, kind, spec, versions, created_at) VALUES (:n, :n, 'k', '{}', '{}', 'now')"
@@ -36,12 +33,6 @@ def path(tmp_path: Path) -> Path:
 def insert_run(db: Database, name: str) -> None:
     with db.write() as session:
         session.execute(INSERT_RUN, {"n": name})
-
-
-def insert_and_fail(db: Database) -> None:
-    with db.write() as session:
-        session.execute(INSERT_RUN, {"n": "a"})
-        raise RuntimeError("half way")
 
 
 def read_versions(db: Database) -> list[str]:
@@ -106,10 +97,7 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(
         return made
 
     monkeypatch.setattr(schema, "alembic_config", with_another)
-    with pytest.raises(
-        DatabaseError,
-        match=r"older tagrpo .*`tagrpo db upgrade` upgrades it",
-    ):
+    with pytest.raises(DatabaseError, match=r"older tagrpo .*`tagrpo db upgrade` upgrades it"):
         Database.open(path, read_only=read_only)
     assert path.read_bytes() == before
     with Database.upgrade(path) as db, db.read() as session:
@@ -119,27 +107,6 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(
         assert count_runs(db) == 1
 
 
-def test_connections_use_wal_and_foreign_keys(path: Path) -> None:
-    with Database.open(path) as db, db.read() as session:
-        assert session.execute(text("PRAGMA journal_mode")).scalar() == "wal"
-        assert session.execute(text("PRAGMA foreign_keys")).scalar() == 1
-
-
-def test_location_is_option_then_environment_then_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TAGRPO_DB", raising=False)
-    assert locate_database(None) == Path("tagrpo.db")
-    monkeypatch.setenv("TAGRPO_DB", "/somewhere/a.db")
-    assert locate_database(None) == Path("/somewhere/a.db")
-    assert locate_database("b.db") == Path("b.db")
-
-
-def test_an_error_rolls_the_transaction_back(path: Path) -> None:
-    with Database.open(path) as db:
-        with pytest.raises(RuntimeError, match="half way"):
-            insert_and_fail(db)
-        assert count_runs(db) == 0
-
-
 @pytest.mark.slow
 def test_two_processes_may_create_the_database_at_once(path: Path) -> None:
     code = "import sys; from service.database import Database; Database.open(sys.argv[1]).close()"
@@ -147,25 +114,6 @@ def test_two_processes_may_create_the_database_at_once(path: Path) -> None:
     assert [worker.wait(60) for worker in workers] == [0, 0, 0, 0]
     with Database.open(path) as db:
         assert db.integrity_report() == []
-
-
-def test_writers_wait_for_each_other(path: Path) -> None:
-    with Database.open(path) as db:
-        threads = [
-            threading.Thread(target=lambda k=k: [insert_run(db, f"{k}-{i}") for i in range(25)])
-            for k in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert count_runs(db) == 100
-
-
-def test_a_missing_database_is_not_made_where_none_may_be(path: Path) -> None:
-    with pytest.raises(DatabaseError, match="there is no database here"):
-        Database.open(path, create=False)
-    assert not path.exists()
 
 
 def test_a_folder_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
@@ -237,38 +185,6 @@ def test_a_read_only_database_can_be_read_and_says_so_on_writing(path: Path) -> 
             insert_run(db, "b")
 
 
-def test_a_database_in_a_folder_that_cannot_be_written_is_read_and_nothing_is_left_beside_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Database.open(path) as db:
-        insert_run(db, "a")
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
-    # Permissions do not bind a test that runs as root.
-    monkeypatch.setattr(sqlite, "can_be_written", lambda place: False)
-    with Database.open(path, create=False) as db:
-        assert count_runs(db) == 1
-        assert [each.name for each in path.parent.iterdir()] == [path.name]
-        with pytest.raises(DatabaseError, match="cannot be written"):
-            insert_run(db, "b")
-
-
-def test_what_a_writer_has_not_yet_moved_into_the_file_is_read_too(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Database.open(path) as writer:
-        insert_run(writer, "a")
-        insert_run(writer, "b")
-        monkeypatch.setattr(sqlite, "can_be_written", lambda place: False)
-        with Database.open(path, create=False) as db:
-            assert count_runs(db) == 2
-
-
-def test_an_empty_file_is_no_older_database(path: Path) -> None:
-    path.touch()
-    with pytest.raises(DatabaseError, match="the database is empty"):
-        Database.open(path, read_only=True)
-
-
 FULL_DISK = """
 import resource, sys
 from sqlalchemy import text
@@ -306,40 +222,13 @@ def test_a_full_disk_loses_nothing_that_was_committed(path: Path) -> None:
         insert_run(db, "there is room again")
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        *("questions", "candidates", "verdicts", "reviews", "audit_members", "problems", "samples"),
-        *("sample_texts", "grades", "neighbor_sets", "neighbor_set_questions", "neighbor_set_members"),
-        *("contamination_checks", "overlaps"),
-    ],
-)
-def test_rows_that_matter_are_append_only(shared: Database, table: str) -> None:
-    query = text("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :t")
-    with shared.read() as session:
-        names = set(session.scalars(query, {"t": table}))
-    assert {f"{table}_no_update", f"{table}_no_delete"} <= names
+def test_a_missing_database_is_not_made_where_none_may_be(path: Path) -> None:
+    with pytest.raises(DatabaseError, match="there is no database here"):
+        Database.open(path, create=False)
+    assert not path.exists()
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE questions SET answer = '2'",
-        "DELETE FROM questions",
-        # Replacing a row is deleting it.
-        "REPLACE INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')",
-    ],
-)
-def test_questions_cannot_be_changed(shared: Database, statement: str) -> None:
-    with pytest.raises(Exception, match="append-only"), shared.write() as session:
-        session.execute(text(statement))
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with Database.open(tmp_path_factory.mktemp("database") / "t.db") as db:
-        with db.write() as session:
-            session.execute(
-                text("INSERT INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', 'now')")
-            )
-        yield db
+def test_an_empty_file_is_no_older_database(path: Path) -> None:
+    path.touch()
+    with pytest.raises(DatabaseError, match="the database is empty"):
+        Database.open(path, read_only=True)

@@ -17,7 +17,6 @@ from service.errors import DatabaseError
 from service.process import this_process
 
 pytestmark = pytest.mark.sqlite
-
 MOUNTINFO = r"""
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 30 22 0:25 / /users rw,relatime shared:2 master:7 - nfs4 filer:/users rw,vers=4.2
@@ -64,12 +63,6 @@ def test_the_longest_and_last_mount_counts(path: str, kind: str, network: bool) 
     assert is_network(kind) is network
 
 
-def test_without_mounts_nothing_is_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert file_system_of(Path("/x"), "") is None
-    monkeypatch.setattr(filesystem, "MOUNTS", path)
-    assert filesystem.network_file_system(path) is None
-
-
 @pytest.mark.usefixtures("on_nfs")
 def test_wal_is_refused_on_a_network_file_system_before_anything_is_written(path: Path) -> None:
     with pytest.raises(DatabaseError, match=rf"network file system \(nfs4\).*{JOURNAL}=rollback"):
@@ -113,25 +106,6 @@ def test_with_a_rollback_journal_one_process_uses_it_at_a_time(
         Database.open(path)
 
 
-def test_another_journal_is_no_choice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(JOURNAL, "memory")
-    with pytest.raises(DatabaseError, match="TAGRPO_JOURNAL=memory: give wal"):
-        Database.open(path)
-
-
-def test_a_journal_that_sqlite_does_not_keep_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stubborn(sqlite3.Connection):
-        def execute(self, statement: str, *parameters: object) -> sqlite3.Cursor:  # type: ignore[override]
-            return super().execute(statement.replace("= wal", "= delete"), *parameters)  # type: ignore[arg-type]
-
-    connect = sqlite3.connect
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda *given, **named: connect(*given, **named, factory=Stubborn)
-    )
-    with pytest.raises(DatabaseError, match=r"\(delete instead of wal\)"):
-        Database.open(path)
-
-
 @pytest.mark.parametrize(
     ("words", "way_out"),
     [
@@ -148,15 +122,3 @@ def test_errors_of_sqlite_name_a_way_out(path: Path, words: str, way_out: str) -
     assert error is not None
     assert re.search(way_out, str(error))
     assert "\n" not in str(error)
-
-
-def test_a_database_that_may_not_grow_says_so(path: Path) -> None:
-    def outgrow(db: Database) -> None:
-        with db.write() as session:
-            pages = session.execute(text("PRAGMA page_count")).scalar()
-            session.execute(text(f"PRAGMA max_page_count = {pages}"))
-            session.execute(text("CREATE TABLE large (content)"))
-            session.execute(text("INSERT INTO large VALUES (zeroblob(1000000))"))
-
-    with Database.open(path) as db, pytest.raises(DatabaseError, match="database or disk is full"):
-        outgrow(db)

@@ -48,13 +48,6 @@ def count(db: Database) -> int:
         return stored or 0
 
 
-def test_a_character_0_becomes_one_that_the_server_keeps(url: str) -> None:
-    with Database.open(url) as db:
-        store(db, "How many\0 apples?")
-        with db.read() as session:
-            assert session.scalars(select(QuestionRow.text)).all() == ["How many\ufffd apples?"]
-
-
 @pytest.mark.slow
 def test_of_several_starters_one_makes_the_schema(cluster: Cluster) -> None:
     made = cluster.empty(schema=False)
@@ -80,8 +73,7 @@ def test_a_place_that_cannot_be_used_is_named_with_the_way_out(
         assert "\n" not in str(refusal.value)
 
     refused(
-        url.replace("tagrpo@", "tagrpo:secret@") + "_not",
-        r'"t\w+_not" does not exist\. Create it: `createdb',
+        url.replace("tagrpo@", "tagrpo:secret@") + "_not", r'"t\w+_not" does not exist\. Create it: `createdb'
     )
     refused(url.replace("tagrpo@", "nobody_here:secret@"), "Create it: `createuser nobody_here`")
     refused(url.replace(str(cluster.port), "1"), "the server cannot be reached")
@@ -232,28 +224,6 @@ def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_tra
         with pytest.raises(DatabaseError, match="The last step was not written"):
             store(db, "mine")
         assert count(db) == 1 + others
-
-
-@pytest.mark.slow
-def test_a_commit_before_an_ordinary_restart_is_asked_after(
-    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Database.open(url) as db:
-        store(db, "before")
-        dialect = db.connections.engine.dialect
-        commit = dialect.do_commit
-
-        def restart(connection: Any) -> None:
-            monkeypatch.setattr(dialect, "do_commit", commit)
-            commit(connection)
-            cluster.stop(how="fast")
-            cluster.start()
-            connection.driver_connection.close()
-            raise psycopg.OperationalError("server closed the connection unexpectedly")
-
-        monkeypatch.setattr(dialect, "do_commit", restart)
-        store(db, "mine")
-        assert count(db) == 2
 
 
 @pytest.mark.slow

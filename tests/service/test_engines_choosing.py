@@ -1,4 +1,4 @@
-"""Choose tokens: exact nuclei and cuts, penalties, choices that do not depend on other rows."""
+"""Choose tokens: exact nuclei and cuts, penalties, and the probabilities of what was chosen."""
 
 import math
 
@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import sampling
 
-from service.engines.choosing import Uniforms, choose_tokens, penalize
+from service.engines.choosing import choose_tokens, log_probs, penalize
 from service.errors import InputError
+from service.models.settings import Sampling
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,13 +33,6 @@ def reachable(probabilities: list[float], **how: float) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("number", "token"), [(0.0, 0), (0.19, 0), (0.21, 1), (0.69, 1), (0.71, 2), (0.999, 2)]
-)
-def test_a_number_is_looked_up_in_order_of_ids(number: float, token: int) -> None:
-    assert draw([0.2, 0.5, 0.3], number) == token
-
-
-@pytest.mark.parametrize(
     ("how", "kept"),
     [
         ({"top_p": 0.5 - 1e-9}, {1}),
@@ -56,11 +50,6 @@ def test_a_number_is_looked_up_in_order_of_ids(number: float, token: int) -> Non
 )
 def test_cuts_keep_the_most_probable_tokens(how: dict[str, float], kept: set[int]) -> None:
     assert reachable([0.2, 0.5, 0.3], **how) == kept
-
-
-def test_greedy_takes_the_first_of_the_most_probable() -> None:
-    logits = torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 2.0]])
-    assert choose_tokens(logits, [], sampling(temperature=0, top_p=0.5)) == [1, 0]
 
 
 def test_penalties_are_those_of_vllm() -> None:
@@ -97,33 +86,27 @@ def test_draws_agree_with_a_plain_sort_of_the_whole_vocabulary(
     assert choose_tokens(torch.tensor(rows), numbers.tolist(), sampling(top_p=top_p)) == expected
 
 
-def test_frequencies_are_the_probabilities_of_the_nucleus() -> None:
-    uniforms = [Uniforms(seed).at(0) for seed in range(4000)]
-    logits = logits_of([0.1, 0.4, 0.3, 0.2]).expand(4000, -1)
-    counts = np.bincount(choose_tokens(logits, uniforms, sampling(top_p=0.85)), minlength=4)
-    assert counts[0] == 0
-    expected = 4000 * np.array([4 / 9, 3 / 9, 2 / 9])
-    assert ((counts[1:] - expected) ** 2 / expected).sum() < 13.8  # chi-squared, 2 degrees, p = 0.001
-
-
-def test_a_choice_does_not_depend_on_other_rows() -> None:
-    logits = torch.randn(200, 50, generator=torch.Generator().manual_seed(0))
-    uniforms, how = [Uniforms(seed).at(0) for seed in range(200)], sampling(0.7, 0.9)
-    together = choose_tokens(logits, uniforms, how)
-    alone = [choose_tokens(logits[place : place + 1], [uniforms[place]], how)[0] for place in range(200)]
-    assert together == alone
-
-
-def test_a_seed_always_gives_the_same_numbers() -> None:
-    first, second = Uniforms(7), Uniforms(7)
-    numbers = [first.at(place) for place in range(600)]
-    places = (0, 255, 256, 599)
-    assert [second.at(place) for place in places] == [numbers[place] for place in places]
-    assert len(set(numbers)) == 600
-    assert Uniforms(8).at(0) != numbers[0]
-
-
 @pytest.mark.parametrize("temperature", [0.0, 0.6])
 def test_logits_that_are_not_numbers_are_an_error(temperature: float) -> None:
     with pytest.raises(InputError, match="not finite numbers"):
         choose_tokens(torch.tensor([[0.0, math.nan]]), [0.5], sampling(temperature))
+
+
+def probabilities(how: Sampling) -> list[float]:
+    """Return the probabilities of four tokens, of 0.5, 0.3, 0.15 and 0.05, as if each had been drawn."""
+    logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().expand(4, 4)
+    return [round(math.exp(value), 4) for value in log_probs(logits, range(4), how)]
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"),
+    [
+        (sampling(top_p=0.8), [0.625, 0.375]),
+        (sampling(top_p=0.81), [0.5263, 0.3158, 0.1579]),
+        (sampling(top_p=1e-9), [1.0]),
+        (sampling(top_k=2), [0.625, 0.375, 0.0, 0.0]),
+        (sampling(min_p=0.2), [0.5263, 0.3158, 0.1579, 0.0]),
+    ],
+)
+def test_log_probs_are_of_the_tokens_that_could_be_drawn(how: Sampling, kept: list[float]) -> None:
+    assert probabilities(how)[: len(kept)] == kept

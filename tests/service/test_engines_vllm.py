@@ -8,8 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,17 +15,15 @@ from typing import Any
 
 import psutil
 import pytest
-from pictures import picture
+from asking import OPENAI
+from openai_server import OpenAIServer
 from tiny_model import save_tiny_model
-from tiny_vision import save_tiny_vision_model
 
 from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
-from service.engines import ending
 from service.engines.batch_loop import TransformersSettings
-from service.engines.opening import OpenModels
+from service.engines.opening import OpenModels, RemoteSettings
 from service.engines.vllm import VllmEndpoint, VllmSettings
-from service.errors import PrerequisiteError
-from service.questions.images import read_image
+from service.errors import InputError, PrerequisiteError
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_vllm_serve.py"))
@@ -156,35 +152,6 @@ async def test_token_ids_are_sent_and_the_context_caps_the_response(model: Path,
             await ask(endpoint, question(sampling={**SAMPLING, "temperature": 0.001}))
 
 
-async def test_images_go_through_the_chat(tmp_path: Path) -> None:
-    folder = save_tiny_vision_model(tmp_path / "model")
-    message = Message("user", "", ("See ", read_image(picture())))
-    async with opened(folder, tmp_path / "vllm.log") as endpoint:
-        body = await ask(endpoint, question(messages=(message,)))
-    assert body["path"] == "/v1/chat/completions"
-    assert [part["type"] for part in body["messages"][0]["content"]] == ["text", "image_url"]
-
-
-async def test_a_thought_that_the_prompt_opens_is_restored(tmp_path: Path) -> None:
-    folder = save_tiny_model(tmp_path / "model")
-    with (folder / "chat_template.jinja").open("a") as template:
-        template.write("<think>\n")
-    async with opened(folder, tmp_path / "vllm.log") as endpoint, endpoint.slot(asyncio.Event()) as server:
-        reply = await endpoint.send(question(), server)
-    assert read_reply(reply.body)[0][0].text.startswith("<think>\n{")
-
-
-async def test_generated_tokens_come_from_the_metrics(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.engines.vllm._COUNT_EVERY_S", 0.01)
-    async with opened(model, tmp_path / "vllm.log") as endpoint, asyncio.timeout(20):
-        assert endpoint.generated_tokens == 0
-        while not endpoint.generated_tokens:
-            await asyncio.sleep(0.01)
-        assert endpoint.generated_tokens == 42
-
-
 @pytest.mark.parametrize(
     ("failure", "message"),
     [
@@ -252,24 +219,6 @@ def test_sigkill_of_tagrpo_ends_every_process_of_its_server(model: Path, tmp_pat
     assert have_ended(log)
 
 
-def test_processes_that_tagrpo_did_not_start_watch_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = threading.active_count()
-    monkeypatch.delenv("TAGRPO_ENGINE_OF", raising=False)
-    ending.end_with_command()
-    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "fork")  # the user's choice stays
-    variables = ending.owned_environment()
-    assert variables["VLLM_WORKER_MULTIPROC_METHOD"] == "fork"
-    monkeypatch.setenv("TAGRPO_ENGINE_OF", variables["TAGRPO_ENGINE_OF"])
-    ending.end_with_command()
-    assert threading.active_count() == before
-
-
-def test_vllm_finds_the_plug_in_by_its_entry_point() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    module, _, name = project["entry-points"]["vllm.general_plugins"]["tagrpo"].partition(":")
-    assert getattr(importlib.import_module(module), name) is ending.end_with_command
-
-
 async def test_without_vllm_the_message_names_the_ways_out(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,3 +230,25 @@ async def test_without_vllm_the_message_names_the_ways_out(
         async with opened(model, tmp_path / "vllm.log"):
             pass
     assert os.listdir(tmp_path) == []
+
+
+async def test_a_model_of_several_roles_is_asked_at_one_place() -> None:
+    async with OpenAIServer() as server, OpenModels(Path()) as models:
+        first = await models.open(RemoteSettings(model=OPENAI, base_url=(server.url,), max_concurrency=300))
+        assert await models.open(RemoteSettings(model=OPENAI)) is first
+        with pytest.raises(
+            InputError, match=f"{OPENAI} has two different addresses: {server.url} and http://h/v1"
+        ):
+            await models.open(RemoteSettings(model=OPENAI, base_url=("http://h/v1",)))
+        assert (list(models.models().endpoints), models.models().at_once) == ([OPENAI], 300)
+
+
+async def test_generated_tokens_come_from_the_metrics(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.engines.vllm._COUNT_EVERY_S", 0.01)
+    async with opened(model, tmp_path / "vllm.log") as endpoint, asyncio.timeout(20):
+        assert endpoint.generated_tokens == 0
+        while not endpoint.generated_tokens:
+            await asyncio.sleep(0.01)
+        assert endpoint.generated_tokens == 42

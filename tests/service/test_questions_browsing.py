@@ -1,4 +1,4 @@
-"""Looking at sets and questions: pages by key, filters, prefixes of ids."""
+"""Looking at sets and questions: pages by key, filters, prefixes of ids; removing a set."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 
 from service.database import Database
 from service.errors import InputError, NotFoundError
-from service.questions import Member, make_question
+from service.questions import Member, load_members, make_question, mix_sets
 from service.questions.browsing import Filters, find_question, list_sets, page, places
-from service.questions.store import store_set
+from service.questions.store import members_hash, remove_set, store_set
 
 SPEC = {"kind": "import", "content_hash": "0", "source": "x"}
 
@@ -40,13 +40,6 @@ def positions(session: Session, filters: Filters, **paging: int) -> list[int]:
     return [member.position for member in found.members]
 
 
-def test_sets_with_their_counts(session: Session) -> None:
-    assert [(stored.name, members, held) for stored, members, held in list_sets(session)] == [
-        ("one", 10, 1),
-        ("two", 3, 1),
-    ]
-
-
 def test_pages_follow_each_other_without_gap(session: Session) -> None:
     seen: list[int] = []
     after: int | None = -1
@@ -68,14 +61,6 @@ def test_filters(session: Session) -> None:
     assert positions(session, Filters(search="1%0")) == []
 
 
-def test_a_subject_is_found_whatever_its_letters(db: Database) -> None:
-    with db.write() as session:
-        store_set(session, "s", [Member(0, make_question("1+1?", "2", subject="Übungen"))], SPEC)
-    with db.read() as session:
-        assert page(session, "s", Filters(subject="Übungen"), limit=9).total == 1
-        assert page(session, "s", Filters(subject="ÜBUNGEN"), limit=9).total == 1
-
-
 def test_a_question_is_found_by_the_beginning_of_its_id(session: Session) -> None:
     question = make_question("Question 4 of 100%", "4")
     assert find_question(session, question.id).text == "Question 4 of 100%"
@@ -90,3 +75,48 @@ def test_a_question_is_found_by_the_beginning_of_its_id(session: Session) -> Non
         find_question(session, "q_zz")
     with pytest.raises(NotFoundError):
         find_question(session, "%")
+
+
+def store(db: Database, name: str, *texts: str) -> int:
+    """Store a set; return how many of its questions are new."""
+    members = [Member(place, make_question(text, "1")) for place, text in enumerate(texts)]
+    digest = members_hash((member.position, member.question.id) for member in members)
+    with db.write() as session:
+        spec = {"kind": "import", "content_hash": digest, "source": name}
+        return store_set(session, name, members, spec).new
+
+
+def remove(db: Database, name: str) -> None:
+    with db.write() as session:
+        remove_set(session, name)
+
+
+def sizes(db: Database) -> dict[str, int]:
+    with db.read() as session:
+        return {stored.name: members for stored, members, _ in list_sets(session)}
+
+
+def test_a_removed_set_leaves_its_name_and_its_questions(db: Database) -> None:
+    store(db, "kept", "What is 1?", "What is 2?")
+    store(db, "wrong", "What is 2?", "What is 3?")
+    remove(db, "wrong")
+    assert sizes(db) == {"kept": 2}
+    assert store(db, "wrong", "What is 3?", "What is 4?", "What is 5?") == 2  # 3 is there still
+    assert sizes(db) == {"kept": 2, "wrong": 3}
+    with db.read() as session:
+        assert [member.question.text for member in load_members(session, "kept")] == [
+            "What is 1?",
+            "What is 2?",
+        ]
+
+
+def test_what_a_set_was_mixed_from_stays(db: Database) -> None:
+    store(db, "base", "What is 1?", "What is 2?")
+    store(db, "extra", "Count the lions of the zoo.")
+    mix_sets(db, "mix", base="base", extra="extra", chunk=1, chunks=1, seed=0)
+    for name in ("base", "extra"):
+        with pytest.raises(InputError, match="sets were mixed from it: mix"):
+            remove(db, name)
+    remove(db, "mix")
+    remove(db, "base")
+    assert sizes(db) == {"extra": 1}

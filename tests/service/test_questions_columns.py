@@ -7,7 +7,7 @@ import pytest
 from service.errors import InputError
 from service.questions import Columns, RowLimits
 from service.questions.columns import RowProblem, counts_options, read_question, resolve
-from service.questions.files import JsonNumber, option_letters
+from service.questions.files import JsonNumber
 
 
 def answer(value: Any, column: str = "answer") -> str:
@@ -33,24 +33,6 @@ def answer(value: Any, column: str = "answer") -> str:
 )
 def test_usual_columns_are_found(present: list[str], expected: dict[str, str]) -> None:
     assert resolve(Columns(), present, "s").as_dict() == expected
-
-
-@pytest.mark.parametrize(
-    "names", [["A", "B"], ["option_a", "option_b"], ["Choice1", "Choice2"], ["opa", "opb"]]
-)
-def test_options_in_a_column_each_have_letters(names: list[str]) -> None:
-    assert option_letters(["question", *names, "op", "answer"]) == dict(zip(names, "AB", strict=True))
-
-
-def test_a_named_solution_column_goes_before_an_answer_column_that_is_not_named() -> None:
-    chosen = resolve(Columns(solution="solution"), ["question", "answer", "solution"], "s")
-    assert chosen.as_dict() == {"question": "question", "solution": "solution"}
-
-
-@pytest.mark.parametrize("name", ["image", "Image"])
-def test_images_are_left_out_whatever_the_case_of_their_column(name: str) -> None:
-    columns = Columns(images="")
-    assert resolve(columns, ["question", "answer", name], "s").as_dict().keys() == {"question", "answer"}
 
 
 def test_wrong_and_missing_columns_name_those_there_are() -> None:
@@ -81,21 +63,6 @@ def test_further_columns_stand_below_the_question(value: Any, expected: str) -> 
     assert read_question(values, columns, RowLimits()).text == text
 
 
-def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
-    with pytest.raises(InputError, match=r'no column "options" \(--question-column\)'):
-        resolve(Columns("question", further=("options",)), ["question", "answer"], "s")
-    values = {"question": "q", "answer": "1", "choices": {"text": ["1"]}}
-    with pytest.raises(RowProblem, match=r"--question-column choices\.NAME"):
-        read_question(values, resolve(Columns(further=("choices",)), values, "s"), RowLimits())
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_numbered_columns_of_options_get_their_letters_from_the_first_on(first: int) -> None:
-    names = [f"option_{number}" for number in range(first, first + 11)]
-    letters = option_letters(["question", *names])
-    assert [letters[name] for name in names] == [*"ABCDEFGHIJK"]
-
-
 @pytest.mark.parametrize(
     ("options", "gold", "counts"),
     [
@@ -112,22 +79,6 @@ def test_numbered_columns_of_options_get_their_letters_from_the_first_on(first: 
 def test_a_gold_that_may_count_options_is_known(options: Any, gold: str, counts: bool) -> None:
     columns = Columns("question", "answer", further=("options",))
     assert counts_options({"question": "Which?", "options": options}, columns, gold) is counts
-
-
-def test_a_question_may_be_the_one_message_of_a_user() -> None:
-    system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 3+4?"}
-    values = {"prompt": [system, user], "reward_model": {"ground_truth": "7"}}
-    columns = resolve(Columns(answer="reward_model.ground_truth"), values, "s")
-    assert read_question(values, columns, RowLimits()).text == "What is 3+4?"
-    for messages in ([user, user], [system], [{"role": "user", "content": [user]}], []):
-        with pytest.raises(RowProblem, match=r'"prompt" is (a list|empty)'):
-            read_question(values | {"prompt": messages}, columns, RowLimits())
-
-
-def test_nested_columns_are_reached_by_dots() -> None:
-    values = {"prompt": "p", "reward_model": {"ground_truth": "7"}}
-    columns = resolve(Columns(answer="reward_model.ground_truth"), values, "s")
-    assert read_question(values, columns, RowLimits()).answer == "7"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +134,19 @@ def test_rows_that_cannot_be_used_say_why(values: dict[str, Any], message: str) 
         read_question(values, resolve(Columns(), values, "s"), RowLimits())
 
 
-def test_labels_are_kept_as_text_and_lists_are_no_label() -> None:
-    values = {"question": "q", "answer": "1", "level": JsonNumber("3"), "subject": ["a", "b"]}
-    question = read_question(values, resolve(Columns(), values, "s"), RowLimits())
-    assert (question.level, question.subject) == ("3", None)
+def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
+    with pytest.raises(InputError, match=r'no column "options" \(--question-column\)'):
+        resolve(Columns("question", further=("options",)), ["question", "answer"], "s")
+    values = {"question": "q", "answer": "1", "choices": {"text": ["1"]}}
+    with pytest.raises(RowProblem, match=r"--question-column choices\.NAME"):
+        read_question(values, resolve(Columns(further=("choices",)), values, "s"), RowLimits())
+
+
+def test_a_question_may_be_the_one_message_of_a_user() -> None:
+    system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 3+4?"}
+    values = {"prompt": [system, user], "reward_model": {"ground_truth": "7"}}
+    columns = resolve(Columns(answer="reward_model.ground_truth"), values, "s")
+    assert read_question(values, columns, RowLimits()).text == "What is 3+4?"
+    for messages in ([user, user], [system], [{"role": "user", "content": [user]}], []):
+        with pytest.raises(RowProblem, match=r'"prompt" is (a list|empty)'):
+            read_question(values | {"prompt": messages}, columns, RowLimits())

@@ -1,10 +1,15 @@
-"""Images: what is read of them, what is refused and why, and how they are stored."""
+"""Images: what is read of them, what is refused and why, how they are stored and imported with rows."""
 
+import base64
 import io
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pictures import chunk, picture, pixels, png
+from importing import import_questions
+from json_rows import write_rows
+from pictures import picture, png
 from PIL import Image as Pillow
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
@@ -15,17 +20,16 @@ from service.questions import make_question, question_id
 from service.questions.images import (
     MOST_BYTES,
     ImageProblem,
+    RowImages,
     image_problems,
     load_headers,
     load_images,
+    order_numbered,
     read_image,
-    read_image_file,
     split_at_images,
     store_images,
 )
 from service.questions.store import Member, load_question_set, store_set
-
-GPS = "Exif\0\0MM"
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
@@ -72,27 +76,6 @@ def test_a_picture_that_is_to_be_turned_is_turned(kind: str) -> None:
         assert blue > 200 > red + green
         assert not after.getexif()
     assert read_image(image.data).data == image.data
-
-
-def test_other_pieces_of_a_png_and_a_jpeg_are_dropped() -> None:
-    image = read_image(png(1, 1, chunk(b"tEXt", b"Author\0Ann"), chunk(b"eXIf", b"MM\0*Ann")))
-    assert image.data == png(1, 1)
-    commented = picture(kind="JPEG", comment=b"by Ann")
-    assert b"by Ann" in commented
-    assert b"by Ann" not in read_image(commented).data
-
-
-def test_progressive_jpeg_of_several_scans_is_read_to_its_end() -> None:
-    target = io.BytesIO()
-    Pillow.effect_noise((200, 150), 80).save(target, format="JPEG", progressive=True, quality=90)
-    assert target.getvalue().count(b"\xff\xda") > 3
-    assert read_image(target.getvalue()).data == target.getvalue()
-
-
-def test_a_gif_of_one_picture_becomes_a_png() -> None:
-    image = read_image(picture("blue", kind="GIF"))
-    assert image.media_type == "image/png"
-    assert pixels(image.data) == ((8, 6), (0, 0, 255))
 
 
 def animated(kind: str) -> bytes:
@@ -161,16 +144,6 @@ def test_every_cut_and_many_changed_bytes_end_in_an_image_or_its_problem() -> No
                 assert read_image(image.data).data == image.data
 
 
-def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
-    large = tmp_path / "large.png"
-    with large.open("wb") as file:
-        file.truncate(100_000_000_000)  # sparse
-    with pytest.raises(ImageProblem, match="more than 20 MB"):
-        read_image_file(large)
-    with pytest.raises(ImageProblem, match="No such file"):
-        read_image_file(tmp_path / "missing.png")
-
-
 def test_the_text_refers_to_images_in_order_and_the_id_knows_them() -> None:
     assert make_question("What is 1+1?", "2").id == question_id("What is 1+1?", "2", images=())
     two = make_question("In <image> and <image>, find x.", "2", images=["img_a", "img_b"])
@@ -204,13 +177,126 @@ def test_images_are_stored_once_loaded_by_id_and_never_changed(tmp_path: Path) -
             session.execute(text("UPDATE images SET width = 7"))
 
 
-@pytest.mark.sqlite
-def test_a_check_sees_other_bytes(tmp_path: Path) -> None:
-    red = read_image(picture("red"))
+RED, BLUE = picture("red"), picture("blue", kind="JPEG")
+RED_ID, BLUE_ID = read_image(RED).id, read_image(BLUE).id
+ASKED = {"question": "Find x in <image>.", "answer": "2"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of images; beside it one that no row may reach."""
+    top = tmp_path_factory.mktemp("rows")
+    (top / "in" / "pictures").mkdir(parents=True)
+    (top / "in" / "pictures" / "red.png").write_bytes(RED)
+    (top / "in" / "blue.wrong").write_bytes(BLUE)  # the name says nothing
+    (top / "in" / "bomb.png").write_bytes(png(50_000, 50_000))
+    (top / "in" / "drawn.svg").write_bytes(b"<svg><script>1</script></svg>")
+    (top / "secret.png").write_bytes(RED)
+    (top / "in" / "link.png").symlink_to(top / "secret.png")
+    (top / "in" / "loop.png").symlink_to("loop.png")
+    with (top / "in" / "huge.png").open("wb") as file:
+        file.truncate(100_000_000)
+    os.mkfifo(top / "in" / "pipe.png")
+    return top / "in"
+
+
+def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> None:
+    source = write_rows(
+        folder / "rows.jsonl",
+        {**ASKED, "images": "pictures/red.png"},
+        {"question": "Find x.", "answer": "3", "images": ["pictures/red.png", "blue.wrong"]},
+        {
+            "question": "In <image 2>, not <image 1>.",
+            "answer": "4",
+            "images": ["blue.wrong", "pictures/red.png"],
+        },
+        {"question": "What is 1+1?", "answer": "2", "images": []},
+        {**ASKED, "images": [{"bytes": None, "path": "blue.wrong"}]},
+        {**ASKED, "images": "data:image/png;base64," + base64.b64encode(RED).decode()},
+    )
     with Database.open(tmp_path / "t.db") as db:
-        with db.write() as session:
-            store_images(session, [red])
-            session.execute(text("DROP TRIGGER images_no_update"))
-            session.execute(text("UPDATE images SET data = x'00'"))
+        report = import_questions(db, source)
+        again = import_questions(db, source)
         with db.read() as session:
-            assert image_problems(session) == [f"image {red.id}: its bytes do not match its id"]
+            questions = load_question_set(session, "rows")
+            images = load_images(session, [RED_ID, BLUE_ID])
+            whole = session.execute(text("SELECT count(*), sum(size) FROM images")).one()
+    assert [question.images for question in questions] == [
+        (RED_ID,),
+        (RED_ID, BLUE_ID),
+        (RED_ID, BLUE_ID),
+        (),
+        (BLUE_ID,),
+    ]
+    assert [question.text for question in questions[1:3]] == [
+        "<image><image>Find x.",
+        "In <image>, not <image>.",
+    ]
+    assert report.duplicates == ((5, 0),)  # the same question with the same picture
+    assert not report.likeness.conflicts
+    assert not report.likeness.near_duplicates
+    assert (report.images, report.new_images, report.spec["images"]) == (2, 2, 2)
+    assert (again.created, again.new_images) == (False, 0)
+    assert [images[RED_ID].data, images[BLUE_ID].data] == [RED, BLUE]
+    assert tuple(whole) == (2, len(RED) + len(BLUE))
+
+
+@pytest.mark.parametrize(
+    ("images", "reason"),
+    [
+        (
+            "https://example.org/a.png",
+            "is an address (https://example.org/a.png), which tagrpo does not fetch",
+        ),
+        ("file:///etc/passwd", "is an address"),
+        ("//host/share.png", "is an address"),
+        ("../secret.png", "Give a path below the folder"),
+        ("pictures/../../secret.png", "Give a path below the folder"),
+        ("..\\secret.png", "Give a path below the folder"),
+        ("/etc/hostname", "Give a path below the folder"),
+        ("red.png\0.txt", "Give a path below the folder"),
+        ("link.png", "a link to a place outside"),
+        ("missing.png", "there is no such file"),
+        ("loop.png", "which is not a file path"),
+        ("p" * 5_000, "which is not a file path"),
+        ("pictures", "there is no such file"),
+        ("pipe.png", "there is no such file"),
+        ("huge.png", "has more than 20 MB"),
+        ("bomb.png", "50000x50000 pixels"),
+        ("drawn.svg", "is an SVG"),
+        ("data:image/png;base64,????", "damaged base64"),
+        ("data:image/png;base64,é", "damaged base64"),
+        ("data:text/html,<b>", "address without base64"),
+        (["pictures/red.png", "missing.png"], "image 2 names"),
+        (["pictures/red.png"] * 65, "contains 65 images, more than the limit of 64"),
+        ([["pictures/red.png"]], "is a nested list"),
+        (7, "not an image. Choose another column with --images-column"),
+        ({"url": "https://example.org"}, "is an object, not an image"),
+    ],
+)
+def test_what_is_no_image_is_refused(folder: Path, images: Any, reason: str) -> None:
+    with pytest.raises(ImageProblem) as problem:
+        RowImages(folder).take(images)
+    assert reason in str(problem.value)
+
+
+def test_numbers_in_a_text_name_images() -> None:
+    assert order_numbered("A <image1> B <image2>", ["a", "b"]) == ("A <image> B <image>", ("a", "b"))
+    assert order_numbered("A <image_2> B <image 2>", ["a", "b"]) == ("A <image> B <image>", ("b", "b"))
+    assert order_numbered("The tag <image1>", []) == ("The tag <image1>", ())
+    # One picture that shows what all numbers name: 335 of MathVision's 3,040 questions.
+    assert order_numbered("The ant <image1> goes home <image2>", ["a"]) == (
+        "The ant <image1> goes home <image2>",
+        ("a",),
+    )
+    with pytest.raises(ImageProblem, match="contains 2 for a text that refers to image 3"):
+        order_numbered("<image1> <image3>", ["a", "b"])
+
+
+def test_a_csv_cell_holds_a_path_or_a_list(folder: Path) -> None:
+    images = RowImages(folder)
+    assert images.take("pictures/red.png") == (RED_ID,)
+    assert images.take('["pictures/red.png", "blue.wrong"]') == (RED_ID, BLUE_ID)
+    assert images.take("") == images.take(float("nan")) == images.take(None) == ()
+    with pytest.raises(ImageProblem, match="is not a list in JSON"):
+        images.take("[pictures/red.png")

@@ -1,4 +1,4 @@
-"""Importing: golds checked against themselves, nothing twice, nothing changed, nothing half-written."""
+"""Importing: golds checked against themselves, programs too; nothing twice, changed or half-written."""
 
 import os
 from pathlib import Path
@@ -6,22 +6,13 @@ from pathlib import Path
 import pytest
 from importing import import_questions
 from json_rows import write_rows
-from sqlalchemy import select
 
 from service.answer_kinds import AnswerKind
 from service.database import Database
-from service.errors import DatabaseError, InputError, NotFoundError
-from service.questions import (
-    Columns,
-    Question,
-    load_members,
-    load_question_set,
-    make_question,
-    question_id,
-    store_questions,
-)
-from service.questions.store import as_question
-from service.questions.tables import QuestionRow
+from service.errors import DatabaseError, InputError
+from service.program_gold import ProgramGold, read_gold
+from service.questions import Columns, load_members, load_question_set, question_id
+from service.questions.programs.rows import read_asked
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -49,21 +40,6 @@ def test_ids_are_those_of_the_content_and_stay_so() -> None:
     assert question_id("cafe\u0301", "1") == question_id("caf\u00e9", "1")
 
 
-def test_the_kind_is_part_of_an_id_where_it_is_not_latex(db: Database) -> None:
-    tests = 'assert shout("a  \n") == "A  \n"\nassert shout("") == ""'
-    asked = make_question("Write shout.", tests + "\r\n", kind=AnswerKind.CODE)
-    assert question_id("What is 1+1?", "2", AnswerKind.LATEX) == "q_9702b3401da16c4b6d9e2588"
-    assert asked.id == question_id("Write shout.", tests, AnswerKind.CODE)
-    assert asked.id != question_id("Write shout.", tests)
-    assert asked.answer == tests
-    with db.write() as session:
-        store_questions(session, [asked, make_question("What is 1+1?", "2")])
-    with db.read() as session:
-        kinds = dict(session.execute(select(QuestionRow.id, QuestionRow.kind)).all())
-        assert as_question(session.get_one(QuestionRow, asked.id)) == asked
-    assert kinds == {asked.id: AnswerKind.CODE, "q_9702b3401da16c4b6d9e2588": AnswerKind.LATEX}
-
-
 def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
     db: Database, tmp_path: Path
 ) -> None:
@@ -78,15 +54,6 @@ def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
         assert [member.position for member in load_members(session, "mine")] == [0, 1, 2, 3]
 
 
-def test_a_gold_that_cannot_be_read_as_an_answer_is_held_back(db: Database, tmp_path: Path) -> None:
-    report = import_questions(
-        db, write_rows(tmp_path / "a.jsonl", ROWS[0], {"question": "Unreadable?", "answer": "$$"})
-    )
-    assert [held.position for held in report.held] == [1]
-    assert report.held[0].held is not None
-    assert report.usable == 1
-
-
 def test_importing_twice_changes_nothing(db: Database, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "mine.jsonl", *ROWS)
     first = import_questions(db, path)
@@ -97,13 +64,6 @@ def test_importing_twice_changes_nothing(db: Database, tmp_path: Path) -> None:
     assert second.counts.new == 0
     assert second.held == first.held
     assert second.usable == first.usable
-
-
-def test_the_same_content_from_another_file_and_format_is_the_same_set(db: Database, tmp_path: Path) -> None:
-    import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), name="mine")
-    lines = ["question,answer", *(f"{row['question']},{row['answer']}" for row in ROWS)]
-    (tmp_path / "b.csv").write_text("\n".join(lines) + "\n")
-    assert not import_questions(db, tmp_path / "b.csv", name="mine").created
 
 
 def test_a_file_that_changed_needs_another_name(db: Database, tmp_path: Path) -> None:
@@ -132,28 +92,6 @@ def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database,
     assert report.needs_attention
 
 
-def test_labels_of_the_first_import_stay_and_the_difference_is_counted(db: Database, tmp_path: Path) -> None:
-    import_questions(db, write_rows(tmp_path / "a.jsonl", ROWS[0]))
-    report = import_questions(db, write_rows(tmp_path / "b.jsonl", {**ROWS[0], "level": "9"}, ROWS[3]))
-    assert (report.counts.new, report.counts.other_labels) == (1, 1)
-    with db.read() as session:
-        assert load_question_set(session, "b")[0].level == "Level 1"
-
-
-def test_solutions_that_end_in_several_boxes_are_reported(db: Database, tmp_path: Path) -> None:
-    rows = [
-        {"problem": "Solve it.", "solution": r"We get \boxed{1}."},
-        {"problem": "Solve both.", "solution": r"We get \boxed{1} and \boxed{2}."},
-    ]
-    report = import_questions(db, write_rows(tmp_path / "a.jsonl", *rows))
-    assert report.several_boxes == (1,)
-    nested = [{"problem": row["problem"], "of": {"solution": row["solution"]}} for row in rows]
-    source = write_rows(tmp_path / "nested.jsonl", *nested)
-    assert import_questions(db, source, columns=Columns(solution="of.solution")).several_boxes == (1,)
-    with db.read() as session:
-        assert [question.answer for question in load_question_set(session, "a")] == ["1", "2"]
-
-
 def test_a_bad_row_anywhere_leaves_the_database_as_it_was(db: Database, tmp_path: Path) -> None:
     before = dump(db)
     path = write_rows(tmp_path / "a.jsonl", *ROWS, {"question": "x\0", "answer": "1"})
@@ -163,24 +101,6 @@ def test_a_bad_row_anywhere_leaves_the_database_as_it_was(db: Database, tmp_path
     report = import_questions(db, path, skip_bad_rows=True)
     assert (report.rows, report.usable, len(report.bad_rows)) == (5, 3, 1)
     assert report.bad_rows[0].startswith("a.jsonl:5: ")
-
-
-def test_limit_reads_the_first_rows_only(db: Database, tmp_path: Path) -> None:
-    report = import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), limit=2)
-    assert (report.rows, report.usable) == (2, 2)
-    assert report.spec["limit"] == 2
-
-
-def test_a_read_only_database_gets_nothing(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "a.jsonl", *ROWS)
-    Database.open(tmp_path / "t.db").close()
-    with (
-        Database.open(tmp_path / "t.db", read_only=True) as database,
-        pytest.raises(DatabaseError, match="cannot be written"),
-    ):
-        import_questions(database, path)
-    with Database.open(tmp_path / "t.db") as database:
-        assert dump(database) == []
 
 
 @pytest.mark.sqlite  # by a trigger in its words
@@ -198,38 +118,6 @@ def test_a_failure_while_writing_leaves_nothing_half_written(
     assert dump(db) == before
 
 
-def test_storing_questions_again_changes_nothing(db: Database) -> None:
-    questions = [make_question(f"What is {n}?", str(n)) for n in range(1200)]
-    with db.write() as session:
-        assert store_questions(session, questions + questions[:3]).new == 1200
-    before = dump(db)
-    with db.write() as session:
-        assert store_questions(session, questions).new == 0
-    assert dump(db) == before
-    assert isinstance(questions[0], Question)
-
-
-def test_a_set_that_is_not_there_names_those_there_are(db: Database, tmp_path: Path) -> None:
-    with db.read() as session, pytest.raises(NotFoundError, match="tagrpo questions import"):
-        load_question_set(session, "nothing")
-    import_questions(db, write_rows(tmp_path / "mine.jsonl", *ROWS))
-    with (
-        db.read() as session,
-        pytest.raises(NotFoundError, match='no question set "nothing"; available: mine'),
-    ):
-        load_question_set(session, "nothing")
-
-
-@pytest.mark.parametrize("name", ["", " a", "a/b", "a@1", "-a", "x" * 101])
-def test_names_that_cannot_be_typed_are_refused(db: Database, tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="not a valid name of a question set"):
-        import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), name=name)
-
-
-def test_the_default_name_is_made_from_the_file(db: Database, tmp_path: Path) -> None:
-    assert import_questions(db, write_rows(tmp_path / "my file (1).jsonl", *ROWS)).name == "my-file-1"
-
-
 @pytest.mark.slow
 @pytest.mark.shared
 def test_math_arrives_at_7498(db: Database) -> None:
@@ -238,11 +126,75 @@ def test_math_arrives_at_7498(db: Database) -> None:
         pytest.skip(f"{path} is not there; set TAGRPO_DATA to the folder of the real data")
     report = import_questions(db, path)
     assert (report.rows, report.usable) == (7500, 7498)
-    assert [(held.position, held.held) for held in report.held] == [
-        (5341, "no answer"),
-        (5343, "no answer"),
-    ]
+    assert [(held.position, held.held) for held in report.held] == [(5341, "no answer"), (5343, "no answer")]
     assert report.duplicates == ()
     assert report.likeness.conflicts == ()
     near = {(pair.row, pair.earlier) for pair in report.likeness.near_duplicates}
     assert {(959, 925), (1227, 1168)} <= near
+
+
+HUMANEVAL = {
+    "task_id": "own/0",
+    "prompt": 'import math\n\n\ndef up(x: float) -> int:\n    """Round up, 1.5 to 2."""\n',
+    "entry_point": "up",
+    "canonical_solution": "    return math.ceil(x)\n",
+    "test": "METADATA = {}\n\ndef check(candidate):\n    assert candidate(1.5) == 2\n",
+}
+MBPP = {
+    "text": "Write a function to add two numbers.",
+    "code": "def sum(a, b):\r\n  return a + b",
+    "test_list": ["assert sum(1, 2) == 3", "assert sum(0, 0) == zero"],
+    "test_setup_code": "zero = 0",
+    "challenge_test_list": ["assert sum(-1, 1) == 0"],
+}
+
+
+def test_rows_of_humaneval() -> None:
+    asked = read_asked(HUMANEVAL, HUMANEVAL["prompt"], HUMANEVAL["test"], HUMANEVAL["canonical_solution"])
+    gold = read_gold(asked.gold)
+    assert asked.text == HUMANEVAL["prompt"]
+    assert gold.names == ("up",)
+    assert gold.tests.endswith("    assert candidate(1.5) == 2\n\ncheck(up)")
+    assert gold.helpers == "import math\n\n\n"
+    assert asked.reference.endswith('"""\n    return math.ceil(x)\n')
+
+
+def test_rows_of_mbpp_show_one_test_and_hide_the_others() -> None:
+    asked = read_asked(MBPP, MBPP["text"], MBPP["test_list"], MBPP["code"])  # type: ignore[arg-type]
+    assert asked.text.endswith("The code has to pass this test:\n\n    assert sum(1, 2) == 3")
+    assert "-1" not in asked.text
+    assert read_gold(asked.gold) == ProgramGold(
+        "zero = 0\nassert sum(1, 2) == 3\nassert sum(0, 0) == zero\nassert sum(-1, 1) == 0", ("sum",)
+    )
+
+
+def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
+    db: Database, tmp_path: Path
+) -> None:
+    rows = [
+        HUMANEVAL,
+        HUMANEVAL | {"prompt": "def up(x):\n", "canonical_solution": "    return int(x)\n"},
+        MBPP | {"prompt": MBPP["text"]},
+        MBPP | {"prompt": "Multiply.", "code": "def sum(a, b): return a * b"},
+        MBPP | {"prompt": "Anything.", "code": "", "test_list": ["assert True"], "challenge_test_list": []},
+        MBPP | {"prompt": "No tests.", "test_list": [], "test_setup_code": "", "challenge_test_list": []},
+    ]
+    report = import_questions(
+        db,
+        write_rows(tmp_path / "mine.jsonl", *rows),
+        kind=AnswerKind.CODE,
+        columns=Columns(question="prompt"),
+    )
+    assert report.spec["answer_kind"] == "code"
+    with db.read() as session:
+        members = load_members(session, "mine")
+    assert {member.question.kind for member in members} == {AnswerKind.CODE}
+    held = [member.held for member in members]
+    assert held == [
+        None,
+        "its own solution does not pass: tests failed at `assert candidate(1.5) == 2`",
+        None,
+        "its own solution does not pass: tests failed at `assert sum(1, 2) == 3`",
+        "its tests are not informative: bad tests: they call nothing of the program",
+        "no tests",
+    ]

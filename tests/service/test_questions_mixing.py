@@ -8,7 +8,7 @@ import pytest
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import Member, load_question_set, make_question, mix_sets
-from service.questions.mixing import choose_extra, chunks_for, seeded_order
+from service.questions.mixing import chunks_for
 from service.questions.store import members_hash, store_set
 
 NOUNS = ["lions", "tigers", "zebras", "otters", "badgers", "rabbits", "foxes", "wolves", "lizards", "parrots"]
@@ -62,24 +62,6 @@ def test_a_larger_mix_contains_the_smaller_and_another_seed_differs(db: Database
     assert ids(db, "other") != ids(db, "x2.5")
 
 
-def test_the_order_hangs_on_seed_and_ids_alone() -> None:
-    questions = [make_question(text(number), "1") for number in range(50)]
-    assert seeded_order(questions, 3) == seeded_order(questions[::-1], 3)
-    assert seeded_order(questions, 3) != seeded_order(questions, 4)
-
-
-def test_the_same_mix_again_changes_nothing_and_another_needs_a_name(db: Database) -> None:
-    assert mix_sets(db, "m", base="base", extra="extra", chunks=1, seed=7).created
-    assert not mix_sets(db, "m", base="base", extra="extra", chunks=1, seed=7).created
-    with pytest.raises(InputError, match=r"has other questions.*another name"):
-        mix_sets(db, "m", base="base", extra="extra", chunks=1, seed=8)
-    with pytest.raises(
-        InputError,
-        match=r"the same questions, but was created with other settings",
-    ):
-        mix_sets(db, "m", base="base", extra="extra", chunks=2, chunk=5, seed=7)
-
-
 def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Database) -> None:
     overlapping = [
         text(0),  # the same text, with another answer
@@ -96,43 +78,10 @@ def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Dat
     assert len(taken & {allowed[3], allowed[4]}) == 1
     assert allowed[5] in taken
     with pytest.raises(
-        InputError,
-        match=r'"dirty" has only 2 questions that do not overlap .*2 identical, 2 near',
+        InputError, match=r'"dirty" has only 2 questions that do not overlap .*2 identical, 2 near'
     ):
         mix_sets(db, "m3", base="base", extra="dirty", chunk=3, chunks=1, seed=1)
     assert report.overlaps.same_text <= 2
-
-
-def test_questions_held_back_in_the_base_do_not_return_through_the_extra_set(db: Database) -> None:
-    store(db, "part", [text(number) for number in range(10)], held=frozenset({3}))
-    store(db, "again", [text(3), text(700)])
-    report = mix_sets(db, "m", base="part", extra="again", chunk=1, chunks=1, seed=0)
-    assert (report.base, report.extra) == (9, 1)
-    with db.read() as session:
-        assert load_question_set(session, "m")[-1].text == text(700)
-
-
-def test_choosing_stops_when_the_chunks_are_full() -> None:
-    base = [make_question(text(number), "1") for number in range(5)]
-    extra = [make_question(text(number), "1") for number in range(100, 130)]
-    few, _ = choose_extra(base, extra, 5, 11)
-    more, _ = choose_extra(base, extra, 12, 11)
-    assert more[:5] == few
-    assert len(more) == 12
-
-
-@pytest.mark.parametrize(
-    ("times", "base", "chunk", "expected"),
-    [
-        (1, 7498, 3749, 0),
-        (1.5, 7498, 3749, 1),
-        (2, 7498, 3749, 2),
-        (2.5, 7498, 3749, 3),
-        (1.5, 7500, 3749, 1),
-    ],
-)
-def test_the_paper_s_sizes(times: float, base: int, chunk: int, expected: int) -> None:
-    assert chunks_for(times, base, chunk) == expected
 
 
 @pytest.mark.parametrize("times", [0.5, -1, float("nan"), float("inf"), 1.3])

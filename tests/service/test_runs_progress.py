@@ -11,17 +11,11 @@ from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
-from service.errors import NotFoundError
-from service.questions import make_question
-from service.questions.browsing import LabelCount, count_labels
-from service.questions.store import Member, store_set
 from service.runs import progress
 from service.runs.progress import Minute, RunProgress
 from service.runs.removing import holdings, remove_run
 from service.runs.spending import read_account, set_cap
 from service.runs.store import Run, finish_run, open_run
-
-NOW = datetime(2026, 1, 31, 12, 10, 30, tzinfo=UTC)
 
 
 def start(db: Database, name: str, *tasks: tuple[str, str | None]) -> Run:
@@ -45,20 +39,6 @@ def add_ask(db: Database, run: Run, state: str, usd: float | None, tokens: int, 
         cost = None if usd is None else round(usd * 1e12)
         end(session, [Ended(ask_id, state, cost, 10, tokens, reply=b"")])
     return ask_id
-
-
-def of(run: Run, **counts: int) -> RunProgress:
-    fields: dict[str, Any] = dict.fromkeys(("done", "open", "failed", "final"), 0) | counts
-    requests = fields.pop("requests", fields["done"])
-    return RunProgress(
-        run,
-        **fields,
-        requests_by_kind={"a": requests},
-        prompt_tokens=0,
-        completion_tokens=0,
-        usd=0.0,
-        unpriced=0,
-    )
 
 
 def test_progress_counts_tasks_and_what_they_cost(db: Database) -> None:
@@ -107,46 +87,6 @@ def test_the_state_of_a_run(db: Database, tasks: list[tuple[str, str | None]], s
         assert progress.count_runs(session) == {"propose": 1}
 
 
-def test_runs_are_paged_by_key_newest_first(db: Database) -> None:
-    names = [start(db, f"r{n}").id for n in range(5)]
-    with db.read() as session:
-        seen: list[str] = []
-        while page := progress.page_runs(session, after=seen[-1] if seen else None, limit=2):
-            seen += [one.run.id for one in page]
-        assert sorted(seen) == sorted(names)
-        assert len(seen) == len(set(seen))
-        with pytest.raises(NotFoundError, match="no run 'run_x'"):
-            progress.page_runs(session, after="run_x")
-
-
-def test_pace_is_of_the_whole_minutes_before_now(db: Database) -> None:
-    run = start(db, "r")
-    minutes = [
-        Minute("2026-01-31T12:00", 1000, 0, 1000, 1.0),  # too long ago
-        Minute("2026-01-31T12:06", 10, 1, 600, 0.5),
-        Minute("2026-01-31T12:09", 20, 0, 600, 0.5),
-        Minute("2026-01-31T12:10", 99, 0, 9999, 9.0),  # not over
-    ]
-    found = progress.pace(minutes, of(run, done=20, open=20, failed=10, requests=40), NOW)
-    assert found is not None
-    assert (found.requests_per_minute, found.tokens_per_second) == (6.0, 4.0)
-    assert found.usd_per_minute == pytest.approx(0.2)
-    assert found.minutes_left == 10.0  # 30 tasks of 2 requests
-    assert progress.pace([], of(run), NOW) is None
-
-
-@pytest.mark.parametrize(
-    ("minute", "answered", "rate"),
-    [("12:08", 30, 15.0), ("12:10", 30, 60.0), ("12:09", 0, None)],  # two minutes, half a minute, nothing
-)
-def test_pace_of_a_young_run_counts_the_minutes_it_has_had(
-    db: Database, minute: str, answered: int, rate: float | None
-) -> None:
-    run = start(db, "r")
-    found = progress.pace([Minute(f"2026-01-31T{minute}", answered, 3, 0, 0.0)], of(run, done=1), NOW)
-    assert (None if found is None else found.requests_per_minute) == rate
-
-
 def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Database) -> None:
     first, second = start(db, "a", ("done", None)), start(db, "b")
     with db.write() as session:
@@ -166,17 +106,34 @@ def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Data
     assert (account.max_usd, account.committed_usd, account.spent_usd) == (10.0, 1.25, 0.25)
 
 
-def test_labels_are_counted(db: Database) -> None:
-    labels = [("Algebra", "Level 1"), ("Algebra", "Level 1"), (None, "Level 1"), ("Algebra", None)]
-    members = [
-        Member(place, make_question(f"{place}?", "1", level, subject))
-        for place, (subject, level) in enumerate(labels)
+NOW = datetime(2026, 1, 31, 12, 10, 30, tzinfo=UTC)
+
+
+def of(run: Run, **counts: int) -> RunProgress:
+    fields: dict[str, Any] = dict.fromkeys(("done", "open", "failed", "final"), 0) | counts
+    requests = fields.pop("requests", fields["done"])
+    return RunProgress(
+        run,
+        **fields,
+        requests_by_kind={"a": requests},
+        prompt_tokens=0,
+        completion_tokens=0,
+        usd=0.0,
+        unpriced=0,
+    )
+
+
+def test_pace_is_of_the_whole_minutes_before_now(db: Database) -> None:
+    run = start(db, "r")
+    minutes = [
+        Minute("2026-01-31T12:00", 1000, 0, 1000, 1.0),  # too long ago
+        Minute("2026-01-31T12:06", 10, 1, 600, 0.5),
+        Minute("2026-01-31T12:09", 20, 0, 600, 0.5),
+        Minute("2026-01-31T12:10", 99, 0, 9999, 9.0),  # not over
     ]
-    with db.write() as session:
-        store_set(session, "s", members, {"content_hash": ""})
-    with db.read() as session:
-        assert count_labels(session) == [
-            LabelCount(None, "Level 1", 1),
-            LabelCount("Algebra", None, 1),
-            LabelCount("Algebra", "Level 1", 2),
-        ]
+    found = progress.pace(minutes, of(run, done=20, open=20, failed=10, requests=40), NOW)
+    assert found is not None
+    assert (found.requests_per_minute, found.tokens_per_second) == (6.0, 4.0)
+    assert found.usd_per_minute == pytest.approx(0.2)
+    assert found.minutes_left == 10.0  # 30 tasks of 2 requests
+    assert progress.pace([], of(run), NOW) is None

@@ -1,11 +1,8 @@
 """What a database does for a query: which tables it walks from end to end."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
-
-from sqlalchemy import event
-from sqlalchemy.orm import Session
 
 from service.database import Database
 
@@ -22,41 +19,23 @@ LARGE = frozenset(
 """Tables that grow with the data; those of runs, sets, labels and people's reviews stay small."""
 
 
-def walked(db: Database, ask: Callable[[Session], Any], *, on_server: bool = False) -> set[str]:
-    """Return the large tables that any statement of `ask` walks as a whole, be it along an index.
+def walked(db: Database, statements: Iterable[tuple[str, Any]]) -> set[str]:
+    """Return the large tables that any of the statements walks as a whole, be it along an index.
 
-    On PostgreSQL nothing is said of tables unless `on_server`: it walks over what is small, and is then told
-    not to where there is another way.
+    PostgreSQL walks over what is small, so it is told not to where there is another way.
     """
-    statements: list[tuple[str, Any]] = []
-
-    def note(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        statements.append((statement, parameters))
-
-    event.listen(db.connections.engine, "before_cursor_execute", note)
-    try:
-        with db.read() as session:
-            ask(session)
-    finally:
-        event.remove(db.connections.engine, "before_cursor_execute", note)
-    assert statements, "nothing was asked"
     on_sqlite = db.connections.engine.dialect.name == "sqlite"
+    explain, scanned = ("EXPLAIN QUERY PLAN ", _scanned) if on_sqlite else ("EXPLAIN ", _scanned_there)
     found: set[str] = set()
-    if not on_sqlite and not on_server:
-        return found
     with db.read() as session:
         connection = session.connection()
         if not on_sqlite:
             connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-        for statement, parameters in statements:
+        for statement, parameters in list(statements):
             if not statement.startswith(("SELECT", "WITH")):
                 continue
-            if on_sqlite:
-                plan = connection.exec_driver_sql("EXPLAIN QUERY PLAN " + statement, parameters)
-                found |= {scan for row in plan if (scan := _scanned(str(row[3])))}
-            else:
-                plan = connection.exec_driver_sql("EXPLAIN " + statement, parameters)
-                found |= {scan for row in plan if (scan := _scanned_there(str(row[0])))}
+            plan = connection.exec_driver_sql(explain + statement, parameters)
+            found |= {scan for row in plan if (scan := scanned(str(row[3 if on_sqlite else 0])))}
     return found
 
 

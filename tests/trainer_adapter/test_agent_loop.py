@@ -98,16 +98,6 @@ def test_own_prompts_keep_their_prompts_and_log_probs(monkeypatch: pytest.Monkey
     assert not output.extra_fields["tagrpo"]["foreign"]
 
 
-def test_validation_asks_the_question_alone_and_nothing_is_said_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    loop = Loop(monkeypatch, "ta_grpo")
-    output = loop.draw(31, tagrpo_draw=None)
-    assert loop.asked == ["1+1"]
-    assert output.extra_fields == {"global_steps": 2}
-    assert "logprobs" not in loop.params[0]
-
-
 @pytest.mark.parametrize("draw", [0, None])
 def test_what_ends_at_the_limit_may_have_ended_in_a_thought_that_its_prompt_opened(
     monkeypatch: pytest.MonkeyPatch, draw: int | None

@@ -2,10 +2,8 @@
 
 import json
 import os
-import shlex
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +11,6 @@ from pathlib import Path
 import pytest
 from forks import Forks, gone, started_forks
 
-from trainer_adapter.verl.cpu import fork_server
-from trainer_adapter.verl.cpu.fork_server import VARIABLE
 from trainer_adapter.verl.cpu.fork_worker import HEADER_BYTES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks need Linux")
@@ -60,22 +56,6 @@ def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Pat
     assert another["drawn"] != said["drawn"]
 
 
-@pytest.mark.slow
-def test_forks_of_what_verl_needs_draw_apart(verl_forks: Forks, tmp_path: Path) -> None:
-    """Ray names its objects by numbers that it draws: had two workers the same, one would get the other's."""
-    script = tmp_path / "draw.py"
-    script.write_text(
-        "import json, sys\nloaded = 'peft' in sys.modules\nimport random, uuid, numpy\n"
-        "from ray._raylet import UniqueID\n"
-        "drawn = UniqueID.from_random().hex(), str(uuid.uuid4()), random.random(), numpy.random.random()\n"
-        "print(json.dumps({'loaded': loaded, 'drawn': drawn}))\n"
-    )
-    said = [verl_forks.run(script=script)[1] for _ in range(3)]
-    assert all(each["loaded"] for each in said)
-    for own in zip(*(each["drawn"] for each in said), strict=True):
-        assert len(set(own)) == 3
-
-
 def test_a_fork_that_cannot_begin_leaves_the_server_as_it_was(forks: Forks) -> None:
     asked = {"arguments": [str(forks.script), "0"], "environment": {}, "folder": "/nowhere", "niceness": 0}
     body = json.dumps(asked).encode()
@@ -86,49 +66,6 @@ def test_a_fork_that_cannot_begin_leaves_the_server_as_it_was(forks: Forks) -> N
         assert connection.recv(100) == b""  # which makes a stand-in the worker itself
     assert forks.socket.exists()
     assert forks.run("0")[1]["forked"]
-
-
-def test_the_command_holds_in_folders_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/a folder/bin/python")
-    assert shlex.split(fork_server.python_of_workers())[:3] == ["/a folder/bin/python", "-I", "-S"]
-
-
-def test_a_fork_runs_what_is_registered_for_its_end(forks: Forks) -> None:
-    forks.script.write_text(
-        "import atexit, json\natexit.register(print, json.dumps({'ended': True}), flush=True)\n"
-    )
-    assert forks.run()[:2] == (0, {"ended": True})
-
-
-def test_a_fork_that_fails_says_why(forks: Forks) -> None:
-    code, _, err = forks.run("0", "fail")
-    assert code == 1
-    assert "ValueError: told to" in err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", ["", "/nowhere/socket"])
-def test_without_a_server_it_becomes_a_python_of_its_own(forks: Forks, path: str) -> None:
-    code, said, _ = forks.run("5", **{VARIABLE: path})
-    assert code == 5
-    assert not said["forked"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()", ""],
-)
-def test_imports_that_are_unfit_for_forks_leave_no_server(tmp_path: Path, text: str) -> None:
-    name = "threaded" if text else "ray"
-    (tmp_path / f"{name}.py").write_text(text)
-    modules = f'__import__("sys").path.insert(0, {str(tmp_path)!r}) or [{name!r}]'
-    with started_forks(tmp_path, modules) as forks:
-        forks.script.write_text(_SCRIPT)
-        code, said, _ = forks.run("6")
-        assert code == 6
-        assert not said["forked"]
-        assert forks.servers == []
-        assert "workers cannot be forked" in (tmp_path / "owner.log").read_text()
 
 
 def test_a_fork_ends_with_its_stand_in_and_the_other_way_round(forks: Forks, tmp_path: Path) -> None:
@@ -150,14 +87,3 @@ def test_the_server_ends_with_its_owner_and_takes_its_folder_along(forks: Forks)
     assert len(forks.servers) == 1
     forks.end()
     assert not forks.socket.parent.exists()
-
-
-def test_a_server_is_left_behind_only_where_none_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    for value in ("", str(tmp_path / "another")):
-        monkeypatch.setenv(VARIABLE, value)
-        fork_server.start()
-        assert os.environ[VARIABLE] == value
-        assert list(tmp_path.iterdir()) == []

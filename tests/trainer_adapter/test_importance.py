@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainer_adapter.methods.recipes import RECIPES, compose
+from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.verl.plugin.importance import importance, truncated_weights
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import RunSettings
@@ -55,15 +55,6 @@ def settings(level: str, **more: Any) -> RunSettings:
     return RunSettings(engine_correction=level, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("level", ["token", "sequence"])
-def test_without_a_gap_every_weight_is_1(level: str) -> None:
-    weighed = importance(step(NO_GAP), TA, settings(level), OWN)
-    assert weighed.engine_BT is not None
-    torch.testing.assert_close(weighed.engine_BT, MASK.float(), rtol=1e-6, atol=0)
-    assert weighed.prompt_BT is None
-    assert weighed.weights_BT is weighed.engine_BT
-
-
 def test_a_gap_is_weighed_by_tokens_up_to_the_threshold() -> None:
     weighed = importance(step(GAPS), TA, settings("token"), OWN)
     expected = torch.tensor(
@@ -71,12 +62,6 @@ def test_a_gap_is_weighed_by_tokens_up_to_the_threshold() -> None:
     )
     torch.testing.assert_close(weighed.weights_BT, expected)
     assert weighed.compared_B.all()
-
-
-def test_a_gap_is_weighed_by_responses_where_that_is_chosen() -> None:
-    weighed = importance(step(GAPS), TA, settings("sequence", engine_threshold=3.0), OWN)
-    of_responses = [3.0, math.exp(-1.0), math.exp(0.75)]  # of exp(3.25), cut
-    torch.testing.assert_close(weighed.weights_BT, torch.tensor(of_responses)[:, None] * MASK)
 
 
 def test_a_token_is_weighed_with_the_least_likely_before_it() -> None:
@@ -127,14 +112,6 @@ def test_engine_and_prompt_are_weighed_apart_with_anchor_corrected() -> None:
     torch.testing.assert_close(weighed.weights_BT, on_prompt * weighed.engine_BT)
     assert weighed.log_ratio_B is not None
     torch.testing.assert_close(weighed.log_ratio_B, torch.tensor([0.0, 0.0, -1.0]).double())
-
-
-def test_without_the_trainers_own_log_probs_the_anchors_weight_holds_both() -> None:
-    weighed = importance(step(GAPS), CORRECTED, settings("none"))
-    assert weighed.engine_BT is None
-    both = [math.exp(-1.5 + 0.25), min(2.0, math.exp(0.5 + 0.5)), 0]
-    torch.testing.assert_close(weighed.prompt_BT, torch.tensor([[1.0, 1, 1], [1, 0, 0], both]))
-    assert weighed.compared_B.tolist() == [True, True, False]
 
 
 def test_an_engine_without_log_probs_is_refused_where_weights_are_wanted() -> None:
@@ -203,13 +180,3 @@ def test_the_trainer_is_asked_about_the_prompts_that_were_asked(
     assert workers.cleared == handle.keys
     nobody = responses._replace(about=tuple({**each, "foreign": False} for each in about))
     assert module.own_log_probs(batch, nobody, workers, ranks=ranks, temperature=0.7) is None
-
-
-def test_every_recipe_takes_it() -> None:
-    from trainer_adapter.runs.composing import Machine, compose_run
-
-    for recipe in (RECIPES["grpo"], compose(TA, {"anchor": "own"}), CORRECTED):
-        assert compose_run(recipe, Machine(4)).settings.engine_correction == "token"
-        assert compose_run(recipe, Machine(cpu=True)).settings.engine_correction == "none"
-        chosen = compose_run(recipe, Machine(cpu=True), settings=settings("sequence"))
-        assert chosen.settings.engine_correction == "sequence"

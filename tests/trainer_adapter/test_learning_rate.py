@@ -77,18 +77,3 @@ def test_every_step_of_a_cosine_trains(steps: int, monkeypatch: pytest.MonkeyPat
     assert max(made) == pytest.approx(1.0, abs=0.51 if steps == 1 else 0.16)
     warm_up = int(0.1 * (steps + 1))
     assert made[:warm_up] == pytest.approx([step / warm_up for step in range(1, warm_up + 1)])
-
-
-def test_verls_own_count_leaves_the_first_step_without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert rates(56, from_zero=True, monkeypatch=monkeypatch)[:2] == [0.0, 0.2]
-
-
-def test_a_constant_rate_begins_at_0_and_a_flat_cosine_is_the_same_without_that_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def made(kind: str, **changes: Any) -> list[float]:
-        return rates(30, from_zero=False, monkeypatch=monkeypatch, lr_scheduler_type=kind, **changes)
-
-    constant, flat = made("constant"), made("cosine", min_lr_ratio=1.0)
-    assert constant[:4] == pytest.approx([0, 1 / 3, 2 / 3, 1])
-    assert flat == pytest.approx([*constant[1:], 1])

@@ -13,7 +13,7 @@ import torch
 
 from trainer_adapter.methods.token_weights.covariance import token_covariance
 from trainer_adapter.record import metrics as module
-from trainer_adapter.record.metrics import effective_share, step_metrics, tails
+from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,22 +96,6 @@ def test_zero_gradient_shares_by_group() -> None:
         assert found[f"tagrpo/zero/{group}/share"] == pytest.approx(right + wrong)
 
 
-def test_groups_are_those_of_the_recipe_and_rows_may_interleave() -> None:
-    batch = make_batch(MIXED)
-    prompts = batch.question_B * 3 + batch.variant_B
-    order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(3))
-    shuffled = {
-        name: value[order] if isinstance(value, torch.Tensor) else value
-        for name, value in vars(batch).items()
-    }
-    for name in ("question_ids", "neighbor_ids"):
-        shuffled[name] = tuple(getattr(batch, name)[place] for place in order.tolist())
-    found = step_metrics(StepBatch(**{**shuffled, "group_B": prompts[order]}))
-    assert found["tagrpo/zero/group/share"] == pytest.approx(9 / 11)
-    for name, value in step_metrics(replace(batch, group_B=prompts)).items():
-        assert found[name] == pytest.approx(value), name
-
-
 def test_rewards_sizes_and_advantages() -> None:
     shaped = make_batch(MIXED)
     shaped = replace(shaped, rewards_B=shaped.rewards_B - 0.5, unknown_B=~shaped.correct_B)
@@ -147,15 +131,6 @@ def test_a_rescue_is_counted_by_question() -> None:
     assert metrics["tagrpo/rescue/revived_share"] == pytest.approx(1 / 2)
     assert metrics["tagrpo/rescue/responses_share"] == pytest.approx(4 / 16)
     assert not [name for name in step_metrics(batch) if "rescue" in name]
-
-
-def test_weights_of_responses_are_those_that_an_anchor_may_lower() -> None:
-    batch = make_batch([[[0, 1], [0, 1]], [[0, 0], [0, 0]]])
-    weights = torch.tensor([1, 1, 0.5, 1, 1, 1, 1, 0.25]).double()
-    metrics = step_metrics(replace(batch, response_weights_B=weights))
-    assert metrics["tagrpo/response_weights/mean"] == pytest.approx(1.75 / 3)
-    assert metrics["tagrpo/response_weights/full_share"] == pytest.approx(1 / 3)
-    assert metrics["tagrpo/response_weights/ess"] == pytest.approx(1.75**2 / (3 * (0.25 + 1 + 0.0625)))
 
 
 def test_token_means_leave_padding_out() -> None:
@@ -195,21 +170,6 @@ def test_the_distance_of_anchor_and_sampling() -> None:
         )
 
 
-def test_correction_weights_are_summed_over_tokens() -> None:
-    batch = make_batch(MIXED)
-    found = step_metrics(batch)
-    assert batch.correction_BT is not None
-    weights = batch.correction_BT[batch.mask_BT > 0].double()
-    assert found["tagrpo/correction/mean/mean"] == pytest.approx(weights.mean().item())
-    share = weights.sum() ** 2 / weights.square().sum() / len(weights)
-    assert found["tagrpo/correction/ess/mean"] == pytest.approx(share.item())
-
-
-def test_equal_weights_are_fully_effective_and_one_alone_is_not() -> None:
-    assert effective_share(torch.full((7,), -900.0)) == pytest.approx(1)
-    assert effective_share(torch.tensor([800.0, 0.0, 0.0, 0.0])) == pytest.approx(1 / 4)
-
-
 def test_covariance_tops_are_those_of_sorted_values() -> None:
     batch = make_batch([[[0, 1] * 200, [1, 1, 0] * 100]], tokens=40)
     found = step_metrics(batch)
@@ -225,16 +185,6 @@ def test_covariance_tops_are_those_of_sorted_values() -> None:
                 sign * ordered[:count].mean().item(), rel=1e-5
             )
             assert found[f"tagrpo/covariance/{name}/at_{label}"] == sign * ordered[count - 1].item()
-
-
-def test_tails_take_one_value_at_least_and_leave_out_signs_that_do_not_occur() -> None:
-    found = tails(np.array([1.0, 0.0, 5.0, 3.0, 0.0]))
-    assert found["positive/share"] == 0.6
-    assert [found[f"positive/at_{percent}"] for percent in ("0.01", "40", "100")] == [5.0, 5.0, 1.0]
-    assert [found[f"positive/top_{percent}"] for percent in ("0.01", "40", "100")] == [5.0, 5.0, 3.0]
-    assert not any(name.startswith("negative") for name in found)
-    assert tails(np.zeros(3)) == {}
-    assert tails(np.array([-1.0, -4.0]))["negative/at_1"] == -4.0
 
 
 ABSENT = dict.fromkeys(
@@ -275,25 +225,6 @@ def test_the_gap_between_engine_and_trainer_is_that_of_compared_tokens() -> None
     assert found["tagrpo/engine/weight"] == pytest.approx(weights.mean().item())
     share = weights.sum() ** 2 / (len(weights) * weights.square().sum())
     assert found["tagrpo/engine/ess"] == pytest.approx(share.item())
-
-
-def test_without_neighbors_there_are_none_of_theirs() -> None:
-    found = step_metrics(make_batch([[[0, 1]], [[1, 1]]], **ABSENT))
-    assert found["tagrpo/zero/original/share"] == found["tagrpo/zero/joint/share"] == 0.5
-    assert not any(
-        part in name for name in found for part in ("neighbor", "variant", "kl/", "anchor/", "entropy")
-    )
-
-
-def test_strips_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from trainer_adapter.methods.token_weights import covariance
-
-    batch = make_batch(MIXED)
-    whole = step_metrics(batch)
-    monkeypatch.setattr(covariance, "_STRIP", 4)
-    for name, value in step_metrics(batch).items():
-        # An exponential in float32 rounds differently at the end of a vector.
-        assert value == pytest.approx(whole[name], rel=1e-6), name
 
 
 def test_every_metric_is_documented_and_every_documented_one_exists() -> None:

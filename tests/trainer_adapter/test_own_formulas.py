@@ -11,10 +11,9 @@ import torch
 from training_configs import assign
 
 from service.errors import InputError
-from service.own_code import is_own
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
-from trainer_adapter.methods.registry import FORMULAS, call, find_formula, user_sources
+from trainer_adapter.methods.registry import call, find_formula
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.resuming import differences, make_spec
@@ -128,34 +127,6 @@ def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
 def test_one_that_cannot_be_found_is_refused(name: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         find_formula("advantage", name)
-
-
-@pytest.mark.parametrize("axis", ["advantage", "weights", "loss"])
-def test_a_recipe_takes_known_names_and_names_of_modules(axis: str) -> None:
-    for name in ("grpo_", "my formulas:f", "my_formulas:", ":f"):
-        changes = {"loss": {"surrogate": name}} if axis == "loss" else {axis: name}
-        with pytest.raises(InputError, match="is not a known formula; available: "):
-            compose(RECIPES["grpo"], changes)
-        assert not is_own(name)
-
-
-def test_every_formula_of_ours_is_where_its_line_says() -> None:
-    for axis, known in FORMULAS.items():
-        for name in known:
-            assert callable(find_formula(axis, name)), name
-
-
-def test_own_code_is_part_of_a_runs_identity(mine: Path) -> None:
-    names = own(advantage="centred").formulas
-    before = user_sources(names)
-    assert list(before) == ["my_formulas:centred"]
-    mine.write_text(CODE + "\n")
-    assert user_sources(names) != before
-    assert user_sources(RECIPES["cw_grpo"].formulas) == {}
-
-
-def test_a_group_of_one_may_have_an_advantage_of_your_own() -> None:
-    assert compose(own(advantage="centred"), {"responses": 1}).group_size == 1
 
 
 def test_a_grader_of_ones_own_is_part_of_a_runs_key_with_its_code(

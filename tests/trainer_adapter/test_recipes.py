@@ -6,15 +6,9 @@ from pathlib import Path
 import pytest
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe, read_recipe
+from trainer_adapter.methods.recipes import RECIPES, find_recipe, read_recipe
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "methods.md"
-
-
-def test_every_recipe_says_what_it_is() -> None:
-    assert all(
-        recipe.name == name and "custom recipe" not in recipe.summary for name, recipe in RECIPES.items()
-    )
 
 
 def test_every_recipe_is_explained_once() -> None:
@@ -107,22 +101,3 @@ def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path: Path, text: st
     with pytest.raises(InputError, match=says) as refused:
         read_recipe(path)
     assert str(path) in str(refused.value)
-
-
-def test_an_unknown_recipe_names_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"no recipe 'tagrpo'\. Available: grpo, grpo_matched"):
-        find_recipe("tagrpo")
-
-
-def test_a_composed_recipe_keeps_what_was_not_changed() -> None:
-    changed = compose(RECIPES["dapo"], {"responses": 16, "loss": {"dual_clip": 3}})
-    assert changed == Recipe(
-        "dapo",
-        RECIPES["dapo"].summary,
-        responses=16,
-        loss=changed.loss,
-        filter="dynamic",
-        reward="overlong",
-    )
-    assert changed.loss.dual_clip == 3.0
-    assert compose(changed, {"loss": {"dual_clip": "none"}}).loss == RECIPES["dapo"].loss

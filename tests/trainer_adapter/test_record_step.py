@@ -1,6 +1,5 @@
 """Recording a step of training: decoded beside it, for a share of the questions, none lost without a word."""
 
-import math
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from trainer_adapter.record import RolloutWriter
 from trainer_adapter.record.reading import read_rollouts
-from trainer_adapter.record.rollout import TokenRatios, is_recorded
+from trainer_adapter.record.rollout import TokenRatios
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.step_texts import record_step
@@ -153,14 +152,6 @@ def test_a_share_keeps_all_responses_of_the_same_questions(tmp_path: Path) -> No
             assert sum(TokenRatios.from_text(record.token_ratios).lengths) == len(texts[row])
     assert 0 < len(kept[0.3]) < len(kept[0.6]) < QUESTIONS
     assert kept[0.3] < kept[0.6]
-
-
-def test_a_share_is_that_of_many_questions() -> None:
-    ids = [f"q_{number:024x}" for number in range(20_000)]
-    for share in (0.01, 0.25, 0.9):
-        recorded = sum(is_recorded(id, share) for id in ids)
-        assert abs(recorded / len(ids) - share) < 4 * math.sqrt(share * (1 - share) / len(ids))
-    assert all(is_recorded(id, 1.0) for id in ids)
 
 
 def test_a_step_whose_making_fails_is_named_and_the_others_are_there(tmp_path: Path) -> None:

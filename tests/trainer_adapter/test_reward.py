@@ -8,10 +8,7 @@ from typing import Any
 
 import psutil
 import pytest
-import torch
 
-from evaluator.grading import Grade, GradeCase, Grader
-from evaluator.grading.grader import look
 from trainer_adapter.verl import reward
 from trainer_adapter.verl.reward import compute_score
 
@@ -44,18 +41,6 @@ def score(response: Any, gold: Any = "5", **given: Any) -> dict[str, Any]:
 def test_score_is_correctness(response: str, gold: Any, acc: float, reason: str) -> None:
     found = score(response, gold)
     assert (found["score"], found["acc"], found["unknown"], found["reason"]) == (acc, acc, 0.0, reason)
-
-
-@pytest.mark.parametrize("gold", ["", None])
-def test_without_a_gold_the_grade_is_unknown_and_the_reward_0(gold: Any) -> None:
-    found = score(r"\boxed{5}", gold)
-    assert (found["score"], found["unknown"]) == (0.0, 1.0)
-
-
-def test_every_grade_has_the_same_keys_and_types() -> None:
-    found = [score(response) for response in (r"\boxed{5}", r"\boxed{4}", "", r"\boxed{" + "(" * 99 + "}")]
-    assert {tuple(one) for one in found} == {("score", "acc", "unknown", "reason", "extracted")}
-    assert {tuple(map(type, one.values())) for one in found} == {(float, float, float, str, str)}
 
 
 def test_a_row_may_have_its_own_kind_and_tolerance() -> None:
@@ -105,27 +90,6 @@ def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:
     assert score(r"\boxed{4}. The answer is 5.")["reason"] == "different"
 
 
-def test_what_needs_no_process_is_graded_as_the_grader_does() -> None:
-    cases = [
-        GradeCase(response, gold, boxed_only=boxed)
-        for response in (
-            r"\boxed{1/2}",
-            "It is 7",
-            "",
-            r"\boxed{(1,2)}",
-            r"\boxed{x=3}",
-            r"\boxed{\text{no}}",
-        )
-        for gold in ("1/2", "7", "(1, 2)", "no", "")
-        for boxed in (True, False)
-    ]
-    with Grader(workers=1) as grader:
-        grades = grader.grade_many(cases)
-    settled = {place: seen for place, case in enumerate(cases) if isinstance(seen := look(case), Grade)}
-    assert settled == {place: grades[place] for place in settled}
-    assert len(settled) > 15
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "response",
@@ -142,15 +106,10 @@ def test_what_needs_no_process_is_graded_as_the_grader_does() -> None:
     ],
     ids=["boxes", "fractions", "digits", "braces", "dollars", "backslashes", "words", "bytes", "factorial"],
 )
-@pytest.mark.parametrize("boxed_only", [True, False])
-def test_a_hostile_response_gets_0_soon(response: str, boxed_only: bool) -> None:
+def test_a_hostile_response_gets_0_soon(response: str) -> None:
     began = time.monotonic()
-    assert score(response, boxed_only=boxed_only)["score"] == 0.0
+    assert score(response, boxed_only=False)["score"] == 0.0
     assert time.monotonic() - began < 15
-
-
-def test_the_answer_at_the_end_of_a_very_long_response_counts() -> None:
-    assert score("a word " * 200_000 + r"\boxed{5}")["acc"] == 1.0
 
 
 def test_an_honest_answer_is_not_held_up_by_hostile_ones() -> None:
@@ -185,65 +144,6 @@ def test_a_grading_process_that_dies_is_replaced() -> None:
     assert score(*ALGEBRA)["acc"] == 1.0
     assert kill_workers() >= 1
     assert score(r"\boxed{\cos(7)+\cos(7)}", r"2\cos(7)")["acc"] == 1.0
-
-
-def test_one_process_has_one_grader() -> None:
-    score(r"\boxed{5}")
-    with pytest.raises(ValueError, match="grades with"):
-        score(r"\boxed{5}", workers=3)
-    with pytest.raises(ValueError, match="nonsense"):
-        score(r"\boxed{5}", extra_info={"answer_kind": "nonsense"})
-
-
-def test_verls_own_manager_awaits_it() -> None:
-    import numpy as np
-    from omegaconf import OmegaConf
-    from verl import DataProto
-    from verl.trainer.ppo.reward import load_reward_manager
-
-    texts = [r"\boxed{5}", r"\boxed{4}", "", "(" * 1_000_000, ALGEBRA[0], r"\boxed{\int_0^9 e^{x^{x^x}} dx}"]
-    golds = ["5", "5", "5", "5", ALGEBRA[1], "5"]
-
-    class Lookup:
-        def decode(self, ids: Any, **_: Any) -> str:
-            return texts[int(ids[0])]
-
-    def objects(value: Any) -> Any:
-        array = np.empty(1, dtype=object)
-        array[0] = value
-        return array
-
-    custom = {
-        "path": "pkg://trainer_adapter.verl.reward",
-        "name": "compute_score",
-        "reward_kwargs": {"boxed_only": False, "time_limit_s": LIMIT_S},
-    }
-    config = {
-        "reward": {
-            "custom_reward_function": custom,
-            "reward_manager": {"source": "register", "name": "naive"},
-        }
-    }
-
-    async def run() -> list[dict[str, Any]]:
-        manager = load_reward_manager(OmegaConf.create(config), Lookup())
-        rows = [
-            DataProto.from_dict(
-                tensors={"responses": torch.tensor([[place, 0]]), "attention_mask": torch.tensor([[1, 1]])},
-                non_tensors={
-                    "data_source": objects("math"),
-                    "reward_model": objects({"ground_truth": gold}),
-                    "extra_info": objects({"question_id": "q"}),
-                    "tool_extra_fields": objects({"variant": 1}),
-                },
-            )
-            for place, gold in enumerate(golds)
-        ]
-        return await asyncio.gather(*(manager.run_single(row) for row in rows))
-
-    found = asyncio.run(run())
-    assert [one["reward_score"] for one in found] == [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
-    assert [one["reward_extra_info"]["unknown"] for one in found] == [0, 0, 0, 1, 0, 1]
 
 
 def test_closing_leaves_no_process() -> None:

@@ -1,10 +1,5 @@
 """Files of rollouts: what is written is read, a kill leaves whole files, faults name the file."""
 
-import json
-import signal
-import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,8 +13,6 @@ from service.parquet import DamagedFileError
 from trainer_adapter.record import RolloutWriter
 from trainer_adapter.record.files import METRICS_FILE, read_headers, read_metrics, read_run
 from trainer_adapter.record.reading import Record, read_rollouts
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -48,18 +41,6 @@ def test_any_order_of_records_gives_the_same_files_but_a_function_must_keep_it(t
         pytest.raises(ValueError, match="not sorted by question, session and group"),
     ):
         writer.write(1, lambda: make_step(1)[::-1])
-
-
-def test_files_are_small_and_say_what_they_are(tmp_path: Path) -> None:
-    text = "We add both sides and find that x is 4. " * 50
-    records = [make_record(1, q, 0, response=text + str(q), prompt="p" * 500) for q in range(500)]
-    with RolloutWriter(tmp_path, "ta", background=False) as writer:
-        writer.write(1, records)
-    headers = read_headers(tmp_path, "ta", 1)
-    assert len(headers) == 500
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 500 * len(text) / 10
-    with pytest.raises(DamagedFileError, match=r"tagrpo\.run is 'ta' in this file, not 'b'"):
-        read_headers(tmp_path, "b", 1)
 
 
 def test_a_step_trained_again_replaces_its_file(tmp_path: Path) -> None:
@@ -105,77 +86,6 @@ def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-def test_a_failed_step_stops_nothing(tmp_path: Path) -> None:
-    with RolloutWriter(tmp_path, "ta") as writer:
-        writer.write(1, [make_record(5)])
-        writer.write(2, make_step(2))
-    assert len(writer.failures) == 1
-    assert "step 1" in writer.failures[0]
-    assert [one.step for one in read_rollouts(tmp_path)] == [2] * 16
-    writer.close()
-
-
-def test_writing_waits_with_two_steps_unwritten_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on, entered = threading.Event(), threading.Event()
-    write = RolloutWriter._write
-
-    def slow(self: RolloutWriter, *given: object) -> None:
-        entered.set()
-        assert go_on.wait(20)
-        write(self, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(RolloutWriter, "_write", slow)
-    with RolloutWriter(tmp_path, "ta") as writer:
-        writer.write(1, make_step(1))
-        assert entered.wait(20)
-        writer.write(2, make_step(2))
-        third = threading.Thread(target=writer.write, args=(3, make_step(3)))
-        third.start()
-        third.join(0.3)
-        assert third.is_alive()  # a third step would be held in memory
-        go_on.set()
-        third.join(20)
-    assert sorted({one.step for one in read_rollouts(tmp_path)}) == [1, 2, 3]
-
-
-_KILLED = """
-import sys
-sys.path[:0] = [{root!r}, {support!r}]
-from pathlib import Path
-from rollout_shards import make_step
-from trainer_adapter.record import RolloutWriter
-writer = RolloutWriter(Path({folder!r}), "ta")
-step = 0
-while True:
-    step += 1
-    writer.write(step, make_step(step, questions=100))
-    writer.write_metrics(step, {{"a": step}})
-    if step == 4:
-        print("going", flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_leaves_whole_files_only(tmp_path: Path) -> None:
-    code = _KILLED.format(root=str(ROOT), support=str(ROOT / "tests" / "support"), folder=str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "going\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait(20)
-    process.stdout.close()
-    found = list(read_rollouts(tmp_path))
-    steps = sorted({one.step for one in found})
-    assert steps == list(range(1, len(steps) + 1))
-    assert len(found) == 800 * len(steps)
-    assert len(steps) >= 2
-    (tmp_path / ".step-00000099.parquet.1.tmp").write_bytes(b"PAR1")
-    with RolloutWriter(tmp_path, "ta") as writer:
-        writer.write_metrics(len(steps), {"a": -1.0})
-    assert not list(tmp_path.glob(".*.tmp"))
-    assert read_metrics(tmp_path)[0][len(steps)] == {"a": -1.0}
-
-
 def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path, "ta") as writer:
         writer.write_metrics(1, {"a": 1, "b": float("nan"), "c": "text", "d": None, "e": True})
@@ -190,22 +100,6 @@ def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:
     found, unread = read_metrics(tmp_path)
     assert found == {1: {"a": 5.0}, 3: {"a": 3.0}}
     assert unread == 5
-
-
-def test_lines_that_no_database_holds_are_no_metrics(tmp_path: Path) -> None:
-    lines = [
-        '{"step": 1, "metrics": {"a": NaN, "b": 1e999, "c": 2}}',
-        '{"step": 1e30, "metrics": {"a": 1}}',
-        '{"step": Infinity, "metrics": {"a": 1}}',
-        '{"step": -1, "metrics": {"a": 1}}',
-        r'{"step": 2, "metrics": {"a\u0000": 1}}',
-        r'{"step": 3, "metrics": {"\ud800": 1}}',
-    ]
-    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
-    assert read_metrics(tmp_path) == ({1: {"c": 2.0}}, 5)
-    (tmp_path / "run.json").write_text('{"run": "ta", "spec": {"alpha": NaN}, "versions": {}}')
-    with pytest.raises(InputError, match=r"run\.json: not the description of a run"):
-        read_run(tmp_path)
 
 
 def test_faults_name_the_file(tmp_path: Path) -> None:
@@ -258,8 +152,3 @@ def test_the_diagnostics_name_a_parquet_file_without_rewards(tmp_path: Path) -> 
     path.write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"mine\.parquet: not a complete parquet file"):
         diagnose(path)
-
-
-def test_run_json_is_plain(tmp_path: Path) -> None:
-    about = json.loads((write_run(tmp_path) / "run.json").read_text())
-    assert set(about) == {"run", "spec", "versions", "created_at"}

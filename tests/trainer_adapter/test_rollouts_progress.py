@@ -57,10 +57,3 @@ def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(tmp_p
 )
 def test_what_is_not_under_way_is_left_out(tmp_path: Path, seconds_before: list[int], total: str) -> None:
     assert progress(tmp_path, seconds_before, total=total) is None
-
-
-def test_one_without_a_total_has_no_time_left(tmp_path: Path) -> None:
-    for name, total in (("endless", None), ("odd", "[x]")):
-        found = progress(tmp_path / name, [60, 30], total=total)
-        assert found is not None
-        assert found.minutes_left is None

@@ -16,7 +16,7 @@ from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 from trainer_adapter.record.pruning import steps_to_prune
 from trainer_adapter.record.reading import FoundRollout, Record
 from trainer_adapter.record.runs import choose_train_run, list_train_runs, open_record
-from trainer_adapter.record.series import metric_names, metric_points, trained_checkpoint
+from trainer_adapter.record.series import trained_checkpoint
 
 GRADES = {
     "mixed": (True, False, None, True),
@@ -70,25 +70,6 @@ def test_groups_are_told_by_kind_and_paged_both_ways(kinds: Record) -> None:
         GroupFilters(kind="good")
 
 
-def test_steps_add_up_the_groups_that_filters_leave(kinds: Record) -> None:
-    counts = kinds.counts()
-    first, second = counts.page_steps()
-    assert (first.step, first.questions, first.responses, second.step) == (1, 4, 16, 2)
-    assert (first.mixed, first.all_right, first.all_wrong, first.unclear) == (1, 1, 1, 1)
-    assert (first.correct, first.wrong, first.unknown, first.reward) == (6, 8, 2, 6 / 16)
-    every = [GroupFilters(kind=kind) for kind in GRADES]
-    for filters in (
-        *every,
-        GroupFilters(step=2),
-        GroupFilters(unknown=True, step=1),
-        GroupFilters(truncated=True),
-    ):
-        found, groups = counts.page_steps(filters), counts.page_groups(filters)
-        assert sum(step.questions for step in found) == len(groups)
-        assert sum(step.responses for step in found) == sum(group.responses for group in groups)
-        assert {step.step for step in found} == {group.step for group in groups}
-
-
 def test_a_joint_group_has_a_column_for_each_prompt(record: Record) -> None:
     found = record.joint_group(2, QUESTION)
     original, neighbor = found.columns
@@ -109,16 +90,6 @@ def test_a_joint_group_has_a_column_for_each_prompt(record: Record) -> None:
     assert record.counts().question_history("q_none") == []
     with pytest.raises(NotFoundError, match="step 4 has no responses"):
         record.joint_group(4, QUESTION)
-
-
-def test_a_question_that_is_drawn_twice_in_a_step_is_one_group(tmp_path: Path) -> None:
-    with RolloutWriter(tmp_path, "ta", background=False) as writer:
-        twice = [make_record(1, 0, session, group=group) for group in (4, 2) for session in range(4)]
-        writer.write(1, twice)
-    [column] = Record(tmp_path).joint_group(1, f"q_{0:024x}").columns
-    assert [(one.session, one.group) for one in column.rollouts] == [
-        (session, group) for session in range(4) for group in (2, 4)
-    ]
 
 
 def test_every_header_and_text_is_found_again(record: Record) -> None:
@@ -179,12 +150,6 @@ def test_searches_and_lists_stop_at_a_bound(record: Record, monkeypatch: pytest.
     monkeypatch.setattr(listing, "HEADERS_READ", 16)
     page = list_rollouts(record, RolloutFilters(grade="wrong", truncated=True, most_reward=0), limit=5)
     assert (len(page.rollouts), page.after) == (2, "1:15")
-
-
-def test_metrics_are_listed_and_read_by_name(record: Record, kinds: Record) -> None:
-    assert (metric_names(record), metric_names(kinds)) == (["actor/lr", "tagrpo/reward/mean"], [])
-    assert metric_points(record, "tagrpo/reward/mean") == [(1, 0.1), (2, 0.2), (3, 0.3)]
-    assert metric_points(record, "none/such") == []
 
 
 def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record: Record) -> None:

@@ -1,7 +1,6 @@
 """Log-ratios of single tokens: places of tokens in texts, and in the record."""
 
 import math
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -97,12 +96,6 @@ def test_each_token_has_its_stretch_of_the_text(
             assert piece.lstrip(" ") == alone.lstrip(" ")
 
 
-def test_runs_of_spaces_are_not_lost_by_a_decoder_that_drops_the_first() -> None:
-    encode, decode = sentence_piece()
-    ids = encode("x:\n    b")
-    assert TokenLengths(decode, letter(encode)).of(ids, "x:\n    b") == (0, 1, 1, 1, 3, 2, 0)
-
-
 @pytest.mark.parametrize("make", [byte_level, sentence_piece])
 def test_a_response_may_be_cut_within_a_character(make: Callable[[], tuple[Encoder, Decoder]]) -> None:
     encode, decode = make()
@@ -113,31 +106,6 @@ def test_a_response_may_be_cut_within_a_character(make: Callable[[], tuple[Encod
             lengths = TokenLengths(decode, letter(encode)).of(ids[:end], cut)
             assert lengths is not None, (text, end)
             assert (len(lengths), sum(lengths)) == (end, len(cut))
-
-
-def test_bytes_that_are_no_text_are_counted_or_left_out() -> None:
-    encode, decode = byte_level()
-    chance = random.Random(3)
-    counted = 0
-    for _ in range(300):
-        ids = [chance.randrange(300) for _ in range(chance.randrange(12))]
-        text = decode(ids)
-        lengths = TokenLengths(decode, letter(encode)).of(ids, text)
-        assert lengths is None or (len(lengths), sum(lengths)) == (len(ids), len(text))
-        counted += lengths is not None
-    assert counted > 200
-
-
-def test_very_many_broken_bytes_are_decoded_once() -> None:
-    encode, decode = byte_level()
-    asked = []
-    lengths = TokenLengths(lambda ids: asked.append(ids) or decode(ids), letter(encode))
-    ids = [130] * 20_000
-    text = decode(ids)
-    found = lengths.of(ids, text)
-    assert found is not None
-    assert (len(found), sum(found)) == (len(ids), len(text))
-    assert len(asked) < 100  # what was decoded is known
 
 
 def test_a_text_of_other_tokens_has_no_lengths() -> None:

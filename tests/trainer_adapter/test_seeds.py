@@ -34,13 +34,6 @@ def test_another_model_recipe_or_plug_in_is_another_group() -> None:
     ]  # a name within a value tells nothing
 
 
-def test_runs_without_settings_stand_alone() -> None:
-    runs = [
-        Run(id=n, name=n, kind="train", spec={}, versions={}, created_at="", finished_at=None) for n in "ab"
-    ]
-    assert names(*runs) == [["a"], ["b"]]
-
-
 def test_the_mean_stands_where_all_seeds_have_a_value() -> None:
     lines = [[(1, 1.0), (2, 2.0), (3, 3.0)], [(1, 3.0), (2, None), (3, 6.0)], [(1, 2.0), (2, 1.0), (3, 0.0)]]
     assert over_seeds(lines) == [SeedPoint(1, 2.0, 1.0, 3.0, 3), SeedPoint(3, 3.0, 0.0, 6.0, 3)]

@@ -1,11 +1,7 @@
 """Questions that are left out: chances by hand, their frequency, and what a real training would save."""
 
-from pathlib import Path
-
 import pytest
 
-from benchmarks.studies.forecast import left_out
-from evaluator.signal.sources.rollouts import read_visits
 from trainer_adapter.methods.skipping import DeadGroups
 
 
@@ -35,14 +31,3 @@ def test_chances_follow_from_seed_step_and_question() -> None:
     assert not any(same.skips("q", step) for step in range(64))
     same.replace(one.to_json())
     assert seen == [same.skips("q", step) for step in range(64)]
-
-
-def test_in_a_real_training_it_draws_fewer_dead_groups_and_misses_few_of_the_others(
-    data_folder: Path,
-) -> None:
-    """What prompts gave at each visit stands in the log, on which p was chosen."""
-    visits = read_visits(data_folder / "grpo_group_log_dsrsub.jsonl")
-    drawn, mixed, missed = left_out(visits, 0.7)
-    assert drawn < 0.7
-    assert mixed > left_out(visits, 1)[1] + 0.15
-    assert missed < 0.18

@@ -39,14 +39,6 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
 
 
-def test_a_tracker_that_names_a_whole_checkpoint_is_left_alone(tmp_path: Path) -> None:
-    assert (mend(tmp_path / "none"), tracked_step(tmp_path)) == (None, None)
-    save(tmp_path, 2)
-    save(tmp_path, 10)
-    assert mend(tmp_path) is None
-    assert tracked_step(tmp_path) == 10
-
-
 @pytest.mark.parametrize(
     "part",
     ["model_world_size_2_rank_1.pt", "optim_world_size_2_rank_0.pt", "extra_state_world_size_2_rank_1.pt"],
@@ -92,28 +84,11 @@ def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
     assert resuming.fault_of(tmp_path, 2, gpus=2, parts=("model",)) is None
 
 
-def test_of_a_run_that_ended_only_the_weights_must_be_there(tmp_path: Path) -> None:
-    save(tmp_path, 2)
-    for path in (save(tmp_path, 4) / "actor").glob("optim*"):
-        path.unlink()
-    assert resuming.mend(tmp_path, gpus=2, parts=PARTS, ended=True) is None
-    assert tracked_step(tmp_path) == 4
-    assert "training resumes from the checkpoint at step 2" in str(mend(tmp_path))
-
-
 def test_checkpoints_without_weights_are_not_gone_on_with(tmp_path: Path) -> None:
     save(tmp_path, 2)
     with pytest.raises(InputError, match="no weights that verl can resume from"):
         resuming.mend(tmp_path, gpus=2, parts=("optim",))
     assert resuming.mend(tmp_path, gpus=2, parts=(), ended=True) is None
-
-
-def test_a_checkpoint_is_whole_once_the_loaders_state_is_written(tmp_path: Path) -> None:
-    place = save(tmp_path, 2)
-    cut(place / "data.pt")
-    assert fault_of(tmp_path, 2) == "has a damaged data.pt"
-    (place / "data.pt").unlink()
-    assert fault_of(tmp_path, 2) == "has no data.pt"
 
 
 def test_a_tracker_that_a_kill_left_empty_is_written_anew(tmp_path: Path) -> None:

@@ -18,15 +18,12 @@ from trainer_adapter.runs.composing import (
     Machine,
     command,
     compose_run,
-    cpu_settings,
-    external_modules,
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.launching import shell_command
 from trainer_adapter.runs.model_sizes import MODELS
 from trainer_adapter.runs.resuming import differences, make_spec
-from trainer_adapter.runs.settings import SOURCES
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 
 ACTOR = "actor_rollout_ref.actor"
@@ -104,15 +101,6 @@ def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int
     assert settings_of(config).record == "/runs/x/rollouts"
 
 
-def test_each_value_names_its_source_once() -> None:
-    for machine in (Machine(1), Machine(4), Machine(cpu=True), Machine(8, 2, ray_address="auto")):
-        composition = compose_run(RECIPES["ta_grpo"], machine, model="Qwen/Qwen3-4B", data=some_data())
-        names = [setting.name for setting in composition.values]
-        assert len(set(names)) == len(names)
-        assert {setting.source for setting in composition.values} <= set(SOURCES)
-    assert composition.value(f"{ACTOR}.optim.lr") == 1e-6
-
-
 def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     key = "reward.custom_reward_function.reward_kwargs.boxed_only"
 
@@ -132,19 +120,6 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     assert composed(mine, f"+{key}=false").value(key) is False
     with pytest.raises(InputError, match=r"set run\.answers=all or =boxed"):
         composed(f"+{key}=false")
-
-
-def test_on_the_cpu_the_file_sets_what_is_of_the_machine() -> None:
-    composition = compose_run(RECIPES["grpo"], Machine(cpu=True), folder=Path("/runs/x"))
-    arguments = composition.arguments()
-    assert "+tagrpo=cpu" in arguments
-    for key, value in cpu_settings():
-        given = [text for text in arguments if text.startswith(f"{key}=")]
-        assert len(given) == (key == "trainer.logger")
-        assert composition.value(key) == value or given
-    assert external_modules(Machine(cpu=True)) == (
-        "trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin.registration"
-    )
 
 
 def test_several_nodes_tell_ray_of_the_plug_in() -> None:
@@ -168,33 +143,6 @@ def test_a_users_value_comes_last_and_is_handed_on_as_written() -> None:
     assert not any(text.startswith("data.seed") for text in arguments)
     assert composition.value("trainer.save_freq") == 5
     assert next(each for each in composition.values if each.name == "trainer.save_freq").source == "user"
-
-
-@pytest.mark.parametrize(
-    ("texts", "steps", "epochs"),
-    [
-        (["trainer.total_training_steps=488"], 488, 488),  # 2 epochs would have ended it after 58 steps
-        (["trainer.total_training_steps=1"], 1, 2),
-        (["trainer.total_training_steps=488", "trainer.total_epochs=3"], 87, 3),
-        ([], 58, 2),
-    ],
-)
-def test_so_many_steps_are_trained_as_are_asked_for(texts: list[str], steps: int, epochs: int) -> None:
-    overrides = assign(RECIPES["grpo"], texts).overrides
-    composition = compose_run(RECIPES["grpo"], Machine(4), data=some_data(), overrides=overrides)
-    assert composition.value("trainer.total_epochs") == epochs
-    assert composition.count_steps(7498) == steps
-    # verl is told the very step that is its last: it saves after that one, whatever `save_freq` says.
-    given = [text for text in composition.arguments() if text.startswith("trainer.total_training_steps=")]
-    assert given == ([f"trainer.total_training_steps={steps}"] if texts else [])
-
-
-def test_rows_of_a_flat_export_count_as_verl_counts_them() -> None:
-    flat = some_data(layout="flat", questions=100, neighbors_per_question={3: 100})
-    texts = ["data.train_batch_size=10", "trainer.total_training_steps=40", "trainer.total_epochs=1"]
-    overrides = assign(RECIPES["grpo"], texts).overrides
-    composition = compose_run(RECIPES["grpo"], Machine(4), data=flat, overrides=overrides)
-    assert (composition.count_steps(flat.rows), composition.value("trainer.total_training_steps")) == (40, 40)
 
 
 def test_the_command_survives_a_shell(tmp_path: Path) -> None:
@@ -257,27 +205,6 @@ def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], texts: list[s
     composition = compose_run(assigned.recipe, Machine(4), data=data, overrides=assigned.overrides)
     with pytest.raises(InputError, match=message):
         check_fit(composition, data)
-
-
-@pytest.mark.parametrize(
-    ("held_back", "texts"),
-    [
-        (40, ["trainer.test_freq=5"]),
-        (0, ["trainer.test_freq=5", "data.val_files=/aime.parquet"]),
-        (0, ["trainer.test_freq=-1", "trainer.val_before_train=false"]),
-    ],
-)
-def test_what_is_held_back_or_named_is_validated_on(held_back: int, texts: list[str]) -> None:
-    data, overrides = some_data(validation_questions=held_back), assign(RECIPES["ta_grpo"], texts).overrides
-    check_fit(compose_run(RECIPES["ta_grpo"], Machine(4), data=data, overrides=overrides), data)
-
-
-def test_what_one_should_know_of_the_data_is_said() -> None:
-    data = some_data(neighbors_per_question={1: 98, 3: 7400})
-    composition = compose_run(RECIPES["ta_grpo"], Machine(4), model="Qwen/Qwen3-4B", data=data)
-    notes = check_fit(composition, data)
-    assert notes[0].startswith("98 of 7,498 questions have fewer than 3 neighbors; their 32 responses")
-    assert notes[1].startswith("74 of 7,498 questions do not fill a batch")  # 7498 = 29 * 256 + 74
 
 
 def test_rows_are_counted_as_verl_takes_them() -> None:

@@ -102,18 +102,3 @@ def test_a_manifest_without_a_part_is_refused(place: Path, tagrpo: CommandLine) 
         path.write_text(json.dumps(spoiled))
         done = tagrpo(*WORDS)
         assert (done.code, str(path) in done.err, said in done.err) == (2, True, True)
-
-
-@pytest.mark.slow
-def test_the_export_in_a_runs_own_folder_can_be_made_anew(place: Path, tagrpo: CommandLine) -> None:
-    own = ("train", "run", "ta_grpo", "--set", "math", *WORDS[5:])
-    assert tagrpo(*own).code == 0
-    data = place / "runs" / "x" / "data"
-    cut(data / "train.parquet")
-    done = tagrpo(*own)
-    assert done.code == 2
-    assert f"remove {data}, and run the same command to export math@1 again" in done.err
-    for path in data.iterdir():
-        path.unlink()
-    data.rmdir()
-    assert tagrpo(*own).code == 0

@@ -11,7 +11,6 @@ import psutil
 import pytest
 
 from service.errors import InputError
-from trainer_adapter.runs.composing import Machine
 from trainer_adapter.runs.launching import (
     MARK,
     Ended,
@@ -22,9 +21,6 @@ from trainer_adapter.runs.launching import (
     last_step,
     make_ray_folder,
     run_child,
-    step_of,
-    total_steps_of,
-    training_environment,
 )
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
@@ -68,11 +64,6 @@ def test_output_is_kept_and_handed_on(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().endswith("later\n")  # a log is added to, never cut
 
 
-def test_a_failing_child_gives_its_exit_code(tmp_path: Path) -> None:
-    ended, _ = ran("import sys; sys.exit(3)", tmp_path)
-    assert (ended.returncode, ended.stopped_by) == (3, None)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_a_child_that_listens(tmp_path: Path, number: signal.Signals) -> None:
     before = signal.getsignal(number)
@@ -99,11 +90,6 @@ def test_a_child_that_does_not_listen_is_killed_after_a_while(tmp_path: Path) ->
     assert ended.seconds < 15
 
 
-def test_a_second_signal_kills_at_once(tmp_path: Path) -> None:
-    ended, _ = ran(DEAF, tmp_path, on_line={"ready": [signal.SIGINT, signal.SIGINT]}, grace_s=1000)
-    assert (ended.returncode, ended.killed) == (-signal.SIGKILL, True)
-
-
 LEAVES = """
 import subprocess, sys
 left = subprocess.Popen(
@@ -113,13 +99,6 @@ left = subprocess.Popen(
 left.stdout.readline()
 print(left.pid, flush=True)
 """
-
-
-@pytest.mark.slow
-def test_what_a_child_leaves_behind_is_ended(tmp_path: Path) -> None:
-    ended, [pid] = ran(LEAVES, tmp_path)
-    assert (ended.returncode, ended.left_behind) == (0, 1)
-    assert not psutil.pid_exists(int(pid))
 
 
 def test_no_other_process_is_touched(tmp_path: Path) -> None:
@@ -240,28 +219,3 @@ def test_the_log_says_how_far_it_came_and_why_it_failed(tmp_path: Path) -> None:
     assert last_errors(log) == ["Exception: The current node timed out during startup."]
     log.write_text("\n".join(f"line {number}" for number in range(7)))
     assert last_errors(log) == [f"line {number}" for number in range(2, 7)]
-
-
-@pytest.mark.parametrize(
-    ("line", "step", "total"),
-    [
-        ("(TaskRunnerV1 pid=10256) step:3 - actor/lr:0.0001 - tagrpo/correct/mean:0.5", 3, None),
-        ("INFO:2026-11-21 23:09:56,330:Total training steps: 60", None, 60),
-        ("total_training_steps: 60", None, None),
-        ("footstep: 3 - no metrics", None, None),
-        ("", None, None),
-    ],
-)
-def test_a_line_tells_the_step_or_how_many_there_are(line: str, step: int | None, total: int | None) -> None:
-    assert (step_of(line), total_steps_of(line)) == (step, total)
-
-
-def test_on_the_cpu_ray_starts_no_python_in_advance_unless_the_user_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "RAY_prestart_worker_first_driver"
-    monkeypatch.delenv(name, raising=False)
-    assert training_environment(Machine(cpu=True), tmp_path)[name] == "0"
-    assert name not in training_environment(Machine(), tmp_path)
-    monkeypatch.setenv(name, "1")
-    assert training_environment(Machine(cpu=True), tmp_path)[name] == "1"

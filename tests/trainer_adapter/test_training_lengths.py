@@ -9,10 +9,10 @@ from tiny_model import save_tiny_tokenizer
 from training_configs import assign
 
 from rephraser.sets.types import Neighbor, SetEntry
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError
 from service.questions import make_question
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.checking import check_fit, check_lengths
+from trainer_adapter.runs.checking import check_lengths
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.data import TrainingData, read_data
 from trainer_adapter.runs.running import _settle_thinking
@@ -78,17 +78,6 @@ def test_a_neighbor_that_an_estimate_let_pass_is_refused_by_name(tmp_path: Path,
     assert f"--tokenizer {model} --max-prompt-tokens 400" in message
 
 
-def test_training_is_checked_in_passing(tmp_path: Path, model: Path) -> None:
-    data = exported(tmp_path / "out", LONG, max_prompt_tokens=400)
-    small = ("data.train_batch_size=1", "actor_rollout_ref.actor.ppo_mini_batch_size=1")
-    assigned = assign(RECIPES["ta_grpo"], small)
-    composition = compose_run(
-        assigned.recipe, Machine(1), model=str(model), data=data, overrides=assigned.overrides
-    )
-    with pytest.raises(InputError, match="1 prompt of more than 400 tokens"):
-        check_fit(composition, data)
-
-
 def test_neighbors_that_the_recipe_does_not_ask_are_not_counted(tmp_path: Path, model: Path) -> None:
     data = exported(tmp_path / "out", "Sum 2 and 3.", "2+3?", "Add 3 to 2.", LONG, max_prompt_tokens=400)
     [note] = checked(data, model)  # the fourth neighbor of a recipe that asks three
@@ -99,30 +88,12 @@ def test_neighbors_that_the_recipe_does_not_ask_are_not_counted(tmp_path: Path, 
     assert checked(exported(tmp_path / "no", LONG, max_prompt_tokens=400), model, recipe="grpo")
 
 
-def test_questions_count_for_every_recipe_and_many_are_named_in_part(tmp_path: Path, model: Path) -> None:
-    data = exported(tmp_path / "out", *["a" * 60] * 8, layout="flat")
-    with pytest.raises(InputError, match=r"9 prompts of more than 20 tokens .*has \d+; \.\.\.\)") as raised:
-        checked(data, model, "data.max_prompt_length=20", recipe="grpo")
-    assert str(raised.value).count(" has ") == 5
-    assert "(question " in str(raised.value)
-    assert "; neighbor c1 of question" in str(raised.value)
-
-
 def test_what_the_models_own_tokenizer_counted_is_not_counted_again(tmp_path: Path, model: Path) -> None:
     data = exported(tmp_path / "out", "Sum 2 and 3.", tokenizer=str(model))
     data.train_file.unlink()
     assert checked(data, model) == []
     with pytest.raises(InputError, match=r"has 31 tokens\. Export with --max-prompt-tokens 20"):
         checked(data, model, "data.max_prompt_length=20")
-
-
-def test_prompts_are_counted_with_the_exports_template_arguments(tmp_path: Path, model: Path) -> None:
-    template = (model / "chat_template.jinja").read_text("utf-8")
-    wordy = "{% if wordy %}" + "x" * 100 + "{% endif %}"
-    (model / "chat_template.jinja").write_text(wordy + template, "utf-8")
-    data = exported(tmp_path / "out", chat_template_kwargs={"wordy": True})
-    [note] = checked(data, model, recipe="grpo")
-    assert note.endswith(f"the longest prompt has {AROUND + len('Add 2 and 3.') + 100} tokens")
 
 
 def test_whether_a_model_thinks_is_no_accident(tmp_path: Path, model: Path) -> None:
@@ -143,27 +114,11 @@ def test_whether_a_model_thinks_is_no_accident(tmp_path: Path, model: Path) -> N
         assert _settle_thinking(asked, name).chat_template_kwargs == {"enable_thinking": True}
 
 
-def test_another_tokenizer_counts_anew(tmp_path: Path, model: Path) -> None:
-    data = exported(tmp_path / "out", LONG, tokenizer=str(model))
-    assert data.longest_prompt == LONG_TOKENS
-    other = save_tiny_tokenizer(tmp_path / "other")
-    [note] = checked(data, other)
-    assert note.startswith(f"the export counted tokens with {model}; counted with {other}, ")
-    assert note.endswith(f"the longest prompt has {LONG_TOKENS} tokens")
-
-
 def test_a_note_says_that_the_tokenizer_cannot_be_loaded(tmp_path: Path) -> None:
     data = exported(tmp_path / "out", "Sum 2 and 3.")
     [note] = checked(data, tmp_path / "nowhere")
     assert note.startswith("prompts were not counted with the model's tokenizer, so some may be too long: ")
     assert "nowhere: could not be loaded" in note
-
-
-def test_a_folder_without_a_tokenizer_is_refused_by_a_dry_run_too(tmp_path: Path, model: Path) -> None:
-    data = exported(tmp_path / "out", "Sum 2 and 3.")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(PrerequisiteError, match="empty: could not be loaded"):
-        checked(data, tmp_path / "empty")
 
 
 def test_a_base_model_takes_a_template_from_its_folder(tmp_path: Path, model: Path) -> None:

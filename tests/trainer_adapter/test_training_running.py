@@ -2,16 +2,12 @@
 
 import json
 import os
-import shutil
 import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from fake_verl import put_in_place
 from runs import Proposed, add_run
@@ -24,7 +20,6 @@ from service.errors import InputError, NotFoundError, PrerequisiteError
 from service.runs.store import find_run
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.record.reading import read_run
-from trainer_adapter.runs import checking
 from trainer_adapter.runs.data import read_data
 from trainer_adapter.runs.run_folder import RunFolder
 from trainer_adapter.runs.running import Prepared, Trained, dry_run, train
@@ -126,14 +121,6 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
 
 
 @pytest.mark.slow
-def test_the_command_that_is_kept_does_what_was_done(place: Path, model: Path) -> None:
-    trained(wanted(model))
-    (place / "runs" / "x" / "metrics" / "1.jsonl").unlink()
-    subprocess.run(["sh", str(place / "runs" / "x" / "command.sh")], check=True, capture_output=True)
-    assert (place / "runs" / "x" / "metrics" / "1.jsonl").read_text().count("\n") == 2
-
-
-@pytest.mark.slow
 def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
     place: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,17 +165,6 @@ def test_a_stopped_run_goes_on(
 
 
 @pytest.mark.slow
-def test_what_verl_leaves_behind_is_ended(place: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_VERL", "orphan")
-    lines: list[str] = []
-    result = trained(wanted(model), echo=lines.append)
-    assert result.finished
-    orphans = [int(line.split()[1]) for line in lines if line.startswith("orphan")]
-    assert len(orphans) == 2
-    assert not any(psutil.pid_exists(pid) for pid in orphans)
-
-
-@pytest.mark.slow
 def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> None:
     trained(wanted(model))
     with pytest.raises(InputError) as refused:
@@ -203,26 +179,6 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
         trained(wanted(model))
     # what only changes what is kept may change
     assert trained(wanted(model, "trainer.save_freq=1", set="math@1")).attempt.number == 2
-
-
-@pytest.mark.slow
-def test_one_name_is_one_run(place: Path, model: Path) -> None:
-    trained(wanted(model))
-    with pytest.raises(InputError, match="run 'x' exists with other settings"):
-        trained(wanted(model, "run.seed=7", folder=str(place / "elsewhere")))
-
-
-@pytest.mark.slow
-def test_an_export_is_trained_on_as_it_lies(place: Path, model: Path) -> None:
-    trained(wanted(model))
-    export = place / "runs" / "x" / "data"
-    result = trained(wanted(model, name="y", set=None, data=export))
-    assert result.finished
-    assert not (result.folder / "data").exists()
-    with (export / "train.parquet").open("ab") as file:
-        file.write(b"x")
-    with pytest.raises(InputError, match=r"train.parquet: not a complete parquet .* export the set again"):
-        trained(wanted(model, name="z", set=None, data=export))
 
 
 @pytest.mark.slow
@@ -278,13 +234,6 @@ def test_what_cannot_be_trained_is_refused(
         find_run(session, "x")
 
 
-def test_a_batch_larger_than_the_set_is_refused_before_anything_starts(place: Path, model: Path) -> None:
-    larger = wanted(model, "data.train_batch_size=256")
-    with pytest.raises(InputError, match="a batch has 256 questions, but the training file has only 4"):
-        trained(larger)
-    assert not (place / "runs" / "x" / "config.json").exists()
-
-
 @pytest.mark.slow
 def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
     steps = "trainer.total_training_steps=2"
@@ -296,38 +245,6 @@ def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
     # one whose last step was not saved has more to do
     (first.folder / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("1")
     assert trained(wanted(model, steps)).attempt.number == 2
-
-
-@pytest.mark.slow
-def test_a_refused_start_leaves_nothing_that_a_later_one_would_take(place: Path, model: Path) -> None:
-    with pytest.raises(InputError, match="a batch has"):
-        trained(wanted(model, "data.train_batch_size=4", validation_share=0.5))
-    assert not (place / "runs" / "x").exists()
-    # nor does one that was killed while it exported
-    left = place / "runs" / "x" / "data"
-    dry = trained(wanted(model, name="y", validation_share=0.5))
-    shutil.copytree(dry.folder / "data", left)
-    assert trained(wanted(model)).finished
-    assert not (left / "validation.parquet").exists()
-
-
-@pytest.mark.slow
-def test_going_on_with_another_validation_share_is_refused(place: Path, model: Path) -> None:
-    trained(wanted(model, validation_share=0.25))
-    with pytest.raises(
-        InputError, match=r"validation_share=0.5 holds back 2 questions, but the run started with 1"
-    ):
-        trained(wanted(model, validation_share=0.5))
-    with pytest.raises(InputError, match=r"validation_share=0 holds back 0 questions"):
-        dry_run(wanted(model), opened)
-    dry_run(wanted(model, validation_share=0.25), opened)
-    assert trained(wanted(model, validation_share=0.25)).finished
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(PrerequisiteError, match=r"training needs ray\. pip install 'tagrpo\[train\]'"):
-        checking.check_packages()
 
 
 @pytest.mark.slow

@@ -200,17 +200,6 @@ def test_responses_to_neighbors_are_weighed_as_the_plug_in_weighs_them(world: Wo
         assert logged["tagrpo/response_weights/mean"] == [0.0]
 
 
-def test_own_prompts_are_trained_on_where_that_is_asked_for(world: World) -> None:
-    step = Step(world, "own")
-    made = step.batch()
-    tokenizer = step.trainer.processing_class
-    for ids, mask, asked in zip(made["prompt_ids"], made["prompt_mask"], step.drawn["asked"], strict=True):
-        wanted = tokenizer.apply_chat_template(
-            [{"role": "user", "content": asked}], add_generation_prompt=True
-        )
-        assert ids[mask > 0].tolist() == wanted["input_ids"]
-
-
 def test_an_answer_that_cannot_be_graded_is_left_out_of_its_group(world: World) -> None:
     step = Step(world)
     nested = "\\sqrt{" * 400 + "2" + "}" * 400

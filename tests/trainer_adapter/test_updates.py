@@ -50,11 +50,6 @@ def test_a_question_that_lost_responses_moves_no_other_out_of_its_update() -> No
     ]
 
 
-def test_a_question_larger_than_an_update_is_cut_where_it_must() -> None:
-    updates = updates_of(order_rows(["q0"] * 8, [1] * 8, mini_batch=4, ranks=2), 4)
-    assert updates == [[0, 1, 2, 3], [4, 5, 6, 7]]
-
-
 def test_rows_laid_out_for_ranks_and_put_back_into_the_drawn_order_are_laid_out_alike() -> None:
     keys = [f"1-{question:09d}_{session}_0" for question in range(8) for session in range(8)]
     tags = [{"seq_len": 10 + (7 * row) % 90} for row in range(64)]

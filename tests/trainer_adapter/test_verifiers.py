@@ -225,22 +225,6 @@ def test_a_refusal_for_now_is_asked_again_and_a_lasting_one_is_no_reward(
     assert all("maximum context length" in trace.last_error.message for trace in members)
 
 
-def test_validate_finds_the_gold_that_cannot_be_graded(exported: Path, tmp_path: Path) -> None:
-    from verifiers.v1.cli.validate import run_validate
-    from verifiers.v1.configs.cli.validate import ValidateConfig
-
-    config = ValidateConfig(
-        taskset={"id": "tagrpo", "source": str(exported / "bad.jsonl"), "task": LIMIT},
-        runtime={"type": "subprocess"},
-        rich=False,
-        output_dir=tmp_path,
-    )
-    rows = asyncio.run(run_validate(config))
-    assert sorted(row["reason"] for row in rows) == ["error", *["valid"] * len(ASKED)]
-    (error,) = [row["error"] for row in rows if not row["valid"]]
-    assert "the grader cannot tell (no answer)" in error
-
-
 def test_what_no_set_can_be_made_of_is_refused(exported: Path) -> None:
     from trainer_adapter.verifiers import GradingConfig, NeighborTaskset, NeighborTasksetConfig
 

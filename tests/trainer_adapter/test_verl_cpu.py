@@ -1,74 +1,10 @@
 """The plug-in's parts, without a run; the run itself is in `test_verl_training.py`."""
 
-import importlib.util
-import os
-import subprocess
-import sys
-from importlib import metadata
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 from forks import Forks
 from verl_code import result_of, run_code
-
-from service.errors import PrerequisiteError
-from trainer_adapter.verl.hooks import DISTRIBUTED, ENGINE, OFFLOAD_LINE, PROCESS_GROUP_LINE
-
-SOURCE = Path(__file__).parents[2] / "trainer_adapter" / "verl" / "cpu" / "workarounds.py"
-
-
-@pytest.fixture
-def workarounds() -> Any:
-    """Return the module without its package, which would load verl into the test's own process."""
-    spec = importlib.util.spec_from_file_location("workarounds_alone", SOURCE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workarounds: Any) -> Path:
-    """Return the folder of a verl that has the two lines and the tested version."""
-    for name, line in ((DISTRIBUTED, PROCESS_GROUP_LINE), (ENGINE, OFFLOAD_LINE)):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"    {line}\n")
-    found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(importlib.util, "find_spec", {"verl": found}.get)
-    monkeypatch.setattr(metadata, "version", lambda name: "0.9.1")
-    return tmp_path
-
-
-def test_the_tested_verl_is_taken(fake_verl: Path, workarounds: Any) -> None:
-    workarounds.check_verl()
-
-
-def test_a_changed_source_is_refused(fake_verl: Path, workarounds: Any) -> None:
-    (fake_verl / ENGINE).write_text("    offload_policy = None\n")
-    with pytest.raises(
-        PrerequisiteError, match=r"transformer_impl\.py, `.*pin_memory=True\)`: has no such line"
-    ):
-        workarounds.check_verl()
-
-
-def test_a_function_that_someone_already_holds_is_not_replaced(
-    workarounds: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home: Any = ModuleType("verl.home")
-    holder: Any = ModuleType("verl.holder")
-    home.start = holder.start = print
-    monkeypatch.setitem(sys.modules, "verl.home", home)
-    monkeypatch.setitem(sys.modules, "verl.holder", holder)
-    with pytest.raises(PrerequisiteError, match=r"verl\.holder was imported before"):
-        workarounds._replace(home, "start", len)
-    assert home.start is print
-    del holder.start
-    workarounds._replace(home, "start", len)
-    assert home.start is len
-
 
 LOADED = """
 import json, os
@@ -132,14 +68,3 @@ def test_another_platform_beside_the_plug_in_is_refused(verl_forks: Forks, tmp_p
     loaded = run_code(verl_forks, code, tmp_path, VERL_PLATFORM="nvidia")
     assert loaded.returncode != 0
     assert "VERL_PLATFORM is nvidia" in loaded.stderr
-
-
-@pytest.mark.slow
-def test_whoever_composes_a_run_imports_no_verl_and_chooses_no_platform() -> None:
-    code = (
-        "import os, sys\nimport trainer_adapter.runs.running, trainer_adapter.verl.cpu.fork_server\n"
-        "assert not {'verl', 'ray', 'torch'} & set(sys.modules) and 'VERL_PLATFORM' not in os.environ"
-    )
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -17,8 +17,8 @@ from service.errors import InputError, PrerequisiteError
 from service.questions import make_question
 from trainer_adapter.runs.data import read_data
 from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport, export_verl
-from trainer_adapter.verl.export_rows import AnswerForm, Layout, schema
-from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate, estimated_length
+from trainer_adapter.verl.export_rows import AnswerForm, Layout
+from trainer_adapter.verl.prompts import PromptTemplate
 from trainer_adapter.verl.reward import close_service, compute_score
 
 SHORT = PromptTemplate(instruction="Box it.", max_prompt_tokens=200)
@@ -142,38 +142,6 @@ def test_kind_and_tolerance_travel_to_the_reward(tmp_path: Path, layout: Layout)
     assert read_data(tmp_path / "out", verify=True).answers == answers
 
 
-def test_a_tolerance_goes_with_its_kind_and_has_to_be_one() -> None:
-    with pytest.raises(InputError, match="1%: only the answer kind tolerance has"):
-        AnswerForm(AnswerKind.CHOICE, "1%")
-    with pytest.raises(InputError, match="Write 1e-2, 1% or"):
-        AnswerForm(AnswerKind.TOLERANCE, "near")
-
-
-@pytest.mark.parametrize("layout", ["grouped", "flat"])
-def test_types_are_the_same_without_any_neighbor(tmp_path: Path, layout: Layout) -> None:
-    bare = SetEntry(make_question("Halve 8.", "4"), ())
-    export(tmp_path / "none", (bare,), layout=layout)
-    export(tmp_path / "some", layout=layout)
-    without, with_neighbors = (pq.read_schema(tmp_path / name / "train.parquet") for name in ("none", "some"))
-    assert without == with_neighbors == schema(layout)
-
-
-def test_index_goes_on_over_the_batches_in_which_rows_are_written(tmp_path: Path) -> None:
-    many = tuple(
-        entry(f"Double {number}.", str(2 * number), neighbor(f"c{number}", "x")) for number in range(1203)
-    )
-    report = export(tmp_path / "out", many, layout="flat")
-    assert [row["extra_info"]["index"] for row in rows(report.files[0])] == list(range(2406))
-
-
-def test_system_message_comes_first_and_an_empty_instruction_adds_nothing() -> None:
-    assert PromptTemplate(instruction="", system="Be brief.").messages("Halve 8.") == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Halve 8."},
-    ]
-    assert "\\boxed{}" in DEFAULT_INSTRUCTION
-
-
 def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path: Path) -> None:
     long_one = entry("Add " + "1, " * 300, "300", neighbor("c_lost", "Count to 300."))
     mixed = entry(
@@ -192,11 +160,6 @@ def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path: Path) ->
     assert counts["dropped_neighbors"] == [
         {"question_id": mixed.question.id, "neighbor_id": "c_long", "tokens": dropped.tokens}
     ]
-
-
-def test_estimate_counts_words_digits_and_the_marks_of_the_template() -> None:
-    assert estimated_length([{"role": "user", "content": ""}]) == 56
-    assert estimated_length([{"role": "user", "content": "Halve 28."}]) == 56 + 4
 
 
 def test_manifest_describes_origin_prompt_limits_and_files(tmp_path: Path) -> None:
@@ -266,11 +229,6 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_limit_below_one_is_refused() -> None:
-    with pytest.raises(InputError, match="prompt limit is 0"):
-        PromptTemplate(max_prompt_tokens=0)
-
-
 def test_only_an_older_export_is_overwritten_and_only_when_asked(tmp_path: Path) -> None:
     export(tmp_path / "out", (SUM,), validation_share=0.0)
     with pytest.raises(InputError, match="--overwrite"):
@@ -312,25 +270,6 @@ class TestWithTokenizer:
         assert not report.lengths_estimated
         long = len("Find the sum of 2 and 3.") - len("What is 2+3?")
         assert report.dropped_neighbors == (DroppedPrompt(SUM.question.id, "c_b", expected + long),)
-
-    def test_lengths_are_those_of_transformers_own_tokenization(self, tokenizer: Path) -> None:
-        from transformers import AutoTokenizer
-
-        from trainer_adapter.verl.prompts import prompt_counter
-
-        template = PromptTemplate(system="Überlege.", tokenizer=str(tokenizer))
-        prompts = [template.messages(text) for text in ("Halve $\\frac{8}{2}$.", "à 北", "<|im_end|> inside")]
-        loaded = AutoTokenizer.from_pretrained(tokenizer)
-        one_by_one = [
-            len(loaded.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True)["input_ids"])
-            for prompt in prompts
-        ]
-        assert prompt_counter(template)(prompts) == one_by_one
-
-    def test_a_tokenizer_without_a_chat_template_is_refused(self, tmp_path: Path, tokenizer: Path) -> None:
-        (tokenizer / "chat_template.jinja").unlink()
-        with pytest.raises(InputError, match="has no chat template"):
-            export(tmp_path / "out", template=PromptTemplate(tokenizer=str(tokenizer)))
 
     def test_a_tokenizer_that_is_not_there_is_refused(self, tmp_path: Path, tokenizer: Path) -> None:
         with pytest.raises(

@@ -7,17 +7,17 @@ import pytest
 import torch
 from PIL import Image
 from tiny_model import save_tiny_model
-from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
+from tiny_vision import save_tiny_vision_model
 from training_configs import assign
 from vision_proof import export_pictured
 
-from service.engines.images import as_rgb, open_processor
+from service.engines.images import open_processor
 from service.errors import InputError, PrerequisiteError
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.checking import check_lengths
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.data import read_data
-from trainer_adapter.verl.image_prompts import load_processor, prompt_lengths
+from trainer_adapter.verl.image_prompts import load_processor
 from trainer_adapter.verl.plugin.images.placing import images_of, with_images
 
 
@@ -49,14 +49,6 @@ def test_images_stand_where_the_text_says() -> None:
     assert with_images(user("no <image> here"), []) == user("no <image> here")
     with pytest.raises(ValueError, match="a prompt has 1 <image> for 2 images"):
         with_images(user("Is <image>?"), ["a", "b"])
-
-
-def test_what_is_transparent_becomes_white() -> None:
-    clear = Image.new("RGBA", (2, 2), (0, 0, 0, 0))
-    assert as_rgb(clear).getpixel((0, 0)) == (255, 255, 255)
-    half = Image.new("LA", (2, 2), (0, 128))
-    assert as_rgb(half).getpixel((0, 0)) == (127, 127, 127)
-    assert as_rgb(Image.new("L", (2, 2), 7)).getpixel((0, 0)) == (7, 7, 7)
 
 
 @pytest.mark.parametrize("lengths", [(7, 7, 7), (5, 7, 6), (4,), (48,) * 12])
@@ -95,19 +87,6 @@ def test_the_data_set_gives_rows_with_their_images(model: Path, exported: Path) 
     assert "images" not in rows[0]
     none_fits = OmegaConf.create({"max_prompt_length": 20, "filter_overlong_prompts_workers": 1})
     assert len(ImageDataset(str(exported / "train.parquet"), processor.tokenizer, none_fits, processor)) == 0
-
-
-def test_prompts_are_counted_as_the_processor_makes_them(model: Path, exported: Path) -> None:
-    processor = open_processor(str(model))
-    lengths = [*prompt_lengths(exported / "train.parquet", processor, {}, {}, 2)]
-    assert len(lengths) == 36
-    text = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>What is 0+0?\n\nBox it.<|im_end|>\n"
-    asked = processor(text=[f"{text}<|im_start|>assistant\n"], images=[Image.new("RGB", (40, 40))])
-    assert lengths[0][1] == len(asked["input_ids"][0])
-    options = {"min_pixels": 56 * 56, "max_pixels": 56 * 56}
-    smaller = [*prompt_lengths(exported / "train.parquet", processor, {}, options, 2)]
-    longest = max(length for _, length in lengths)
-    assert max(length for _, length in smaller) == longest - (9 - TOKENS_OF_AN_IMAGE)
 
 
 def composed(exported: Path, model: Path | None, *overrides: str) -> Any:

@@ -28,22 +28,6 @@ def composed(arguments: list[str]) -> dict[str, Any]:
     return plain
 
 
-def test_ta_grpo_in_verls_words() -> None:
-    overrides = recipe_overrides(RECIPES["ta_grpo"])
-    assert overrides["actor_rollout_ref.rollout.n"] == 32
-    assert overrides["trainer.v1.trainer_mode"] == "tagrpo"
-    assert overrides["algorithm.adv_estimator"] == "tagrpo"
-    assert overrides["actor_rollout_ref.rollout.agent.default_agent_loop"] == "tagrpo"
-    assert overrides["actor_rollout_ref.rollout.calculate_log_probs"] is False
-    assert overrides["algorithm.rollout_correction.rollout_is"] is None
-    assert overrides["algorithm.filter_groups.enable"] is False
-    assert overrides["actor_rollout_ref.actor.loss_agg_mode"] == "seq-mean-token-mean"
-    assert overrides["actor_rollout_ref.actor.use_kl_loss"] is True
-    assert overrides["actor_rollout_ref.actor.kl_loss_coef"] == 0.001
-    assert "actor_rollout_ref.actor.clip_ratio_c" not in overrides
-    assert overrides["+tagrpo_recipe"]["neighbors"] == 3
-
-
 @pytest.mark.parametrize(
     ("name", "kept"),
     [("ta_grpo", False), ("ta_grpo_v1", True), ("ta_grpo_corrected", False), ("grpo", True), ("dapo", True)],

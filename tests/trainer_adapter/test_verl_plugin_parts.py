@@ -1,6 +1,5 @@
 """The parts of the plug-in that need no run: splits, seeds, checks, estimates and refills."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
-from trainer_adapter.verl.plugin.settings import RunSettings
 
 
 @given(prompts=st.integers(1, 9), rollouts=st.integers(1, 64))
@@ -27,14 +25,6 @@ def test_responses_are_split_evenly_and_the_question_takes_the_rest(prompts: int
     share = rollouts // prompts
     assert all(sizes[neighbor] == share for neighbor in range(1, prompts))
     assert sizes[0] == rollouts - share * (prompts - 1)
-
-
-def test_three_prompts_share_32_responses() -> None:
-    assert Counter(prompt_of(session, 3, 32) for session in range(32)) == {0: 12, 1: 10, 2: 10}
-    with pytest.raises(ValueError, match="session 32 of 32"):
-        prompt_of(32, 3, 32)
-    with pytest.raises(ValueError, match="0 prompts"):
-        prompt_of(0, 0, 32)
 
 
 def test_seeds_differ_by_every_part_and_stay_the_same() -> None:
@@ -97,12 +87,6 @@ def test_what_would_train_something_else_is_refused(name: str, key: str, value: 
         check_config(config_of(RECIPES[name], **{key: value}), RECIPES[name])
 
 
-def test_every_reason_is_named_at_once() -> None:
-    changes = {f"{ROLLOUT}.n": 8, f"{CORRECTION}.bypass_mode": True}
-    with pytest.raises(InputError, match=r"bypass_mode is true.*; .*rollout\.n is 8"):
-        check_config(config_of(RECIPES["ta_grpo"], **changes), RECIPES["ta_grpo"])
-
-
 def test_an_engine_that_would_cut_responses_short_is_refused() -> None:
     lengths = {"data.max_prompt_length": 512, "data.max_response_length": 3072}
     config = config_of(RECIPES["grpo"], **lengths, **{f"{ROLLOUT}.max_model_len": 2048})
@@ -141,44 +125,6 @@ def test_every_recipe_has_an_advantage_for_every_token(name: str) -> None:
     if recipe.weights == "none":
         spread = made.advantages_B[:, None].expand_as(mask)
         torch.testing.assert_close(made.advantages_BT[mask], spread[mask].float())
-
-
-def test_joint_advantages_of_two_wordings_sum_to_zero_and_have_unit_deviation() -> None:
-    from trainer_adapter.methods.step_advantages import step_advantages
-
-    made = step_advantages(RECIPES["ta_grpo"], **batch(RECIPES["ta_grpo"]), max_length=12)
-    for group in range(3):
-        own = made.advantages_B[torch.arange(96) % 3 == group]
-        assert abs(float(own.sum())) < 1e-9
-        assert float(own.std(unbiased=False)) == pytest.approx(1.0)
-
-
-def test_a_graes_weight_is_the_mean_of_the_whole_step() -> None:
-    from trainer_adapter.methods.advantages.a_grae import a_grae_advantages
-    from trainer_adapter.methods.step_advantages import step_advantages
-
-    recipe = RECIPES["a_grae"]
-    step = batch(recipe)
-    made = step_advantages(recipe, **step, max_length=12)
-    by_hand = a_grae_advantages(step["scores_B"], step["group_B"])
-    torch.testing.assert_close(made.advantages_B, by_hand)
-    part = step["group_B"] == 0
-    alone = a_grae_advantages(step["scores_B"][part], step["group_B"][part])
-    assert not torch.allclose(made.advantages_B[part], alone)
-
-
-def test_rewards_are_shaped_after_grading() -> None:
-    from trainer_adapter.methods.step_advantages import step_advantages
-
-    step = batch(RECIPES["dapo"])
-    made = step_advantages(RECIPES["dapo"], **step, max_length=12, overlong_buffer=4)
-    lengths = step["mask_BT"].sum(-1)
-    penalty = ((8 - lengths).double() / 4).clamp(-1, 0)
-    torch.testing.assert_close(made.rewards_B, 2 * step["scores_B"] - 1 + penalty)
-    lead = step_advantages(RECIPES["grpo_lead"], **batch(RECIPES["grpo_lead"]), max_length=12)
-    correct = batch(RECIPES["grpo_lead"])["correct_B"]
-    assert (lead.rewards_B[~correct] == -1).all()
-    assert (lead.rewards_B[correct] > 0).all()
 
 
 class FakeQueue:
@@ -256,26 +202,6 @@ def test_dynamic_sampling_drops_the_groups_that_agree_and_takes_others_in_order(
     assert buffer.dead == {"1-01", "1-02", "1-03"}
 
 
-def test_dynamic_sampling_refills_while_groups_are_under_way_as_verl_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    mixed, wrong = [1.0, 0.0], [0.0, 0.0]
-    queue = FakeQueue({"1-00": wrong, "1-01": mixed, "1-02": mixed, "1-03": mixed}, under_way={"1-01"})
-    queue.submit(2)
-    buffer = buffer_on(monkeypatch, queue, wanted=2, limit=20)
-    asked = buffer._submit
-
-    def refill(count: int) -> int:
-        assert queue.partition["1-01"]["status"] == "running"  # nobody waited for it
-        queue.partition["1-01"]["status"] = "finished"
-        return int(asked(count))
-
-    buffer._submit = refill
-    sampled, metrics = buffer.sample(1, "train", 2)
-    assert {key.split("_")[0] for key in sampled.keys} == {"1-01", "1-02"}
-    assert metrics["tagrpo/filter/questions_drawn"] == 3
-
-
 @pytest.mark.parametrize("waves", [False, True])
 def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waves: bool
@@ -295,14 +221,6 @@ def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
     assert "step 1: dynamic sampling drew 12 questions and found 1 of 4 mixed groups" in caplog.text
     assert {key for key in queue.partition if "_" in key} == set(sampled.keys)  # the rest is gone
     assert len(buffer.dead) == 11  # those that filled the step for a moment too
-
-
-def test_a_step_without_any_gradient_is_a_step_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = FakeQueue({f"1-{number:02d}": [0.0, 0.0] for number in range(40)})
-    queue.submit(4)
-    sampled, metrics = buffer_on(monkeypatch, queue, wanted=4, limit=6).sample(1, "train", 4)
-    assert len(sampled.keys) == 8
-    assert (metrics["tagrpo/filter/all_wrong"], metrics["tagrpo/filter/missing"]) == (6, 4)
 
 
 def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path: Path) -> None:
@@ -335,12 +253,6 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     assert later.skips("dead", 1)
 
 
-def test_recipes_travel_as_json() -> None:
-    for recipe in RECIPES.values():
-        assert json.loads(json.dumps(recipe.to_json())) == recipe.to_json()
-    assert json.loads(json.dumps(RunSettings().model_dump())) == RunSettings().model_dump()
-
-
 def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
     from trainer_adapter.verl.plugin.checks import check_columns
 
@@ -353,24 +265,6 @@ def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
         check_columns(["prompt"], RECIPES["ta_grpo"])
     with pytest.raises(InputError, match="has a column agent_name"):
         check_columns(["prompt", "agent_name"], RECIPES["grpo"])
-
-
-def test_a_response_is_described_from_grouped_and_flat_rows() -> None:
-    from trainer_adapter.verl.plugin.agent_loop import _described, question_id
-
-    grouped = {
-        "neighbor_ids": ["c_1", "c_2"],
-        "extra_info": {"question_id": "q_1", "neighbor_strategies": ["rules", None]},
-        "index": 3,
-    }
-    assert question_id(grouped) == "q_1"
-    assert question_id({"index": 3, "extra_info": {}}) == "3"
-    assert _described(grouped, 0) == {"variant": 0, "neighbor_id": None, "strategy": None}
-    assert _described(grouped, 1) == {"variant": 1, "neighbor_id": "c_1", "strategy": "rules"}
-    assert _described(grouped, 2) == {"variant": 2, "neighbor_id": "c_2", "strategy": None}
-    assert _described({}, 0) == {"variant": 0, "neighbor_id": None, "strategy": None}
-    flat = {"extra_info": {"variant": 2, "neighbor_id": "c_2", "strategy": "rules"}}
-    assert _described(flat, 0) == {"variant": 2, "neighbor_id": "c_2", "strategy": "rules"}
 
 
 def test_a_question_whose_responses_all_failed_counts_as_short(

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -11,9 +10,7 @@ from forks import Forks
 from verl_code import run_code
 
 from service.errors import PrerequisiteError
-from trainer_adapter.verl.plugin import REGISTRATION, checks, registration
-
-ROOT = Path(__file__).parents[2]
+from trainer_adapter.verl.plugin import REGISTRATION, checks
 
 
 @pytest.mark.slow
@@ -39,29 +36,6 @@ print("tagrpo" in ADV_ESTIMATOR_REGISTRY)
     assert done.stdout.splitlines()[-4:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop", "True"]
 
 
-def test_what_waits_for_a_module_is_called_in_order_once_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "waited_for.py").write_text("value = 1\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    called: list[str] = []
-
-    def first() -> None:
-        import waited_for
-
-        called.append(f"first {waited_for.value}")
-
-    registration.after_import("waited_for", first)
-    registration.after_import("waited_for", lambda: called.append("second"))
-    assert called == []
-    import waited_for
-
-    assert called == ["first 1", "second"]
-    assert waited_for.__loader__.get_source("waited_for") == "value = 1\n"
-    registration.after_import("waited_for", lambda: called.append("at once"))
-    assert called[-1] == "at once"
-
-
 def test_an_untested_verl_with_every_hook_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.untested_version() is None
     monkeypatch.setattr(metadata, "version", lambda name: "0.9.7")
@@ -85,11 +59,6 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(PrerequisiteError, match=r"verl is not installed\. Training needs verl"):
         checks.check_version()
-
-
-def test_the_entry_point_names_the_registration() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"]["verl.plugins"] == {"tagrpo": REGISTRATION}
 
 
 ASKS = """

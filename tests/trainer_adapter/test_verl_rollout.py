@@ -93,29 +93,6 @@ def test_log_probs_are_those_of_a_plain_forward_pass(folder: Path) -> None:
         assert answer.log_probs == pytest.approx(expected, abs=1e-5)
 
 
-def test_log_probs_are_given_only_where_asked_for(folder: Path) -> None:
-    async def without(server: Any) -> Any:
-        return await ask(server, PROMPTS[0], logprobs=False, temperature=0.0)
-
-    answer = serve(folder, without, "float64", None)
-    assert answer.log_probs is None
-    assert len(answer.token_ids) == 6
-
-
-def test_a_response_ends_with_an_end_token_or_at_its_own_limit(folder: Path) -> None:
-    async def ask_all(server: Any) -> list[Any]:
-        free = await ask(server, PROMPTS[0], seed=3)
-        stop = free.token_ids[1]
-        asked = [{"stop_token_ids": [stop]}, {"max_tokens": 1}, {"max_new_tokens": 99}]
-        return [free, *[await ask(server, PROMPTS[0], seed=3, **params) for params in asked]]
-
-    free, stopped, cut, long = serve(folder, ask_all)
-    assert free.token_ids[0] != free.token_ids[1]
-    assert (stopped.token_ids, stopped.stop_reason) == (free.token_ids[:2], "completed")
-    assert (cut.token_ids, cut.stop_reason) == (free.token_ids[:1], "length")
-    assert long.token_ids == free.token_ids
-
-
 def test_new_weights_read_a_prompt_again(folder: Path) -> None:
     async def ask_twice(server: Any) -> list[Any]:
         before = await ask(server, PROMPTS[0], temperature=0.0)
@@ -194,10 +171,3 @@ def test_a_failure_reaches_those_who_wait_and_nobody_after_them(folder: Path) ->
     failed, answered = serve(folder, broken)
     assert isinstance(failed, IndexError)
     assert answered.token_ids
-
-
-def test_weights_that_do_not_fit_are_refused(folder: Path) -> None:
-    half = load_policy(folder).state_dict()
-    half.pop("model.norm.weight")
-    with pytest.raises(ValueError, match=r"do not fit: missing \['model.norm.weight'"):
-        serve(folder, lambda server: server.load(half, 1))

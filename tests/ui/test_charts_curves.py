@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from service.errors import InputError
 from ui.charts.drawing.labels import wrap_label
 from ui.charts.eval_curves import POINT, curve_chart, panel_charts
 from ui.charts.theme import LINE_HEIGHT, PALETTE
@@ -115,13 +114,6 @@ def test_names_stand_at_the_ends_and_never_overlap() -> None:
     assert any(row["moved"] for row in values(leaders))
 
 
-def test_a_line_that_ends_early_is_led_to_the_margin() -> None:
-    panel = panel_of([*line("short", ks=(1, 2, 4)), *line("long", rate=0.9)])
-    rows = {row["label"]: row for row in values(layer_of(panel, "text"))}
-    assert (rows["short"]["k"], rows["short"]["right"], rows["short"]["moved"]) == (4, 32, True)
-    assert rows["long"]["moved"] is False
-
-
 def test_unknown_grades_are_a_dashed_line_of_their_methods_only() -> None:
     sure, unsure = line("sure"), line("unsure")
     unsure[2]["value_high"] += 0.05
@@ -134,12 +126,6 @@ def test_unknown_grades_are_a_dashed_line_of_their_methods_only() -> None:
         "Dashed: unknown grades counted as correct",
     ]
     assert layer_of(panel_of(sure), "line", strokeDash=[4, 3]) is None
-
-
-def test_rows_without_an_interval_have_no_band() -> None:
-    spec = spec_of(line("A", low=None, high=None))
-    assert layer_of(spec["concat"][0], "area") is None
-    assert spec["title"]["subtitle"] == ["AIME24: 30 problems, 32 samples each"]
 
 
 def test_a_single_k_is_drawn_as_dots_on_bars() -> None:
@@ -155,39 +141,6 @@ def test_a_single_k_is_drawn_as_dots_on_bars() -> None:
         "Bars: 95% interval for new problems",
         "Rings: unknown grades counted as correct",
     ]
-
-
-def test_panels_share_their_scale_unless_one_would_be_flat() -> None:
-    def domains(*rates: float) -> list[Any]:
-        rows = [row for i, rate in enumerate(rates) for row in line("A", f"B{i}", rate=rate)]
-        return [panel["layer"][1]["encoding"]["y"]["scale"]["domain"] for panel in spec_of(rows)["concat"]]
-
-    alike = domains(0.2, 0.25)
-    assert alike[0] == alike[1]
-    flat = domains(0.1, 0.97)
-    assert flat[0] != flat[1]
-    assert flat[1][0] >= 0.8
-
-
-def test_seven_benchmarks_stand_in_three_columns() -> None:
-    rows = [row for number in range(7) for row in line("A", f"B{number}")]
-    spec = spec_of(rows)
-    assert (spec["columns"], len(spec["concat"])) == (3, 7)
-    titles = [panel["layer"][1]["encoding"]["y"]["title"] for panel in spec["concat"]]
-    assert titles == ["pass@k", None, None, "pass@k", None, None, "pass@k"]
-
-
-def test_all_data_is_in_the_chart_and_the_table_is_not_changed() -> None:
-    rows = line("A")
-    spec = curve_chart(rows).to_dict()
-    assert rows == line("A")
-    assert "url" not in str(spec)
-    assert curve_chart(rows).to_dict() == spec
-
-
-def test_more_methods_than_colours_are_refused() -> None:
-    with pytest.raises(InputError, match="9 lines are too many to distinguish"):
-        curve_chart([row for n in range(9) for row in line(str(n))])
 
 
 def two_benchmarks(ks=(1, 2, 4)):

@@ -70,30 +70,11 @@ def test_html_needs_no_network_and_labels_end_no_script(chart: Any, tmp_path: Pa
     assert "cdn.jsdelivr.net" not in page
 
 
-def test_json_is_the_specification(chart: Any, tmp_path: Path) -> None:
-    save_chart(chart, str(tmp_path / "c.json"))
-    assert json.loads((tmp_path / "c.json").read_text()) == chart.to_dict()
-
-
-def test_an_old_picture_is_replaced_at_one_stroke(chart: Any, tmp_path: Path) -> None:
-    target = tmp_path / "c.svg"
-    target.write_text("old")
-    save_chart(chart, target)
-    assert target.read_text().startswith("<svg")
-    assert list(tmp_path.iterdir()) == [target]
-
-
 @pytest.mark.parametrize("name", ["c.pdf", "c", "png"])
 def test_other_suffixes_are_refused(chart: Any, tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=r"not a chart format. End the name in \.png, \.svg, \.html, \.json"):
         save_chart(chart, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_is_no_picture(chart: Any, tmp_path: Path) -> None:
-    (tmp_path / "c.svg").mkdir()
-    with pytest.raises(InputError, match=r"is a folder. Give a file name"):
-        save_chart(chart, tmp_path / "c.svg")
 
 
 def test_missing_packages_say_how_to_install_them(

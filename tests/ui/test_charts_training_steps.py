@@ -5,7 +5,7 @@ import pytest
 from service.errors import InputError
 from ui.charts.rollout_groups import KIND_COLOURS, group_kinds_chart
 from ui.charts.theme import PALETTE
-from ui.charts.training_steps import POINT, method_colours, most_steps, step_chart, window_for, window_means
+from ui.charts.training_steps import POINT, method_colours, step_chart, window_means
 
 
 def lines(*labels, values=(0.5, 0.25, 0.75)):
@@ -29,18 +29,6 @@ def test_points_are_means_of_a_window_at_its_last_step():
         window_means([1], [1.0], 0)
 
 
-@pytest.mark.parametrize(
-    ("steps", "asked", "window"), [(0, 0, 1), (200, 0, 1), (201, 0, 2), (1000, 3, 5), (100, 10, 10)]
-)
-def test_long_trainings_are_averaged_to_two_hundred_points(steps, asked, window):
-    assert window_for(steps, asked) == window
-
-
-def test_the_axis_of_steps_covers_all_runs():
-    assert most_steps([(3, 9), (), (1, 4)]) == (1, 9)
-    assert most_steps([()]) is None
-
-
 def test_colours_are_of_methods_and_stay_when_runs_are_left_out():
     every = ["grpo", "ta_grpo", "ta_grpo", "dapo"]
     assert method_colours({"a": "ta_grpo", "b": "dapo", "c": "ta_grpo"}, every) == {
@@ -53,22 +41,6 @@ def test_colours_are_of_methods_and_stay_when_runs_are_left_out():
     assert found == {"x": PALETTE[0], "y": PALETTE[1]}
     with pytest.raises(InputError, match="9 methods are too many to distinguish"):
         method_colours({name: name for name in many[:9]}, many)
-
-
-def test_lines_of_one_method_share_a_colour_and_differ_in_dashes():
-    palette = {"s1": PALETTE[1], "s2": PALETTE[1]}
-    spec = step_chart(
-        lines("s1", "s2"), title="t", y_title="v", palette=palette, methods={"s1": "ta", "s2": "ta"}
-    ).to_dict()
-    (line,) = layers(spec, "line")
-    assert line["encoding"]["color"]["scale"]["range"] == [PALETTE[1], PALETTE[1]]
-    assert line["encoding"]["strokeDash"]["scale"]["range"] == [[1, 0], [6, 3]]
-
-
-@pytest.mark.parametrize(("name", "columns"), [("ta_rescue-s1", 2), ("grpo-qwen2.5-vl-7b-lr1e-6-seed1", 1)])
-def test_long_names_stand_below_each_other_in_the_legend(name, columns):
-    spec = step_chart(lines(name, "base"), title="t", y_title="y").to_dict()
-    assert layers(spec, "line")[0]["encoding"]["color"]["legend"]["columns"] == columns
 
 
 def test_shares_are_drawn_on_one_axis_with_the_forecast():
@@ -141,18 +113,3 @@ def test_bars_stack_the_kinds_of_groups_to_one():
     assert [row["below"] for row in rows] == pytest.approx([0.0, 0.6, 0.7, 0.0])
     assert [row["stands_out"] for row in rows] == [False, False, False, True]
     assert spec["title"]["subtitle"].endswith("one bar per 2 steps")
-
-
-def test_seeds_have_a_band_that_the_axis_holds_and_the_subtitle_explains():
-    rows = [
-        {"label": "ta", "step": step, "value": 0.5, "low": 0.5 - step / 10, "high": 0.5 + step / 10, "n": 3}
-        for step in (1, 2)
-    ]
-    rows.append({"label": "alone", "step": 1, "value": 0.5, "low": None, "high": None, "n": None})
-    spec = step_chart(rows, title="t", y_title="share", scale="share", seeds=3).to_dict()
-    (band,) = layers(spec, "area")
-    held = band["data"]["values"]
-    assert [(row["step"], row["low"], row["high"]) for row in held] == [(1, 0.4, 0.6), (2, 0.3, 0.7)]
-    low, high = band["encoding"]["y"]["scale"]["domain"]
-    assert low <= 0.3 < 0.7 <= high
-    assert "mean of up to 3 seeds; band: lowest to highest" in str(spec["title"]["subtitle"])

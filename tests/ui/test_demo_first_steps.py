@@ -51,7 +51,3 @@ def test_it_missed_where_the_intervals_have_nothing_in_common():
     assert len(said) == 2
     assert "The forecast was off for joint, (N+1)*G = 8." in said[1]
     assert len(blocks([replace(first, low=0.14)])) == 2
-
-
-def test_a_training_without_metrics_is_left_out():
-    assert compare_first_steps(PLAN, found([])) == []

@@ -2,7 +2,6 @@
 
 import pickle
 import sqlite3
-import threading
 
 import pytest
 from sqlalchemy import func, select, text
@@ -88,16 +87,6 @@ def test_reading_sees_what_a_run_commits_meanwhile_and_never_waits_for_it(served
 def test_pages_cannot_write(served):
     with pytest.raises(Exception, match=r"readonly|read-only|cannot be written"), reading() as session:
         session.execute(text("DELETE FROM question_sets"))
-
-
-def test_two_threads_read_at_a_time(served):
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(count_sets())) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [0] * 8
 
 
 def test_the_writer_of_reviews_can_write_nothing_else_on_a_server(cluster):

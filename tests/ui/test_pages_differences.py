@@ -39,17 +39,6 @@ def test_a_sentence_that_moved():
     assert ("moved", "How many apples does she have") in changes(difference.original)
 
 
-def test_formulas_are_the_same_whatever_their_dollars_and_spaces():
-    assert not compare("Let $x + 1$ be", "Let \\(x+1\\) be".replace("\\(", "$").replace("\\)", "$")).changed
-
-
-def test_no_backslash_is_left_where_a_formula_in_lines_of_its_own_begins_and_ends():
-    text = "Let\n$$x = 1$$\nbe [one],\nor not"
-    expected = "Let\n\n$$\nx = 1\n$$\n\nbe \\[one\\]\\,\\\nor not"
-    assert mark_differences(compare(text, text).original) == expected
-    assert "\\\n\n" not in mark_differences(compare(text, "other").original)
-
-
 def test_marks_stand_around_escaped_words():
     difference = compare("A 5 b", "A [6] b")
     assert mark_differences(difference.original) == "A :red-background[~~**5**~~] b"
@@ -67,13 +56,6 @@ def test_marks_stand_around_escaped_words():
 )
 def test_a_mark_ends_where_it_should(formula, expected):
     assert mark_differences(compare("", formula).neighbor) == expected
-
-
-def test_marks_end_with_the_line():
-    difference = compare("a", "x y\nz\n\nw")
-    assert mark_differences(difference.neighbor) == (
-        ":green-background[x y]\\\n:green-background[z]\n\n:green-background[w]"
-    )
 
 
 def test_very_long_texts_are_compared_as_a_whole():

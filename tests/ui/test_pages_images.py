@@ -50,13 +50,6 @@ def test_a_reviewer_sees_them(database):
     assert plain(captions(app))[:2] == BOTH
 
 
-@pytest.mark.parametrize(
-    ("size", "width"), [((20, 10), 20), ((900, 500), 360), ((300, 800), 135), ((1, 4000), 1)]
-)
-def test_no_picture_is_wider_or_higher_than_its_place(size, width):
-    assert pictures.picture_width(*size) == width
-
-
 def test_what_is_large_is_named_and_many_are_counted(database, monkeypatch):
     monkeypatch.setattr(pictures, "MOST_PIXELS", 100)
     monkeypatch.setattr(pictures, "MOST_PICTURES", 1)

@@ -3,8 +3,6 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ui.pages.server.serving import SCRIPT
-from ui.pages.state.links import PAGES, page_file
 from ui.pages.text.markup import escaped
 
 
@@ -71,48 +69,6 @@ def test_what_is_set_stands_in_the_address_and_defaults_do_not():
     assert dict(app.query_params) == {"n": "3", "on": "1", "model": ["x", "y"], "after": "k9"}
 
 
-def test_a_bound_widget_shows_the_address_and_writes_to_it():
-    app = shown(q="first", after="k9")
-    assert app.text_input[0].value == "first"
-    app.text_input[0].set_value("second").run()
-    assert dict(app.query_params) == {"q": "second"}  # the place in the list has lost its meaning
-    app.query_params["q"] = "third"  # as Back does
-    app.run()
-    assert app.text_input[0].value == "third"
-    app.text_input[0].set_value("").run()
-    assert dict(app.query_params) == {}
-
-
-def test_every_page_has_its_file():
-    for name, _, _ in PAGES:
-        assert (SCRIPT.parent / page_file(name)).is_file()
-
-
-def two_pages():
-    import streamlit as st
-
-    from ui.pages.state import links
-
-    page = st.session_state.get("at", "a")
-    links.enter_page(page)
-    if page == "a":
-        st.selectbox("Run", ["m", "n"], **links.bind("run", lambda: links.choice("run", ["m", "n"], "m")))
-    else:
-        st.multiselect("Run", ["x", "y"], **links.bind("run", lambda: ["x"]))
-
-
-def test_a_name_that_two_pages_use_does_not_carry_a_value_over():
-    app = AppTest.from_function(two_pages).run()
-    assert app.selectbox[0].value == "m"
-    app.session_state["at"] = "b"
-    app.run()
-    assert app.multiselect[0].value == ["x"]
-    app.session_state["at"] = "a"
-    app.run()
-    assert app.selectbox[0].value == "m"
-    assert not app.exception
-
-
 def chosen():
     import streamlit as st
 
@@ -124,20 +80,6 @@ def chosen():
     st.selectbox("Set", kept, **links.bind("set", lambda: links.choice("set", kept, newest), pinned=True))
     st.text_input("Search", **links.bind("q", lambda: links.text("q")))
     links.complete_permalink()
-
-
-def test_the_link_to_a_view_names_what_is_shown_by_a_default_that_data_change():
-    app = AppTest.from_function(chosen)
-    app.query_params["q"] = "x"
-    app.run()
-    assert app.code[0].value.endswith("?q=x&set=v3")
-    assert dict(app.query_params) == {"q": "x"}
-    app.query_params["reviewer"] = "ada"
-    app.run()
-    assert app.code[0].value.endswith("?q=x&set=v3")  # who opens it is somebody else
-    app.selectbox[0].select("v2").run()
-    assert app.code[0].value.endswith("?q=x&set=v2")
-    assert not app.exception
 
 
 def test_a_widget_follows_a_default_that_has_become_another_one_but_not_what_was_chosen():
@@ -152,27 +94,6 @@ def test_a_widget_follows_a_default_that_has_become_another_one_but_not_what_was
     app.session_state["options"] = ["v4", "v3"]  # what the address names is gone
     app.run()
     assert app.selectbox[0].value == "v3"
-
-
-def picked_rows():
-    import streamlit as st
-
-    from ui.pages.widgets.tables import Column, pick_row
-
-    if st.session_state.get("shown", True):
-        st.text(pick_row([{"id": "a"}, {"id": "b"}], [Column("id", "id")], "t", parameter="row", value="id"))
-
-
-def test_a_row_that_was_chosen_stays_where_its_table_is_away_for_a_while():
-    app = AppTest.from_function(picked_rows).run()
-    app.session_state["picked:t:a"] = "b"  # a click, which a test of the script cannot make
-    app.query_params["row"] = "b"
-    app.session_state["shown"] = False
-    app.run()
-    app.session_state["shown"] = True
-    app.run()
-    assert app.text[0].value == "b"
-    assert dict(app.query_params) == {"row": "b"}
 
 
 def test_options_of_buttons_are_escaped_as_labels_are_and_lists_show_plain_text():

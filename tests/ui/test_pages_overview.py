@@ -12,13 +12,11 @@ from pages import open_page, said, tables
 from rollout_shards import add_training, make_step
 
 from service.database import Database
-from service.runs.progress import Minute, Pace, RunProgress
+from service.runs.progress import Pace, RunProgress
 from service.runs.store import Run
 from trainer_adapter.record import RolloutWriter
-from ui.pages.overview.running import duration, facts, is_quiet
+from ui.pages.overview.running import facts
 from ui.pages.state import settings
-
-NOW = datetime(2026, 1, 31, 12, 0, 30, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -54,25 +52,11 @@ def test_numbers_and_runs_are_shown(db):
     assert [list(table[name]) for name in ("done", "open", "failed")] == [["2"], ["0"], ["0"]]
 
 
-def test_an_imported_evaluation_has_no_tasks(db):
-    add_eval_run(db, "asked.aime24", [(4, 1, 0)])
-    add_eval_run(db, "brought.aime24", [(4, 1, 0)], engine={"sampler": "imported"})
-    rows = tables(shown())[0].set_index("run")
-    assert rows["done"].to_dict() == {"asked.aime24": "1", "brought.aime24": ""}
-
-
 def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", usd=None)
     app = shown()
     assert "spent\\, at least" in [one.label for one in app.metric]
     assert list(tables(app)[-1]["cost, USD"]) == [""]
-
-
-def test_the_address_chooses_a_run(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
-    app = shown(run="base.aime24")
-    assert "sample: 1 requests" in said(app)
-    assert '"problems": "aime24"' in app.json[0].value.replace('":"', '": "')
 
 
 def links_of(app):
@@ -91,14 +75,6 @@ def test_the_links_of_an_evaluation_lead_to_its_own_curve_and_responses(db):
     assert found["Its curve"][1] == {"run": ["base"]}
     assert found["Its responses"][1] == {"view": ["samples"], "of": ["base"], "point": ["amc12"]}
     assert links_of(shown(run="base.amc12-again"))["Its responses"][1]["of"] == ["base.amc12-again"]
-
-
-def test_an_evaluation_without_grades_has_responses_and_no_curve(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
-    add_eval_run(db, "new.aime24", [(4, 1, 0)], benchmark="aime24", graded=[0], seed=1)
-    found = links_of(shown(run="new.aime24"))
-    assert "Its curve" not in found
-    assert found["Its responses"][1]["of"] == ["new"]
 
 
 def test_a_run_of_the_address_that_is_not_there_is_an_error_box(db):
@@ -120,6 +96,23 @@ def test_active_runs_show_their_progress_and_stopped_ones_are_named(db):
     assert "now (60 open)" not in words
 
 
+def test_a_training_whose_steps_come_in_is_shown_with_its_pace(db, tmp_path):
+    spec = {"settings": {"trainer.total_training_steps": 20}}
+    with RolloutWriter(tmp_path / "ta", "ta", spec=spec) as writer:
+        for step in (4, 5):
+            writer.write(step, make_step(step))
+    for step, before in ((4, 120), (5, 60)):
+        at = time.time() - before
+        os.utime(tmp_path / "ta" / f"step-{step:08d}.parquet", (at, at))
+    add_training(db, tmp_path / "ta")
+    app = shown()
+    words = said(app)
+    assert "16 responses per step" in words
+    assert "1 min per step" in words
+    assert "about 15 min left" in words
+    assert "No active runs" not in words
+
+
 def progress(**changes):
     run = Run("run_1", "r", "propose", {}, {}, "2026-01-31T11:00:00Z", None)
     return RunProgress(
@@ -139,16 +132,6 @@ def progress(**changes):
     )
 
 
-def test_a_run_is_quiet_when_nothing_came_for_ten_minutes():
-    def quiet(minute):
-        minutes = [Minute(minute, 1, 0, 0, 0.0)] if minute else []
-        return is_quiet((progress(), minutes, []), NOW)
-
-    assert not quiet("2026-01-31T11:51")
-    assert quiet("2026-01-31T11:49")
-    assert quiet(None)  # begun an hour ago, and nothing came
-
-
 def test_pace_cost_and_time_left_in_said():
     going = Pace(requests_per_minute=120, tokens_per_second=950.4, usd_per_minute=0.02, minutes_left=75)
     assert facts(progress(), going) == [
@@ -161,35 +144,3 @@ def test_pace_cost_and_time_left_in_said():
         "no answer in the last 5 minutes",
         "at least 1.50 USD, 3 requests without a known price",
     ]
-
-
-@pytest.mark.parametrize(
-    ("minutes", "said"),
-    [
-        (0.001, "1 s"),
-        (0.5, "30 s"),
-        (1, "1 min"),
-        (59.4, "59 min"),
-        (200, "3 h 20 min"),
-        (3000, "2 days 2 h"),
-    ],
-)
-def test_durations(minutes, said):
-    assert duration(minutes) == said
-
-
-def test_a_training_whose_steps_come_in_is_shown_with_its_pace(db, tmp_path):
-    spec = {"settings": {"trainer.total_training_steps": 20}}
-    with RolloutWriter(tmp_path / "ta", "ta", spec=spec) as writer:
-        for step in (4, 5):
-            writer.write(step, make_step(step))
-    for step, before in ((4, 120), (5, 60)):
-        at = time.time() - before
-        os.utime(tmp_path / "ta" / f"step-{step:08d}.parquet", (at, at))
-    add_training(db, tmp_path / "ta")
-    app = shown()
-    words = said(app)
-    assert "16 responses per step" in words
-    assert "1 min per step" in words
-    assert "about 15 min left" in words
-    assert "No active runs" not in words

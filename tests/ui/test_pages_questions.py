@@ -8,10 +8,8 @@ from runs import Proposed, add_run, open_empty
 from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 
 from rephraser import sets
-from rephraser.views.candidates import CandidateFilters, page_candidates
 from rephraser.views.evidence import AnswerClass, read_evidence
 from service.database import Database
-from service.questions import make_question
 from service.runs.store import list_runs
 from ui.pages.state import settings
 from ui.pages.text import answers
@@ -77,23 +75,6 @@ def test_no_questions_say_how_to_import_some(use, tmp_path):
     assert import_one in [one.value for one in app.code]
 
 
-def test_the_list_is_paged_forth_and_back(listed):
-    app = opened()
-    first = opens(app)
-    assert len(first) == 15
-    assert "15 of 45 questions" in said(app)
-    buttons = {button.label: button for button in app.button}
-    assert buttons["Previous"].disabled
-    app = opened(after=first[-1].removeprefix("open-"))
-    second = opens(app)
-    assert not set(first) & set(second)
-    app = opened(before=second[0].removeprefix("open-"))
-    assert opens(app) == first
-    app = opened(after=second[-1].removeprefix("open-"))
-    assert len(opens(app)) == 15
-    assert {button.label: button.disabled for button in app.button}["Next"]
-
-
 @pytest.mark.parametrize(
     ("address", "number"),
     [
@@ -107,30 +88,6 @@ def test_the_list_is_paged_forth_and_back(listed):
 )
 def test_filters_stand_in_the_address(listed, address, number):
     assert number in said(opened(**address))
-
-
-def test_folded_filters_that_are_set_are_named_and_can_be_removed(listed):
-    app = opened(subject="Geometry", after="q_0")
-    (clear,) = [button for button in app.button if button.key == "clear-subject"]
-    assert clear.label == "subject\\: Geometry"
-    clear.click().run()
-    assert "subject" not in app.query_params
-    assert "after" not in app.query_params
-
-
-def test_a_filter_that_names_nothing_here_is_said_and_left_out(listed):
-    app = opened(strategy="nonsense", verdict="undecided", subject="Geometry")
-    (note,) = app.warning
-    assert "ignored\\: verdict undecided\\, strategy nonsense" in note.value
-    assert [button.key for button in app.button if str(button.key).startswith("clear-")] == ["clear-subject"]
-
-
-def test_nothing_found_offers_all(listed):
-    app = opened(q="no such words")
-    assert "No question matches." in said(app)
-    (button,) = [button for button in app.button if button.label == "Show all questions"]
-    button.click().run()
-    assert "15 of 45 questions" in said(app)
 
 
 def test_a_question_shows_its_neighbors_with_what_speaks_for_and_against_them(filled):
@@ -205,12 +162,6 @@ def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtere
     assert len(opens(opened())) == 2
 
 
-def test_a_candidate_leads_to_its_question(filled):
-    with Database.open(filled, read_only=True) as db, db.read() as session:
-        card = page_candidates(session, CandidateFilters(question_id=OTHER.id))[0]
-    assert "**Answer** 17" in said(opened(candidate=card.candidate_id))
-
-
 def test_an_unknown_question_is_an_error_that_names_it(listed):
     app = opened(id="q_ffff")
     assert "q\\_ffff" in app.error[0].value
@@ -232,11 +183,3 @@ def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
         {"answer": "(comparison timed out)", "gold": False, "original": 0, "neighbor": 3},
     ]
     assert not answers.has_answers(read_evidence({}))
-
-
-def test_how_often_solvers_were_right_stands_beside_the_verdict(tmp_path):
-    db = open_empty(tmp_path / "counted.db")
-    add_run(db, "r", [("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 12))])])
-    question = make_question("Three and four?", "7", "Level 3", "Algebra")
-    app = open_page("questions", tmp_path / "counted.db", id=question.id)
-    assert "correct 12 of 12; on the question 16 of 32: easier" in said(app)

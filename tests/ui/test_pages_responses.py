@@ -8,9 +8,7 @@ from eval_runs import add_eval_run
 from pages import open_page, tables
 from pages import said as words
 
-from evaluator.evals.samples import SampleHeader
 from service.database import Database
-from ui.pages.curves.responses import sample_label
 from ui.pages.state import settings
 
 
@@ -48,23 +46,6 @@ def test_responses_of_one_method_are_read_without_a_second_one(db):
     assert set(tables(found)[-1]["problem"]) == {"2"}
     assert "No such responses" in words(shown(view="samples", text="nowhere to be read"))
     assert "1 response." in words(shown(view="samples", grade="correct", at="2", **{"from": "2.2"}))
-
-
-def test_another_filter_of_responses_begins_at_the_start(db):
-    add_eval_run(db, "base.aime24", [(64, 32, 0)], benchmark="aime24")
-    app = shown(view="samples", **{"from": "0.24", "sample": "26"})
-    next(switch for switch in app.toggle if switch.label == "Truncated only").set_value(True).run()
-    assert "from" not in app.query_params
-    assert "sample" not in app.query_params
-    assert "No such responses" in words(app)
-
-
-def test_a_place_in_the_responses_that_no_run_can_have_is_the_start(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
-    for place in (f"{10**30}.0", f"0.{10**30}", "0", "a.b"):
-        app = shown(view="samples", **{"from": place})
-        assert not app.error
-        assert list(tables(app)[-1]["sample"]) == ["0", "1", "2", "3"]
 
 
 def test_responses_of_gpqa_show_no_text_away_from_the_machine(db):
@@ -125,9 +106,3 @@ def test_gated_texts_take_no_grades_away_from_the_machine(db):
     path = settings.current().database
     app = open_page("curves", path, review=True, view="samples", of="base", sample="1")
     assert "It is correct" not in [button.label for button in app.button]
-
-
-def test_a_response_in_words_is_short_and_shows_hidden_characters():
-    one = SampleHeader(1, 1, 0, None, "stop", 1, 1, "wrong", "different", "7\u202e" + "x" * 100, "boxed")
-    assert sample_label(one).startswith("0: wrong, 7⟨U+202E⟩x")
-    assert len(sample_label(one)) < 50

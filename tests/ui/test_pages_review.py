@@ -71,13 +71,6 @@ def test_a_reviewer_gives_a_name_first(path):
     assert "Add one to" not in said(app)
 
 
-def test_a_link_to_a_run_or_an_audit_that_is_not_there_says_what_is_reviewed(path):
-    notes = [note.value for note in opened(path, reviewer="ada", run="gone", audit="7").warning]
-    assert "no run with neighbors gone here" in notes[0]
-    assert "no audit 7 here" in notes[1]
-    assert not opened(path, reviewer="ada", run="r", audit="1").warning
-
-
 def test_blind_review_shows_neither_verdict_nor_strategy(path):
     app = opened(path, reviewer="ada")
     assert "0 of 12 decided by ada" in said(app)
@@ -111,11 +104,6 @@ def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path,
     reviewed(spaced)
     app = opened(spaced / "t.db", review=False)
     assert f"tagrpo ui --review --db '{spaced / 't.db'}'" in [one.value for one in app.code]
-
-
-def test_an_audit_that_is_done_says_so(path):
-    app = opened(path, reviewer="ben", audit="1", verdict="accepted")
-    assert "8 of 12 decided by ben" in said(app)
 
 
 def test_results_of_an_audit(path):
@@ -184,6 +172,24 @@ def test_results_of_an_audit_of_groups(path):
     assert "false rejects" not in numbers
 
 
+def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
+    app = opened(path, reviewer="ada")
+    old = next(area.label for area in app.text_area).split()[2].replace("\\", "").rstrip(";")
+    field = app.text_area[0]
+    assert field.value.startswith("Add one to")
+    field.set_value("Which number is one more than that?").run()
+    next(button for button in app.button if button.label == "Store as a new candidate").click().run()
+    assert not app.exception
+    assert f"tagrpo resume r --db {path}" in [code.value for code in app.code]
+    with Database.open(path) as db, db.read() as session:
+        run = find_run(session, "r")
+        (mended,) = [status for status in current_statuses(session, run.id) if status.mended_from]
+    assert (mended.mended_from, mended.mended_by, mended.status) == (old, "ada", "unverified")
+    next(button for button in app.button if button.label == "Store as a new candidate").click().run()
+    assert "has this text as c_" in said(app)
+    assert not opened(path, review=False).text_area
+
+
 def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_audit_found(path):
     with Database.open(path) as db, db.write() as session:
         members = [one for one in get_audit(session, 1).members if one.status == "accepted"]
@@ -211,21 +217,3 @@ def test_results_of_a_run_lead_to_its_audits(path):
         "Agreement of reviewers with the verdict",
     ]
     assert list(tables(app)[0]["agreed"]) == ["7", "8"]
-
-
-def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
-    app = opened(path, reviewer="ada")
-    old = next(area.label for area in app.text_area).split()[2].replace("\\", "").rstrip(";")
-    field = app.text_area[0]
-    assert field.value.startswith("Add one to")
-    field.set_value("Which number is one more than that?").run()
-    next(button for button in app.button if button.label == "Store as a new candidate").click().run()
-    assert not app.exception
-    assert f"tagrpo resume r --db {path}" in [code.value for code in app.code]
-    with Database.open(path) as db, db.read() as session:
-        run = find_run(session, "r")
-        (mended,) = [status for status in current_statuses(session, run.id) if status.mended_from]
-    assert (mended.mended_from, mended.mended_by, mended.status) == (old, "ada", "unverified")
-    next(button for button in app.button if button.label == "Store as a new candidate").click().run()
-    assert "has this text as c_" in said(app)
-    assert not opened(path, review=False).text_area

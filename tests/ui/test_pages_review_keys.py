@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rephraser.reviews.store import Decision, Withdrawal
-from ui.pages.review.keys import CLIENTS_KEPT, READ_ONLY_KEYS, REVIEW_KEYS, Event, Queue, read_events
+from ui.pages.review.keys import REVIEW_KEYS, Event, Queue, read_events
 
 ORDER = ["c_1", "c_2", "c_3"]
 
@@ -25,16 +25,6 @@ def test_keys_become_decisions_in_order():
     ]
     assert queue.marks == {"c_1": "accepted", "c_2": "rejected", "c_3": "skipped"}
     assert (queue.at, queue.current, queue.refused) == (3, "", 0)
-
-
-def test_an_acceptance_may_have_a_comment():
-    queue, stored = make(), []
-    queue.handle_keys("tab", [Event(1, "c_1", "N", " nice\nwording "), Event(2, "c_2", "N")], stored.extend)
-    assert stored == [
-        Decision("c_1", "accepted", "nice wording", "ada"),
-        Decision("c_2", "accepted", "", "ada"),
-    ]
-    assert queue.marks == {"c_1": "accepted", "c_2": "accepted"}
 
 
 def test_what_is_sent_again_counts_once_and_in_its_order():
@@ -78,25 +68,6 @@ def test_undo_shows_the_item_again_and_withdraws_its_decision():
     assert [type(one) for one in stored[2:]] == [Decision, Withdrawal, Decision]
 
 
-def test_behind_the_last_item_only_undo_counts():
-    queue, stored = make(["c_1"]), []
-    queue.handle_keys("tab", [Event(1, "c_1", "A"), Event(2, "", "U"), Event(3, "c_1", "L")], stored.extend)
-    assert (queue.at, len(stored), queue.refused) == (1, 3, 0)
-    queue.handle_keys("tab", [Event(4, "", "A")], stored.extend)
-    assert (queue.at, len(stored), queue.refused) == (1, 3, 1)
-
-
-def test_reasons_in_words_are_one_line_and_never_empty():
-    queue, stored = make(), []
-    events = [
-        Event(1, "c_1", "W", " two\n lines "),
-        Event(2, "c_2", "W", " "),
-        Event(3, "c_3", "W", "x" * 900),
-    ]
-    queue.handle_keys("tab", events, stored.extend)
-    assert [one.reason for one in stored] == ["two lines", "no reason given", "x" * 500]
-
-
 def test_a_failed_write_leaves_everything_to_be_heard_again():
     queue, stored = make(), []
 
@@ -108,19 +79,6 @@ def test_a_failed_write_leaves_everything_to_be_heard_again():
     assert (queue.at, queue.marks, queue.heard) == (0, {}, {})
     queue.handle_keys("tab", [Event(1, "c_1", "A")], stored.extend)
     assert len(stored) == 1
-
-
-def test_without_review_keys_move_and_decide_nothing():
-    queue, stored = make(keys=READ_ONLY_KEYS), []
-    queue.handle_keys("tab", [Event(1, "c_1", "S"), Event(2, "c_2", "A")], stored.extend)
-    assert (stored, queue.at, queue.refused) == ([], 1, 1)
-
-
-def test_tabs_are_numbered_apart_and_forgotten_in_turn():
-    queue = make()
-    for number in range(CLIENTS_KEPT + 3):
-        queue.handle_keys(f"tab{number}", [Event(1, "none", "A")], lambda _: None)
-    assert list(queue.heard) == [f"tab{number}" for number in range(3, CLIENTS_KEPT + 3)]
 
 
 def test_what_a_browser_sends_is_read_with_care():

@@ -11,20 +11,11 @@ from sqlalchemy import text
 from training_pages import QUESTIONS, STEPS, trainings
 
 from service.database import Database
-from service.runs.store import find_run
 from trainer_adapter.record import RolloutWriter
 from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 from trainer_adapter.record.reading import Record
-from trainer_adapter.record.rollout import RolloutHeader, TokenRatios
-from ui.characters import visible
-from ui.pages.curves import samples
-from ui.pages.curves.point_problems import columns_of
-from ui.pages.rollouts import search
-from ui.pages.rollouts.group import joint_group
-from ui.pages.rollouts.overview import key_of
-from ui.pages.rollouts.responses import responses_table
-from ui.pages.rollouts.token_shading import shade, tokens_html
-from ui.pages.widgets.tables import cell
+from trainer_adapter.record.rollout import TokenRatios
+from ui.pages.rollouts.token_shading import tokens_html
 
 QUESTION = f"q_{0:024x}"
 
@@ -59,23 +50,10 @@ def test_a_step_or_kind_of_the_address_that_is_not_there_is_said(filled):
     assert not opened(filled, step=2, kind="mixed").warning
 
 
-def test_ids_and_places_are_written_as_commands_take_them():
-    columns = [*samples.COLUMNS, *columns_of(8, "a", "b", secret=True, apart=True)]
-    taken = [column for column in columns if column.heading.endswith("problem")]
-    assert [cell(15361, column.kind) for column in taken] == ["15361"] * 3
-
-
 @pytest.fixture
 def own(tmp_path):
     """A copy that a test may change: the database names its folders."""
     return trainings(tmp_path)
-
-
-def test_a_run_of_which_a_share_is_recorded_says_so(own):
-    with (own.parent / "plain" / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 2, "metrics": {"tagrpo/record/share": 0.1}}\n')
-    assert "at some steps 10%" in said(opened(own, run="plain"))
-    assert "run.record_share" not in said(opened(own, run="joint"))
 
 
 def test_damaged_files_are_named_and_the_rest_is_shown(own):
@@ -106,16 +84,6 @@ def test_a_folder_that_was_moved_is_named_with_the_way_out(own):
     assert numbers(opened(own, run="joint"))["groups"] == f"{QUESTIONS * STEPS}"
 
 
-def test_pages_go_on_and_back(filled):
-    app = opened(filled)
-    app.button(key="pager-next").click().run()
-    assert len(tables(app)[0]) == 23
-    assert app.button(key="pager-next").disabled
-    app.button(key="pager-back").click().run()
-    assert len(tables(app)[0]) == 25
-    assert app.button(key="pager-back").disabled
-
-
 def test_the_address_filters_by_step_and_kind(filled):
     app = opened(filled, run="plain", step="2", kind="mixed")
     assert set(tables(app)[0]["step"]) == {"2"}
@@ -123,17 +91,6 @@ def test_the_address_filters_by_step_and_kind(filled):
     assert "No group matches\\." in "".join(text.value for text in app.markdown)
     app = opened(filled, run="plain", step="nonsense", kind="<b>", after="x:y")
     assert len(tables(app)[0]) == 25
-
-
-def test_numbers_are_those_of_the_groups_that_the_filters_leave(filled):
-    whole, kinds = opened(filled, run="plain"), ("mixed", "all right", "all wrong", "unclear")
-    found = {kind: opened(filled, run="plain", kind=kind) for kind in kinds}
-    counts = {kind: int(numbers(app).get("groups", 0)) for kind, app in found.items()}
-    assert sum(counts.values()) == int(numbers(whole)["groups"])
-    for kind, count in counts.items():
-        if count:
-            assert numbers(found[kind])["mixed"] == ("100.0%" if kind == "mixed" else "0.0%")
-            assert f"of {count} groups" in said(found[kind])
 
 
 def test_a_link_to_what_is_not_there_says_what_is_shown_instead(filled):
@@ -155,16 +112,6 @@ def test_a_group_shows_its_prompts_as_columns_and_a_response(filled):
     texts = "".join(text.value for text in app.markdown)
     assert "Step 2" in texts
     assert "3 of 8 correct" in said(app)
-
-
-def test_answers_are_cut_and_show_what_is_hidden_in_the_table_of_responses():
-    hostile = "<img src=x onerror=a()>\u202e" + "x" * 1000
-    head, rows = responses_table([made_header(hostile), made_header(None)])
-    assert [one.name for one in head] == ["response", "answer", "reward", "tokens"]  # no empty column
-    assert rows[0][1].startswith("<img src=x onerror=a()>⟨U+202E⟩xxx")
-    assert rows[0][1].endswith("x…")
-    assert len(rows[0][1]) == 61
-    assert rows[1] == ["✓ 2", "", "0.5", "1,200"]
 
 
 def test_tokens_are_shaded_where_they_were_recorded(filled):
@@ -203,52 +150,6 @@ def test_tokens_are_text_whatever_they_hold():
     assert "&lt;img" in body
 
 
-def test_what_characters_look_like_does_not_depend_on_where_tokens_end():
-    marks = "a" + "\u0301" * 30
-    body = tokens_html(marks, TokenRatios((1,) * 31, (0.0,) * 31), 1000)
-    assert re.sub("<[^>]*>", "", body) == visible(marks)
-    family = "👩\u200d👧\r\n"
-    body = tokens_html(family, TokenRatios((1,) * 5, (0.0,) * 5), 1000)
-    assert re.sub("<[^>]*>", "", body) == "👩\u200d👧\n"
-
-
-def test_of_very_many_tokens_the_first_are_shown():
-    body = tokens_html("a" * 100_000, TokenRatios((1,) * 100_000, (-1.0,) * 100_000), 3000)
-    assert body.count("<span") == 3000
-    assert body.endswith("… and 97,000 more characters</div>")
-
-
-@pytest.mark.parametrize(
-    ("ratio", "kind"), [(0.0, ""), (-0.2, ""), (0.3, "p1"), (-1.5, "n3"), (3.0, "p6"), (-80.0, "n6")]
-)
-def test_colours_end_at_three_nats(ratio, kind):
-    assert shade(ratio) == kind
-
-
-def made_header(extracted):
-    return RolloutHeader(
-        step=1,
-        question_id=QUESTION,
-        variant=0,
-        neighbor_id=None,
-        strategy=None,
-        group=0,
-        session=0,
-        tokens=1200,
-        truncated=False,
-        reward=0.5,
-        correct=True,
-        reason="",
-        extracted=extracted,
-        advantage=None,
-        old_log_prob=None,
-        sampling_log_prob=None,
-        ref_log_prob=None,
-        entropy=None,
-        weights_version=None,
-    )
-
-
 def test_two_steps_stand_beside_each_other(filled):
     app = opened(filled, run="plain", q=QUESTION, at="2", to="5")
     assert len(tables(app)) == 4
@@ -259,37 +160,6 @@ def test_two_steps_stand_beside_each_other(filled):
         "Neighbor 1\\, step 2",
         "Neighbor 1\\, step 5",
     ]
-
-
-def test_next_goes_to_the_group_behind_in_the_list(filled):
-    app = opened(filled, run="plain", q=QUESTION, at="2", r0="1", step="2")
-    app.button(key="group-Next group").click().run()
-    assert app.query_params["q"] == f"q_{1:024x}"
-    assert app.query_params["at"] == "2"
-    assert "r0" not in app.query_params
-    app.button(key="group-back").click().run()
-    assert "q" not in app.query_params
-    assert set(tables(app)[0]["step"]) == {"2"}
-
-
-def test_a_question_that_is_not_there_is_no_error(filled):
-    app = opened(filled, run="plain", q="q_nothing")
-    assert any("no rollouts in this run" in text.value for text in app.markdown)
-
-
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("12:q_1", (12, "q_1")),
-        ("", None),
-        ("x:q", None),
-        ("3", None),
-        ("²:q", None),
-        ("9" * 30 + ":q", None),
-    ],
-)
-def test_keys_of_an_address(text, key):
-    assert key_of(text) == key
 
 
 def test_a_link_from_a_question_opens_a_run_that_has_it(own, tmp_path):
@@ -319,21 +189,6 @@ def test_responses_are_searched_and_a_click_opens_the_group_with_the_response(fi
     assert "No such responses" in said(opened(filled, run="plain", text="nowhere to be read"))
 
 
-def test_a_found_response_is_opened_in_its_group(filled, monkeypatch):
-    with Database.open(filled, read_only=True) as db, db.read() as session:
-        run = find_run(session, "joint")
-    header = list_rollouts(
-        Record(filled.parent / "joint"), RolloutFilters(step=2, variant=1), limit=3
-    ).rollouts[-1]
-    opened(filled)  # lets the pages read this database
-    put = {}
-    monkeypatch.setattr(search.links, "set_query", lambda **values: put.update(values))
-    search._open(run.id, header)
-    assert {name: put[name] for name in ("q", "at")} == {"q": header.question_id, "at": 2}
-    columns = joint_group(run.id, 2, header.question_id).columns
-    assert columns[1].rollouts[put["r1"] - 1].id == header.id
-
-
 def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
     path = tmp_path / "t.db"
     with Database.open(path) as db:
@@ -347,7 +202,3 @@ def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
     assert rescued == "format 2/2, paraphrase 0/4, rename 0/2"
     assert list(tables(opened(path, outcome="never rescued"))[1]["correct responses to neighbors"]) == [never]
     assert len(tables(opened(path, outcome="x", following="y"))[1]) == 2
-
-
-def test_a_training_without_stages_says_nothing_of_rescues(filled):
-    assert "Rescued questions" not in [heading.value for heading in opened(filled).subheader]

@@ -37,15 +37,6 @@ def test_without_sets_the_next_step_is_shown(copied):
     assert any("tagrpo questions import FILE" in code.value for code in shown().code)
 
 
-def test_neighbors_without_a_set_are_published_by_the_name_of_their_run(copied):
-    def proposed(folder):
-        with open_empty(folder / "t.db") as database:
-            add_run(database, "first", [("What is 1 + 1?", "2", [Proposed("Add 1 and 1.")])])
-
-    copied(proposed)
-    assert any("tagrpo sets publish NAME --run first --db " in code.value for code in shown().code)
-
-
 def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
     app = shown()
     assert app.selectbox[0].value == "ta@3"
@@ -53,22 +44,6 @@ def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
     assert numbers(app)["reviewed"] == "1"
     assert list(tables(app)[0]["version"]) == ["ta@3", "ta@2", "ta@1"]
     assert list(tables(app)[0]["neighbors"])[1:] == ["12", "6"]
-
-
-def test_the_address_chooses_version_and_view(db):
-    app = shown(set="ta@1", view="use")
-    assert numbers(app)["neighbors"] == "6"
-    commands = [code.value for code in app.code]
-    assert any("tagrpo sets export ta@1 --format verl --out ta-1-verl --db" in one for one in commands)
-
-
-def test_what_changed_is_counted_and_listed(db):
-    app = shown(set="ta@2", view="changes")
-    assert numbers(app)["neighbors added"] == "6"
-    assert numbers(app)["removed"] == "0"
-    table = tables(app)[1]
-    assert set(table["strategy"]) == {"format"}
-    assert len(table) == 6
 
 
 def test_a_chosen_change_stands_beside_its_question_with_marks(db):

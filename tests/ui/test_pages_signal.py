@@ -4,15 +4,12 @@ import json
 from functools import partial
 
 import pytest
-from eval_runs import add_eval_run
 from pages import charts, numbers, open_page, said, tables
 from seeded_trainings import seeded_trainings
 from training_pages import STEPS, trainings
 
 from service.database import Database
 from ui.charts.theme import PALETTE
-from ui.pages.training_signal.diagnosis import rows_at
-from ui.pages.widgets.methods import method_of
 
 
 @pytest.fixture
@@ -57,26 +54,11 @@ def test_a_pilot_forecasts_what_its_groups_allow(filled):
     assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 3
 
 
-@pytest.mark.slow
-def test_a_pilot_without_neighbors_forecasts_the_original_alone(tmp_path):
-    path = trainings(tmp_path)
-    with Database.open(path) as database:
-        add_eval_run(database, "plain-pilot", [(8, correct, 0) for correct in range(9)])
-    app = opened(path, pilot="plain-pilot", run="joint")
-    assert "The pilot has no neighbors, so there is no forecast for groups with neighbors." in said(app)
-    assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 1
-
-
 @pytest.mark.parametrize("view", ["zero", "policy", "difficulty"])
 def test_a_link_to_what_is_not_there_says_so(filled, view):
     app = opened(filled, view=view, run=["joint", "gone"], of="gone")
     assert ["gone" in note.value for note in app.warning] == [True]
     assert not opened(filled, view=view, run="joint", of="joint").warning
-
-
-def test_a_pilot_that_is_not_there_is_said(filled):
-    assert "no pilot gone" in opened(filled, pilot="gone").warning[0].value
-    assert not opened(filled, pilot="plain").warning
 
 
 @pytest.mark.parametrize(
@@ -107,12 +89,6 @@ def test_what_a_paper_prints_stands_below(filled, view, source, printed):
     assert printed in tables(app)[-1].to_numpy()
 
 
-def test_negative_covariances_stand_behind_their_button(filled):
-    app = opened(filled, view="covariance", sign="negative")
-    assert len(charts(app)) == 2
-    assert all("magnitude, negative" in chart.spec for chart in charts(app))
-
-
 @pytest.mark.slow
 def test_the_audit_is_computed_on_its_button_and_stays(filled):
     app = opened(filled, view="difficulty")
@@ -139,45 +115,11 @@ def test_a_circle_lists_its_neighbors(filled):
     assert len(tables(app)) == len(flagged)
 
 
-@pytest.mark.parametrize("dot", ["", "x", "1", "1,2,3", "nan,nan", "0.123,0.9", "inf,0"])
-def test_an_address_that_names_no_circle_lists_nothing(dot):
-    assert rows_at([{"original_rate": 0.5, "rate": 0.25}], dot) == []
-
-
-def test_charts_of_covariance_and_drift_have_one_axis(filled):
-    for view, kind in (("covariance", "log"), ("anchor", "linear")):
-        drawn = [json.loads(chart.spec) for chart in charts(opened(filled, view=view))]
-        domains = {str(scale["domain"]) for spec in drawn for scale in y_scales(spec) if "domain" in scale}
-        assert len(domains) == 1, kind
-
-
-def y_scales(spec):
-    return [layer["encoding"]["y"]["scale"] for layer in spec["layer"] if "y" in layer.get("encoding", {})]
-
-
 def test_diversity_of_a_stretch_named_by_the_address(filled):
     app = opened(filled, view="diversity", of="plain", made="1", **{"from": "2", "to": "3"})
     assert app.number_input[0].value == 2
     assert next(iter(tables(app)[0]["responses"])).startswith("original")
     assert "8 questions" in said(app)
-
-
-def test_what_cannot_be_computed_says_why(tmp_path):
-    app = opened(trainings(tmp_path), view="diversity", of="plain", made="1", **{"from": "5", "to": "2"})
-    assert "The first step comes after the last step." in said(app)
-
-
-@pytest.mark.parametrize(
-    ("spec", "method"),
-    [
-        ({"recipe": "grpo"}, "grpo"),
-        ({"recipe": {"name": "dapo"}}, "dapo"),
-        ({}, "run-1"),
-        ({"recipe": 3}, "run-1"),
-    ],
-)
-def test_the_recipe_of_a_run_is_its_method(spec, method):
-    assert method_of(spec, "run-1") == method
 
 
 def test_any_logged_metric_is_a_curve(filled):

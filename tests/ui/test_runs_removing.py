@@ -1,8 +1,6 @@
 """Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
 
-import io
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from service.errors import InputError
 from service.process import this_process
 from service.runs.removing import holdings, remove_run, rename_run
 from service.runs.store import Run, find_run, open_run
-from trainer_adapter.record.tables import TrainFolderRow
 
 LASTING = {
     "questions",
@@ -90,13 +87,6 @@ def add_neighbor_run(db: Database, name: str, ordinal: int) -> Run:
                 created_at="now",
             )
         )
-    return run
-
-
-def add_training(db: Database, name: str) -> Run:
-    run = add_run(db, name, "train")
-    with db.write() as session:
-        session.execute(insert(TrainFolderRow).values(run_id=run.id, folder=f"/runs/{name}/rollouts"))
     return run
 
 
@@ -170,25 +160,6 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     assert {name: count for name, count in rows(db).items() if count} == {"asks": 1, "ask_bodies": 1}
 
 
-def test_answers_that_a_batch_job_of_the_run_brought_stay_with_another_that_uses_them(db: Database) -> None:
-    gone = add_neighbor_run(db, "gone", 1)
-    add_neighbor_run(db, "kept", 2)
-    add_job(db, gone, collected=True)
-    with db.write() as session:
-        session.execute(update(AskRow).where(AskRow.scope == "solver").values(job="job"))
-    remove(db, "gone")
-    left = rows(db)
-    assert [left[name] for name in ("runs", "jobs", "asks", "ask_bodies")] == [1, 0, 2, 2]
-    assert db.integrity_report() == []
-
-
-def test_a_training_goes_with_its_folder(db: Database) -> None:
-    before = rows(db)
-    add_training(db, "trained")
-    remove(db, "trained")
-    assert rows(db) == before
-
-
 def test_a_run_whose_process_was_killed_can_be_removed(db: Database) -> None:
     run = add_run(db, "killed")
     claim_task(db, run)
@@ -243,23 +214,6 @@ def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Da
         add_run(db, "second", n=4)
     with pytest.raises(InputError, match="there is a run 'first' already"), db.write() as session:
         rename_run(session, run, "first")
-
-
-class Keyboard(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(("typed", "code", "left"), [("n\n", 1, 1), ("y\n", 0, 0)])
-def test_at_a_terminal_the_command_asks_first(
-    cli: CommandLine, db: Database, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, left: int
-) -> None:
-    add_eval_run(db, "gone", [(4, 2, 1)])
-    monkeypatch.setattr(sys, "stdin", Keyboard(typed))
-    done = cli("runs", "remove", "gone", "--db", str(db.place))
-    assert (done.code, "This cannot be undone" in done.err) == (code, True)
-    with db.read() as session:
-        assert session.execute(text("SELECT count(*) FROM runs")).scalar_one() == left
 
 
 def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:

@@ -11,10 +11,7 @@ from eval_runs import add_eval_run
 from sqlalchemy import text
 from training_pages import trainings
 
-from evaluator.evals.overview import part_labels
-from evaluator.evals.runs import EvalSpec, list_eval_runs
 from service.database import Database
-from service.database.engine import HEAD_REVISION
 from service.errors import InputError
 from service.questions.searching import may_hold
 from trainer_adapter.record.reading import Record, read_rollouts
@@ -143,27 +140,6 @@ def test_a_damaged_pack_and_one_of_another_version_say_so(database, tmp_path):
         pack(path, tmp_path / "demo.xz")
 
 
-def test_it_is_unpacked_once_and_where_the_cache_cannot_be_written_to_elsewhere(
-    database, tmp_path, monkeypatch
-):
-    pack(database, tmp_path / "demo.xz")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    first = shipped_demo(tmp_path / "demo.xz")
-    assert HEAD_REVISION in first.database.parent.name
-    written = first.database.stat()
-    assert shipped_demo(tmp_path / "demo.xz") == first
-    assert first.database.stat().st_mtime_ns == written.st_mtime_ns
-    assert [path.name for path in (tmp_path / "cache" / "tagrpo").iterdir()] == [first.database.parent.name]
-
-    (tmp_path / "file").touch()  # no folder can be made below a file, not even by root
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    assert (tmp_path / "temporary") in shipped_demo(tmp_path / "demo.xz").database.parents
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
-    with pytest.raises(InputError, match="Set XDG_CACHE_HOME"):
-        shipped_demo(tmp_path / "demo.xz")
-
-
 def test_one_command_packs_and_writes_what_is_in_it(database, tmp_path, capsys):
     assert main([str(database), "--to", str(tmp_path / "demo.xz")]) == 0
     page = (tmp_path / "README.md").read_text()
@@ -183,13 +159,3 @@ def test_the_one_that_ships_is_small_and_whole(tmp_path):
     page = SHIPPED.with_name("README.md").read_text()
     counts = count_rows(tmp_path / "t.db")
     assert all(f"| {name} | {count:,} |" in page for name, count in counts.items() if count)
-
-
-@pytest.mark.slow
-def test_evaluations_of_the_shipped_demo_are_whole_and_stored_as_they_would_be_now(tmp_path):
-    unpack(SHIPPED, tmp_path / "t.db")
-    with Database.open(tmp_path / "t.db", read_only=True) as db, db.read() as session:
-        runs = list_eval_runs(session)
-        labels = part_labels(session, runs)
-    assert {labels[run.id] for run in runs} == {"heldout", "sandbox@1"}
-    assert all(EvalSpec.from_json(run.spec).problems == labels[run.id] for run in runs)

@@ -21,16 +21,15 @@ def url(tmp_path_factory):
         yield address
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_a_click_on_a_point_chooses_it(url, view_of, pictures, dark):
-    view = view_of(url, dark=dark).open("/curves?run=base&run=tuned&on=aime24")
+def test_a_click_on_a_point_chooses_it(url, view_of, pictures):
+    view = view_of(url).open("/curves?run=base&run=tuned&on=aime24")
     view.tab.locator(POINTS + '[aria-label*="label: base; k: 2;"]').click()
     view.until("() => location.search.includes('point=aime24') && location.search.includes('k=2')")
     assert "of=base" in view.tab.url
     view.settle()
     assert "only base: 1" in view.text()
     view.check()
-    view.picture(pictures / f"curves-clicked-{'dark' if dark else 'light'}.png")
+    view.picture(pictures / "curves-clicked.png")
 
 
 def test_a_problem_stands_with_both_responses_and_gated_ones_on_this_machine_only(url, view_of, pictures):
@@ -50,12 +49,3 @@ def test_a_problem_stands_with_both_responses_and_gated_ones_on_this_machine_onl
     view.open("/curves?view=differences&of=tuned&against=base").check()
     view.open("/curves?view=table").check()
     view.open("/curves?view=cost").check()
-
-
-def test_the_page_fits_a_window_400_pixels_wide(url, view_of, pictures):
-    view = view_of(url, width=400, height=1600)
-    view.open("/curves")
-    view.tab.wait_for_selector(POINTS)
-    assert view.tab.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 400
-    view.picture(pictures / "curves-narrow.png")
-    view.check()

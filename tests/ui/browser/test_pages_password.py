@@ -47,11 +47,35 @@ def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_o
     view.check()
 
 
-def test_a_link_in_the_page_signs_out(url, view_of, pictures):
+def test_who_has_signed_in_follows_links_opens_no_socket_from_elsewhere_and_signs_out(url, view_of, pictures):
+    from fetch_counter import FetchCounter
+
     view = view_of(url)
     view.tab.goto(url)
     view.tab.fill("#password", SECRET)
     view.tab.click("button")
+    view.settle()
+    message = f"<a href='{url}/sets?q=a%26b'>look at this</a>"
+    view.tab.route(
+        "http://chat.example/*", lambda route: route.fulfill(body=message, content_type="text/html")
+    )
+    view.tab.goto("http://chat.example/thread")
+    view.tab.click("text=look at this")
+    view.settle()
+    assert view.tab.locator("h1").inner_text() == "Sets"
+    assert view.tab.url == url + "/sets?q=a%26b"
+    with FetchCounter() as elsewhere:
+        view.tab.goto(elsewhere.url)
+        opened = view.tab.evaluate(
+            """url => new Promise(done => {
+                const socket = new WebSocket(url, ['streamlit']);
+                socket.onopen = () => done(true);
+                socket.onerror = () => done(false);
+            })""",
+            url.replace("http", "ws") + "/_stcore/stream",
+        )
+    assert opened is False
+    view.tab.goto(url + "/sets")
     view.settle()
     view.picture(pictures / "sign-out.png")
     view.tab.click("text=Sign out")
@@ -59,15 +83,6 @@ def test_a_link_in_the_page_signs_out(url, view_of, pictures):
     view.tab.wait_for_selector("#password")
     view.tab.goto(url + "/sets")
     assert view.tab.title() == "tagrpo: sign in"
-
-
-def test_the_login_page_in_the_dark_and_on_a_phone(url, view_of, pictures):
-    view = view_of(url, dark=True, width=400, height=800)
-    view.tab.goto(url)
-    assert view.tab.evaluate("document.documentElement.scrollWidth") <= 400
-    assert view.tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 19, 24)"
-    view.picture(pictures / "login-dark.png")
-    view.check()
 
 
 def test_the_printed_address_opens_the_pages_and_leaves_its_token_behind(view_of, tmp_path):
@@ -83,41 +98,3 @@ def test_the_printed_address_opens_the_pages_and_leaves_its_token_behind(view_of
         view.settle()
         assert view.tab.locator("h1").inner_text() == "Sets"
         view.check()
-
-
-def test_a_link_in_a_chat_opens_the_page_for_who_has_signed_in(url, view_of):
-    view = view_of(url)
-    view.tab.goto(url)
-    view.tab.fill("#password", SECRET)
-    view.tab.click("button")
-    view.settle()
-    message = f"<a href='{url}/sets?q=a%26b'>look at this</a>"
-    view.tab.route(
-        "http://chat.example/*", lambda route: route.fulfill(body=message, content_type="text/html")
-    )
-    view.tab.goto("http://chat.example/thread")
-    view.tab.click("text=look at this")
-    view.settle()
-    assert view.tab.locator("h1").inner_text() == "Sets"
-    assert view.tab.url == url + "/sets?q=a%26b"
-
-
-def test_a_page_of_elsewhere_opens_no_socket(url, view_of, tmp_path):
-    from fetch_counter import FetchCounter
-
-    view = view_of(url)
-    view.tab.goto(url)
-    view.tab.fill("#password", SECRET)
-    view.tab.click("button")
-    view.settle()
-    with FetchCounter() as elsewhere:
-        view.tab.goto(elsewhere.url)
-        opened = view.tab.evaluate(
-            """url => new Promise(done => {
-                const socket = new WebSocket(url, ['streamlit']);
-                socket.onopen = () => done(true);
-                socket.onerror = () => done(false);
-            })""",
-            url.replace("http", "ws") + "/_stcore/stream",
-        )
-    assert opened is False

@@ -61,24 +61,6 @@ def test_panels_are_scrolled_where_the_window_is_narrow_and_the_page_is_not(url,
     view.check()
 
 
-def test_a_formula_that_cannot_be_broken_stays_in_its_column(view_of, tmp_path):
-    texts = [f"Is ${'1234567890' * 40}$ even?", f"Say whether ${'1234567890' * 40}$ is even."]
-    (tmp_path / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
-    Database.open(tmp_path / "t.db").close()
-    command = script_server(SUPPORT / "pages_gallery.py", tmp_path / "t.db")
-    with served(command, GALLERY_TEXTS=str(tmp_path / "texts.json")) as address:
-        view = view_of(address).open("/")
-        view.tab.locator('[data-testid="stColumn"] .katex').nth(1).wait_for()
-        wide, shown = view.tab.evaluate(
-            """() => {
-                const main = document.querySelector('[data-testid=stMain]');
-                return [main.scrollWidth, main.clientWidth];
-            }"""
-        )
-        assert wide == shown
-        view.check()
-
-
 def test_long_texts_are_cut_until_all_is_asked_for(url, view_of):
     view = view_of(url).open("/")
     assert "word " * 700 not in view.text()

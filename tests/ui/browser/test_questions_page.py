@@ -55,16 +55,3 @@ def test_search_page_open_and_go_back(url, view_of, pictures):
     view.tab.go_back()
     view.tab.get_by_text("1 of 1 question", exact=True).wait_for()
     view.check()
-
-
-def test_a_question_on_a_narrow_dark_window(url, view_of, pictures):
-    view = view_of(url, dark=True, width=400).open("/questions?verdict=rejected")
-    view.tab.get_by_text("15 of 15 questions").wait_for()
-    opens(view).first.click()
-    view.tab.get_by_text("Numbers").first.wait_for()
-    view.settle()
-    assert view.tab.evaluate("document.documentElement.scrollWidth") <= 400
-    view.tab.get_by_text("Numbers").first.click()
-    view.tab.get_by_text("CSV").first.wait_for()
-    view.picture(pictures / "question-narrow-dark.png")
-    view.check()

@@ -5,7 +5,6 @@ from page_view import served, tagrpo_ui
 from training_pages import trainings
 
 CHARTS = "([n]) => document.querySelectorAll('[data-testid=stVegaLiteChart] svg.marks').length >= n"
-MAIN = "[data-testid=stMain]"
 
 
 @pytest.fixture(scope="module")
@@ -41,24 +40,6 @@ def test_a_circle_of_the_difficulty_chart_lists_its_neighbors(url, view_of):
     view.until("() => !location.search.includes('dot=')")
     view.settle()
     view.check()
-
-
-def test_every_view_opens_light_dark_and_narrow(url, view_of, pictures):
-    for dark, width in ((False, 1280), (True, 1280), (False, 400)):
-        view = view_of(url, dark=dark, width=width)
-        name = "narrow" if width == 400 else "dark" if dark else "light"
-        for path, charts in (
-            ("/signal?view=policy", 6),
-            ("/signal?view=anchor", 1),
-            ("/signal?view=covariance", 2),
-            ("/signal?view=diversity&made=1", 1),
-            ("/rollouts?run=plain&q=q_000000000000000000000000&at=1&to=4&r0=1", 1),
-        ):
-            view.open(path)
-            view.until(CHARTS, charts)
-            assert view.tab.evaluate(f"document.querySelector('{MAIN}').scrollWidth") <= width
-            view.check()
-            view.picture(pictures / f"{path[1:4]}-{path[-4:].replace('=', '')}-{name}.png")
 
 
 def test_a_response_is_read_and_the_next_group_follows(url, view_of):
@@ -98,13 +79,4 @@ def test_a_click_on_a_heading_sorts_by_its_numbers(url, view_of):
     table.locator("tbody tr").last.locator("td").nth(2).click()  # the row, not its place after sorting
     view.until("() => location.search.includes('r0=3')")
     assert cells.all_inner_texts() == ["1.500", "1.500", "−0.500", "−0.500"]
-    view.check()
-
-
-def test_the_square_of_difficulties_stays_one(url, view_of):
-    view = view_of(url).open("/signal?view=difficulty&made=1")
-    view.until(CHARTS, 1)
-    diagonal = view.tab.locator("[data-testid=stVegaLiteChart] svg .mark-line path").first.bounding_box()
-    assert diagonal["width"] == pytest.approx(diagonal["height"], abs=4)
-    assert diagonal["width"] > 250
     view.check()

@@ -1,7 +1,7 @@
 """Ray's workers as forks of one process that has imported much of what verl needs.
 
 A run on the CPU starts one worker after another, and each takes time and memory to import torch, transformers
-and what else verl needs (`benchmarks.speed.verl_start`). Here the process that trains imports these packages
+and what else verl needs. Here the process that trains imports these packages
 first of all, leaves a copy of itself behind, the server, and goes on to verl with what it has imported. What
 Ray starts as "Python" (its `py_executable`) is `fork_worker.py`, which asks the server for a fork of itself
 and stays as the fork's stand-in. The server ends with the process that trains. Without a server, or where it

@@ -1,0 +1,264 @@
+"""DGPO, Pass@k Training, MaxRL and anchors that weigh: by hand, and against numbers of public code."""
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from service.errors import InputError
+from trainer_adapter.methods.advantages.dgpo import dgpo_advantages
+from trainer_adapter.methods.advantages.max_rl import max_rl_advantages
+from trainer_adapter.methods.advantages.pass_k import pass_k_advantages
+from trainer_adapter.methods.groups import Groups
+from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.methods.response_weights import anchor_weights
+from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
+
+DGPO_REWARDS = [1.0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1]
+DGPO_LENGTHS = torch.tensor([10, 20, 30, 40, 5, 5, 5, 5, 50, 50, 50, 50, 7, 11, 13, 9, 8, 8, 8, 8])
+DGPO_IDS = [group for group in range(5) for _ in range(4)]
+DGPO_PUBLIC = {
+    2.0: (3.7573148737436397, -1.25243829124788, 0.9753999219724611, -2.9261997659173833, 1.6579369994981916),
+    0.5: (
+        5.064466279471243,
+        -1.6881554264904144,
+        0.6210376749078316,
+        -1.8631130247234946,
+        1.5359026334608186,
+    ),
+}
+"""Advantages by temperature, if all lengths are equal: of a correct and a wrong response of the first group,
+of both of the second, and of a correct one of the fourth. They are the output of the lines of
+`grpo_trainer.py` in github.com/AMAP-ML/MathForge, which add 1e-4 to the sum of distances."""
+
+
+@pytest.mark.parametrize("temperature", DGPO_PUBLIC)
+def test_dgpo_agrees_with_the_public_code(temperature: float) -> None:
+    hard, hard_wrong, easy, easy_wrong, half = DGPO_PUBLIC[temperature]
+    made = dgpo_advantages(DGPO_REWARDS, DGPO_IDS, temperature=temperature, lengths_B=torch.ones(20)).tolist()
+    expected = [hard, *[hard_wrong] * 3, *[easy] * 3, easy_wrong, *[0.0] * 4, half, half, -half, -half]
+    assert made == pytest.approx([*expected, *[0.0] * 4], rel=1e-4)
+
+
+def test_dgpo_is_the_formula() -> None:
+    made = dgpo_advantages(DGPO_REWARDS, DGPO_IDS)
+    total = math.exp(-1 / 8) + math.exp(-3 / 8) + math.exp(-1 / 4)
+    hard, easy, half = (3 * math.exp(-rate / 2) / total for rate in (1 / 4, 3 / 4, 1 / 2))
+    # The mean of |R - mean| is 2p(1-p): 3/8, 3/8 and 1/2.
+    assert made[[0, 1]].tolist() == pytest.approx([hard * 0.75 / 0.375, -hard * 0.25 / 0.375])
+    assert made[[4, 7]].tolist() == pytest.approx([easy * 0.25 / 0.375, -easy * 0.75 / 0.375])
+    assert made[[12, 15]].tolist() == pytest.approx([half, -half])
+    sums = [float(made[4 * group : 4 * group + 4].abs().sum()) for group in (0, 1, 3)]
+    assert sums == pytest.approx([4 * hard, 4 * easy, 4 * half])
+    assert sum(sums) == pytest.approx(12)
+
+
+def test_dgpo_gives_a_group_with_format_alone_the_least_weight() -> None:
+    rewards = [1.0, 1, 0, 0, 2, 1, 1, 1]
+    correct = torch.tensor([False] * 4 + [True] + [False] * 3)
+    made = dgpo_advantages(rewards, [0] * 4 + [1] * 4, correct_B=correct).tolist()
+    public = [0.8146260687884209, -0.8146260687884209, 2.370508365925217, -0.7901694553084058]
+    assert [made[place] for place in (0, 2, 4, 5)] == pytest.approx(public, rel=1e-4)
+
+
+def test_a_step_of_dgpo_averages_over_the_tokens_of_groups_with_a_gradient() -> None:
+    recipe = RECIPES["dgpo"]
+    scores = torch.tensor(DGPO_REWARDS)
+    mask_BT = (torch.arange(50) < DGPO_LENGTHS.unsqueeze(-1)).float()
+    made = step_advantages(
+        recipe, scores, scores > 0, mask_BT, torch.zeros(20, 50), torch.tensor(DGPO_IDS), max_length=50
+    )
+    assert made.advantages_B[[0, 1]].tolist() == pytest.approx(
+        [5.52325286440315, -1.84108428813438], rel=1e-4
+    )
+    taught = made.advantages_B != 0
+    mean_of_all = made.advantages_BT.sum() / mask_BT.sum()
+    plain_BT = dgpo_advantages(DGPO_REWARDS, DGPO_IDS).float().unsqueeze(-1) * mask_BT
+    mean_of_taught = plain_BT[taught].sum() / mask_BT[taught].sum()
+    assert recipe.loss.aggregation == "token-mean"
+    assert mean_of_all.item() == pytest.approx(mean_of_taught.item(), rel=1e-5)
+
+
+def test_a_temperature_of_0_is_refused() -> None:
+    with pytest.raises(ValueError, match="Give more than 0"):
+        dgpo_advantages(DGPO_REWARDS, DGPO_IDS, temperature=0.0)
+    with pytest.raises(InputError, match="temperature must be above 0"):
+        compose(RECIPES["dgpo"], {"temperature": 0})
+
+
+PASS_K_PUBLIC = [
+    (8, 1, 1, 2.6457433110887805, -0.37796333015554007),
+    (8, 1, 4, 0.999998000004, -0.1428568571434285),
+    (8, 3, 4, 0.2773490211937191, -0.16640941271623166),
+    (8, 4, 4, 0.12038483860156443, -0.12038483860156528),
+    (8, 5, 4, 0.0, 0.0),
+    (8, 1, 8, 0.0, 0.0),
+    (32, 1, 4, 2.6457433110887805, -0.08534655842221864),
+    (32, 8, 4, 0.6476376240338018, -0.21587920801126717),
+    (32, 16, 8, 0.03500015226966841, -0.035000152269667247),
+    (32, 28, 4, 0.005272466730476234, -0.03690726711330232),
+    (32, 2, 16, 0.5649313637201763, -0.037662090914678384),
+]
+"""Responses, correct ones, k, and the advantages of a correct and a wrong one: output of `passk_adv.py` in
+github.com/RUCAIBox/Passk_Training, which adds 1e-6 to the deviation."""
+
+
+def over_all_sets(rewards: list[float], k: int) -> list[float]:
+    """The advantage of each response as the mean over the sets with it, by listing the sets."""
+    sets = list(itertools.combinations(range(len(rewards)), k))
+    values = [max(rewards[place] for place in each) for each in sets]
+    mean = math.fsum(values) / len(values)
+    std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    if std == 0:
+        return [0.0] * len(rewards)
+    with_it = [
+        [value for value, each in zip(values, sets, strict=True) if place in each]
+        for place in range(len(rewards))
+    ]
+    return [(math.fsum(part) / len(part) - mean) / std for part in with_it]
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_pass_k_is_the_mean_over_all_sets_of_k(size: int) -> None:
+    for k in range(1, size + 1):
+        for right in range(size + 1):
+            rewards = [1.0] * right + [0.0] * (size - right)
+            made = pass_k_advantages(rewards, [0] * size, k=k).tolist()
+            assert made == pytest.approx(over_all_sets(rewards, k), rel=1e-12, abs=1e-12)
+            assert sum(made) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("size", "right", "k", "of_right", "of_wrong"), PASS_K_PUBLIC)
+def test_pass_k_agrees_with_the_public_code(
+    size: int, right: int, k: int, of_right: float, of_wrong: float
+) -> None:
+    rewards = torch.tensor([1.0] * right + [0.0] * (size - right))
+    made = pass_k_advantages(rewards, [0] * size, k=k)
+    assert made[0].item() == pytest.approx(of_right, rel=2e-4)
+    assert made[-1].item() == pytest.approx(of_wrong, rel=2e-4)
+
+
+def test_pass_k_refuses_rewards_between_right_and_wrong() -> None:
+    with pytest.raises(ValueError, match="rewards of 0 and 1"):
+        pass_k_advantages([1.0, 0.5], [0, 0])
+    with pytest.raises(InputError, match="binary reward"):
+        compose(RECIPES["pass_k"], {"reward": "overlong"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "groups"),
+    [
+        ({}, [0] * 8 + [1] * 8),
+        ({"neighbors": 3, "responses": 4, "k": 8}, [0] * 16),
+        ({"neighbors": 1, "group": "prompt", "anchor": "own", "k": 2}, [0] * 8 + [1] * 8),
+    ],
+    ids=["question", "joint", "prompt"],
+)
+def test_a_step_uses_the_recipes_k_on_its_groups(changes: dict[str, object], groups: list[int]) -> None:
+    recipe: Recipe = compose(RECIPES["pass_k"], changes)
+    assert recipe.group_size == groups.count(0)
+    scores = torch.tensor([1.0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0])
+    made = step_advantages(
+        recipe, scores, scores > 0, torch.ones(16, 2), torch.zeros(16, 2), torch.tensor(groups), max_length=2
+    )
+    k = int(recipe.settings["k"])
+    expected = [
+        value
+        for group in sorted(set(groups))
+        for value in over_all_sets([s for s, g in zip(scores.tolist(), groups, strict=True) if g == group], k)
+    ]
+    assert made.advantages_B.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert made.advantages_BT[:, 1].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("k", "says"), [(9, "k must be between 1"), (0, "k must be between 1"), (2.5, "Give a whole number")]
+)
+def test_k_must_fit_the_group(k: float, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        compose(RECIPES["pass_k"], {"k": k})
+
+
+FOREIGN = torch.tensor([False, False, True, True, True, True])
+ADVANTAGES = torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0, 0.0])
+LOG_RATIO = torch.tensor([-9.0, -9.0, -9.0, math.log(0.25), 3.0, -math.inf])
+
+
+def test_tapered_weighs_what_neighbors_got_wrong_by_how_likely_the_question_makes_it() -> None:
+    weights = anchor_weights("tapered", ADVANTAGES, FOREIGN, LOG_RATIO)
+    assert weights is not None
+    torch.testing.assert_close(weights, torch.tensor([1, 1, 1, 0.25, 1, 0]).double())
+
+
+def test_dropped_leaves_it_out_and_the_others_weigh_nothing() -> None:
+    weights = anchor_weights("dropped", ADVANTAGES, FOREIGN, None)
+    assert weights is not None
+    assert weights.tolist() == [1, 1, 1, 0, 0, 0]
+    assert anchor_weights("question", ADVANTAGES, FOREIGN, LOG_RATIO) is None
+    with pytest.raises(ValueError, match="needs the sampling log-probs, but the"):
+        anchor_weights("tapered", ADVANTAGES, FOREIGN, None)
+
+
+def step(correct: list[int], log_ratio: list[float], **changes: Any) -> dict[str, Any]:
+    """Return one question's responses: the first half of them for itself, the others for neighbors."""
+    rows = len(correct)
+    return {
+        "scores_B": torch.tensor(correct).double(),
+        "correct_B": torch.tensor(correct) > 0,
+        "mask_BT": torch.ones(rows, 3),
+        "old_log_probs_BT": -torch.rand(rows, 3, generator=torch.Generator().manual_seed(1)),
+        "group_B": torch.zeros(rows, dtype=torch.long),
+        "max_length": 3,
+        "foreign_B": torch.arange(rows) >= rows // 2,
+        "log_ratio_B": torch.tensor(log_ratio),
+        **changes,
+    }
+
+
+def advantages(recipe: Recipe, given: dict[str, Any]) -> StepAdvantages:
+    return step_advantages(recipe, **given)
+
+
+@pytest.mark.parametrize("name", ["ta_grpo_tapered", "ta_rescue"])
+def test_responses_as_likely_on_the_question_are_trained_as_by_ta_grpo(name: str) -> None:
+    given = step([0, 0, 0, 0, 1, 0, 0, 1], [0.0] * 8)
+    weighed = advantages(RECIPES[name], given)
+    plain = advantages(compose(RECIPES["ta_grpo"], {"responses": 2}), given)
+    torch.testing.assert_close(weighed.advantages_BT, plain.advantages_BT)
+    assert weighed.response_weights_B is not None
+    assert plain.response_weights_B is None
+
+
+def test_weights_stand_on_the_tokens_and_not_in_the_advantage_of_the_group() -> None:
+    given = step([0, 0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, -2.0, -2.0, 1.0, -1.0])
+    made = advantages(RECIPES["ta_grpo_tapered"], given)
+    spread = math.sqrt(1 / 8 * 7 / 8)
+    down, up = -1 / 8 / spread, 7 / 8 / spread
+    torch.testing.assert_close(made.advantages_B, torch.tensor([down] * 4 + [up] + [down] * 3).double())
+    weighed = [down] * 4 + [up, down * math.exp(-2), down, down * math.exp(-1)]
+    torch.testing.assert_close(made.advantages_BT, torch.tensor(weighed)[:, None].expand(8, 3))
+
+
+@pytest.mark.parametrize("dual_clip", [None, 3.0])
+def test_a_weight_on_the_advantage_is_one_on_the_clipped_surrogate(dual_clip: float | None) -> None:
+    chance = torch.Generator().manual_seed(3)
+    new, old = (torch.randn(64, 5, generator=chance) for _ in range(2))
+    advantage, weight = torch.randn(64, generator=chance), torch.rand(64, generator=chance)
+
+    def loss(values: Any) -> Any:
+        return clipped_surrogate(new, old, values, clip_high=0.28, dual_clip=dual_clip).loss_BT
+
+    torch.testing.assert_close(loss(weight * advantage), weight[:, None] * loss(advantage))
+
+
+def test_max_rl_divides_by_the_mean() -> None:
+    groups = Groups.of([0] * 4 + [1] * 4 + [2] * 2)
+    made = max_rl_advantages([1, 0, 0, 0, 1, 1, 1, 0, 0, 0], groups)
+    torch.testing.assert_close(
+        made, torch.tensor([3, -1, -1, -1, 1 / 3, 1 / 3, 1 / 3, -1, 0, 0], dtype=torch.float64)
+    )
+    with pytest.raises(ValueError, match="rewards must be 0 or more"):
+        max_rl_advantages([1, -1], [0, 0])
