@@ -94,7 +94,7 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "not JSON"),
-        ('{"reward": 1}', "does not name its question"),
+        ('{"reward": 1}', "the row has no question"),
         ('{"question_id": "a"}', "has no reward"),
         ('{"question_id": "a", "reward": "yes"}', "boolean; or .*number; or .*'correct'"),
         ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),

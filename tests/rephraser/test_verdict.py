@@ -261,7 +261,7 @@ def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
     assert rule_from_spec({"rule": "overlap", "reject_new": 10}) == OverlapRule(reject_new=10)
     assert rule_from_spec({"rule": "overlap", "flagged_looks": [20, 24]}) == OverlapRule()
     for spec, message in (
-        ({"rule": "coin"}, r"'coin' is not a rule\. Choose overlap"),
+        ({"rule": "coin"}, r"'coin' is not a valid rule. Choose overlap"),
         ({}, "None is not a rule"),
         ({"rule": "overlap", "prior": 0.5}, r"overlap has no prior\. It has accept_gold_from"),
         ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),

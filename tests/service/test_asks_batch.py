@@ -287,7 +287,7 @@ def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
     server.batches.room = 0
     outcomes = run_batch(db, server, cap=6 * WORST)
     assert {type(each) for each in outcomes} == {Stopped}
-    assert "Nothing is lost; resume when other batch jobs have ended." in str(outcomes[0])
+    assert "All answers are kept. Resume when other batch jobs have finished." in str(outcomes[0])
     assert committed(db) == 0
 
 

@@ -59,7 +59,8 @@ def test_rows_inside_one_json_object_are_read(tmp_path: Path, indent: int | None
     with pytest.raises(InputError, match="possible rows in examples, results"):
         written({"examples": TWO, "results": TWO})
     with pytest.raises(
-        InputError, match=r"no column looks like the question\. Name it with --question-column: about, setup"
+        InputError,
+        match=r"no column looks like the question\. Pass --question-column with one of: about, setup",
     ):
         written({"about": "c", "setup": {"t": 1}})
 

@@ -83,7 +83,7 @@ def test_a_step_of_dgpo_averages_over_the_tokens_of_groups_with_a_gradient() -> 
 
 
 def test_a_temperature_of_0_is_refused() -> None:
-    with pytest.raises(ValueError, match="Give more than 0"):
+    with pytest.raises(ValueError, match="must be above 0"):
         dgpo_advantages(DGPO_REWARDS, DGPO_IDS, temperature=0.0)
     with pytest.raises(InputError, match="temperature must be above 0"):
         compose(RECIPES["dgpo"], {"temperature": 0})
