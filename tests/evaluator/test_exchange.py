@@ -165,7 +165,7 @@ def test_questions_are_found_in_a_benchmark(
     else:
         assert read.numbers == sorted({0, place})
         assert not read.unmatched
-    with pytest.raises(InputError, match="none of its 1 responses belongs to a problem"):
+    with pytest.raises(InputError, match="none of its 1 responses matches a problem"):
         survey(
             open_responses([write_rows(tmp_path / "no.jsonl", {"response": "", "question": "?"})]).read(),
             InBenchmark("b", BENCHMARK, by),
@@ -186,7 +186,7 @@ def test_questions_are_found_in_a_benchmark(
             {"question": "z"},
             r'no column "z" \(--column question=\.\.\.\)\. Available: q',
         ),
-        ('{"text": "x", "problem": "q"}', {}, r"r\.jsonl:1: it has no gold answer\. Name the column"),
+        ('{"text": "x", "problem": "q"}', {}, r"r\.jsonl:1: it has no gold answer\. Pass its column"),
         (
             '{"text": "x", "problem": "q", "answer": "1"}\n{"problem": "q"}',
             {},

@@ -49,7 +49,7 @@ def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
     add_run(db, "mixed", ASKED[:1])
     with pytest.raises(InputError, match=r"give neighbors to all \(1 questions give a gradient alone\)"):
         sets.publish(db, "math", run="mixed", adaptive=Adaptive())
-    with pytest.raises(InputError, match="a chance between 0 and 1, not 8 and 1"):
+    with pytest.raises(InputError, match="a probability between 0 and 1, not 8 and 1"):
         Adaptive(unmixed=1.0)
     with pytest.raises(NotFoundError, match="pilot"):
         sets.publish(db, "math", run="run", adaptive=Adaptive(pilot="pilot"))

@@ -247,7 +247,7 @@ def test_an_export_that_fails_leaves_the_old_one(
     def fail(done: int, total: int) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(InputError, match=r"No space left on device.*nothing was left"):
+    with pytest.raises(InputError, match=r"No space left on device.*No partial file was left"):
         export(db, "math", tmp_path / "new" / name, report=fail)
     assert not (tmp_path / "new" / name).exists()
 

@@ -37,7 +37,7 @@ def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
         held.finish("a step", 1)
     other = replace(plan, size=replace(QUICK, responses=60))
     with (
-        pytest.raises(InputError, match=r"begun with other settings \(responses was 512, now 60\)"),
+        pytest.raises(InputError, match=r"started with other settings \(responses was 512, now 60\)"),
         open_demo_folder(other),
     ):
         pass
@@ -70,7 +70,7 @@ def test_a_database_that_is_gone_is_named(plan: DemoPlan) -> None:
         held.finish("tagrpo sandbox policy ./policy", 1)
     with open_demo_folder(plan) as held:  # no step has used it yet
         held.finish(WITH_DB, 1)
-    with pytest.raises(InputError, match=r"tagrpo\.db: is gone"), open_demo_folder(plan):
+    with pytest.raises(InputError, match=r"tagrpo\.db: the database is missing"), open_demo_folder(plan):
         pass
 
 

@@ -263,7 +263,7 @@ async def test_places_without_batch_jobs_are_refused() -> None:
         BatchJobs(two)
     anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
     await anthropic.load()
-    with pytest.raises(PrerequisiteError, match="anthropic has no batch jobs in OpenAI's form"):
+    with pytest.raises(PrerequisiteError, match="anthropic does not support OpenAI's batch API"):
         BatchJobs(anthropic)
 
 
@@ -279,7 +279,9 @@ def test_the_number_of_requests_is_capped(db: Database) -> None:
     outcomes = run_batch(db, server, max_requests=4)
     assert server.batches.lines == 4
     assert sum(isinstance(each, Answer) for each in outcomes) == 4
-    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {"max_requests=4 is reached"}
+    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {
+        "the limit max_requests=4 is reached"
+    }
 
 
 def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:

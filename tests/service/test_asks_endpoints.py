@@ -231,7 +231,7 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="the address of host contains a user name or password"):
         remote(["http://me:secret@host/v1"])
     async with OpenAIServer(key="right") as server:
-        with pytest.raises(PrerequisiteError, match=r"refuses the key \(401\)"):
+        with pytest.raises(PrerequisiteError, match=r"rejects the API key \(401\)"):
             await remote([server]).open()
     async with OpenAIServer(models=["other"]) as server:
         with pytest.raises(
@@ -255,7 +255,11 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("gpt-4-turbo", {"sampling": {"top_k": 20}}, r"openai does not take top_k \(20\). Set it to 0"),
         ("gpt-4-turbo", {"sampling": {"min_p": 0.1}}, r"openai does not take min_p \(0.1\). Set it to 0.0"),
-        ("anthropic/claude-3-5-sonnet-20240620", {"prompt": "2 + 2 ="}, "anthropic takes chats only"),
+        (
+            "anthropic/claude-3-5-sonnet-20240620",
+            {"prompt": "2 + 2 ="},
+            "anthropic supports chat prompts only",
+        ),
         ("gpt-4-turbo", {"extra": {"chat_template_kwargs": {}}}, "openai does not take chat_template_kwargs"),
     ],
 )

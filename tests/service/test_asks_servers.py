@@ -118,7 +118,7 @@ async def test_servers_of_different_models_are_refused(other: dict[str, Any], wo
 async def test_none_reachable_at_the_start() -> None:
     with pytest.raises(PrerequisiteError, match=r"no server answers: .*:9/v1/models cannot be reached"):
         await remote(["http://127.0.0.1:9/v1", "http://127.0.0.1:19/v1"]).open()
-    with pytest.raises(InputError, match="http://h/v1 is given twice"):
+    with pytest.raises(InputError, match="http://h/v1 appears twice"):
         remote(["http://h/v1", "http://h/v1/"])
 
 

@@ -138,8 +138,8 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
         (EvalConfig, "x", [], "0.toml: not valid TOML"),
         (EvalConfig, "", ["temperature=hot"], "temperature=hot: give a number, 0 to 10."),
         (EvalConfig, "", ['stop=[""]'], "an empty text in stop would end every response"),
-        (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: give two finite numbers from 0"),
-        (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 is given twice"),
+        (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: give two finite numbers, 0 or more"),
+        (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 appears twice"),
         (
             EvalConfig,
             "",
@@ -166,7 +166,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
             RephraseConfig,
             "",
             ["proposer=rules", "proposer.model=x"],
-            "proposer.model=x: belongs to proposer=llm.",
+            "proposer.model=x: applies only to proposer=llm.",
         ),
     ],
 )
@@ -224,7 +224,7 @@ def test_a_key_is_refused_and_never_repeated(
 
 
 def test_the_file_of_profiles_holds_nothing_else(tmp_path: Path) -> None:
-    says = "tagrpo.toml: n: this file may hold profiles only"
+    says = "tagrpo.toml: n: this file may contain profiles only"
     assert says in refused(tmp_path, EvalConfig, EVAL, profiles="n = 3\n" + LAB)
     wrong = refused(tmp_path, EvalConfig, EVAL, profiles="[endpoint]\nlab = 1\n")
     assert "endpoint.lab is not a table" in wrong

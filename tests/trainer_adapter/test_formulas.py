@@ -169,5 +169,5 @@ def test_rewards_for_form_are_weighed_as_the_recipe_says() -> None:
             recipe, scores, correct, torch.ones(4), Groups.of(torch.zeros(4)), max_length=9
         )
         torch.testing.assert_close(shaped, torch.tensor(expected, dtype=torch.float64))
-    with pytest.raises(ValueError, match="at most 1 for form"):
+    with pytest.raises(ValueError, match="at most 1 for format"):
         shaped_rewards(recipe, scores + 1, correct, torch.ones(4), Groups.of(torch.zeros(4)), max_length=9)

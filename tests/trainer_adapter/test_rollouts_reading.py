@@ -182,7 +182,7 @@ def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
     [texts] = source.texts("ta, steps 2-3", [QUESTION])
     assert {variant: len(texts) for variant, texts in texts.prompts.items()} == {0: 8, 1: 8}
     assert [texts.prompts[0][place][:7] for place in (0, -1)] == ["Step 2:", "Step 3:"]
-    with pytest.raises(InputError, match="no rollouts at the steps 7 to 9"):
+    with pytest.raises(InputError, match="no rollouts at steps 7 to 9"):
         training_source(record, "ta", [(7, 9)])
 
 

@@ -249,6 +249,6 @@ def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
 
 @pytest.mark.slow
 def test_a_machine_without_gpus_is_told_so(place: Path, model: Path) -> None:
-    with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|there is no GPU"):
+    with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|has no GPU"):
         trained(wanted(model, cpu=None, gpus=16))
     assert not (place / "runs" / "x" / "config.json").exists()

@@ -263,7 +263,7 @@ def test_rollouts_are_recorded_as_by_verl(world: World, tmp_path: Path) -> None:
 
 
 def test_settings_that_would_not_be_ta_grpo_are_refused(world: World, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="say a multiple of 4"):
+    with pytest.raises(InputError, match="must be a multiple of 4"):
         Step(world, num_generations=2).batch()
     step = Step(world)
     step.trainer.use_vllm = step.trainer.vllm_importance_sampling_correction = True

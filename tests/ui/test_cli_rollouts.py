@@ -55,7 +55,7 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     assert "name one: again, ta" in refused("--limit", "1")
     Path("ta").rename("moved")
     said = refused("ta")
-    assert f"{Path('ta').resolve()}: run 'ta' had its rollouts in this folder" in said
+    assert f"{Path('ta').resolve()}: run 'ta' had its rollouts here" in said
     assert "`tagrpo train rollouts FOLDER --add --name ta`" in said
     run("moved", "--add")
     assert len(read("ta")["rollouts"]) == 25
@@ -68,7 +68,7 @@ def test_a_run_shows_its_alarms() -> None:
             writer.write_metrics(step, {"tagrpo/correct/mean": correct})
     run("odd", "--add")
     text = run_here("runs", "show", "odd").out
-    assert text.count("alarm at step 2: tagrpo/correct/mean is 0: no response of the step is correct") == 1
+    assert text.count("alarm at step 2: tagrpo/correct/mean is 0: no response in this step is correct") == 1
     [alarm] = json.loads(run_here("runs", "show", "odd", "--json").out)["alarms"]
     assert (alarm["step"], alarm["metric"], alarm["value"]) == (2, "tagrpo/correct/mean", 0.0)
 

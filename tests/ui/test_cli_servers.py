@@ -113,7 +113,7 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, si
         assert stats(first)["requests"] == stats(second)["requests"] == 0
     assert not rows("tagrpo.db", "SELECT * FROM runs")
     twice = cli(*evaluate("http://localhost:1/v1", "http://localhost:1/v1/"))
-    assert (twice.code, "http://localhost:1/v1 is given twice" in words(twice.err)) == (2, True)
+    assert (twice.code, "http://localhost:1/v1 appears twice" in words(twice.err)) == (2, True)
     batch = cli(
         *("eval", "run", "sums.jsonl", "--model", "openai/m", "batch=true"),
         *bases("http://localhost:1/v1", "http://localhost:2/v1"),
