@@ -44,7 +44,7 @@ def listed() -> list[dict[str, Any]]:
 def test_a_folder_is_added_and_its_new_place_too() -> None:
     assert "nowhere: the rollout folder cannot be read" in refused("nowhere", "--add")
     Path("empty").mkdir()
-    assert "empty: holds no rollouts" in refused("empty", "--add")
+    assert "empty: contains no rollouts" in refused("empty", "--add")
     assert not Path("tagrpo.db").exists()
     assert run("ta", "--add").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
     assert read("ta", "--add", "--name", "again")["folder"] == str(Path("ta").resolve())
