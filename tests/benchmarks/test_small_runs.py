@@ -33,7 +33,7 @@ ELSEWHERE = {
     "studies.real_model",
 }
 """Run by tests of their own."""
-TRAINING = {"studies.sandbox_study"}
+TRAINING = {"studies.sandbox_plain", "studies.sandbox_study"}
 """Days; only its help is asked for."""
 
 
