@@ -1,1 +1,1 @@
-"""What answers tell: grading, benchmarks, pass@k, evaluations, reports and the training signal."""
+"""Grading, benchmarks, pass@k, evaluations, reports and the training signal."""

@@ -17,30 +17,30 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         (), description="Names from `tagrpo eval benchmarks`, or your own files (.jsonl, .toml)."
     )
     name: str | None = Field(
-        None, description="Name of the runs, stored as NAME.BENCHMARK; by default the model's."
+        None, description="Name of the runs, stored as NAME.BENCHMARK; by default the model's name."
     )
     neighbors: str | None = Field(
-        None, description="Published neighbor set to use instead of benchmarks: NAME or NAME@3."
+        None, description="Published neighbor set to evaluate instead of benchmarks: NAME or NAME@3."
     )
     n: int = Field(
         32,
         ge=1,
         le=100_000,
-        description="Samples per problem; with preset=paper and paper-eval by default 128. More extend "
-        "the same run.",
+        description="Samples per problem; by default 128 with preset=paper or paper-eval. A larger n "
+        "extends the same run.",
         json_schema_extra=OPERATIONAL,
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="Only the first problems. A larger limit, or none, extends the same run.",
+        description="Number of problems, from the first. A larger limit, or none, extends the same run.",
         json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed of the run; none sends no seed, so the run is not repeatable.",
+        description="Random seed. With none, no seed is sent and the run cannot be repeated exactly.",
     )
     samples_per_request: int | None = Field(
         None,
@@ -49,24 +49,26 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         description="Responses per request; by default 8, or 1 if the model is greedy or does not support n.",
     )
     answers: Literal["all", "boxed"] = Field(
-        "all", description="Answers that count: any that is found, or only boxed ones."
+        "all", description="Answers that count: any final answer (all), or only boxed ones."
     )
     grader: str | None = Field(
         None, description="Your own grader as module:function, instead of the built-in rules."
     )
     sources: tuple[str, ...] = Field(
         (),
-        description="Files with the rows, instead of the Hub: one per benchmark in order, or NAME=FILE.",
+        description="Local files with the rows: one per benchmark in order, or NAME=FILE.",
         json_schema_extra=OPERATIONAL,
     )
     options_seed: int = Field(0, description="Seed that shuffles the options of multiple-choice questions.")
     allow_changed: bool = Field(
         False,
-        description="Accept a benchmark whose content differs from the known one.",
+        description="Accept a benchmark whose content differs from the version known to tagrpo.",
         json_schema_extra=OPERATIONAL,
     )
     allow_bad_golds: bool = Field(
-        False, description="Run even if gold answers do not grade as correct.", json_schema_extra=OPERATIONAL
+        False,
+        description="Run even if gold answers cannot be graded as correct.",
+        json_schema_extra=OPERATIONAL,
     )
 
     @model_validator(mode="before")
@@ -82,11 +84,11 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     @model_validator(mode="after")
     def _check(self) -> "EvalConfig":
         if bool(self.benchmarks) == (self.neighbors is not None):
-            raise ValueError("name either benchmarks, or a published neighbor set by neighbors=NAME.")
+            raise ValueError("give either benchmarks, or a published neighbor set with neighbors=NAME.")
         if self.neighbors is not None and self.sources:
             raise ValueError("sources apply only to benchmarks, not to a neighbor set. Remove them.")
         if self.grader is not None and self.answers == "boxed":
-            raise ValueError("a grader of your own reads responses itself. Remove answers=boxed.")
+            raise ValueError("a custom grader extracts answers itself. Remove answers=boxed.")
         return self
 
     def drawing(self, *, at_once: int) -> SamplingSettings:
@@ -107,21 +109,21 @@ class ScoreConfig(Access, Budget):
 
     run: str = Field(description="Name or id of an eval run.")
     model: str | None = Field(
-        None, description="Judge model, named as in litellm (gpt-4o, hosted_vllm/NAME). Default: no judge."
+        None, description="Judge model, with its litellm name (gpt-4o, hosted_vllm/NAME). Default: no judge."
     )
     asked: Literal["unknown", "wrong", "all"] = Field(
         "unknown",
         description="Grades that the judge checks: only unknown ones, also wrong ones, or all.",
     )
     max_tokens: int = Field(
-        2048, ge=1, description="Maximum tokens of a reply; a reply that is cut off does not count."
+        2048, ge=1, description="Maximum tokens per reply; truncated replies are ignored."
     )
     temperature: float = Field(
-        0.0, ge=0, le=2, description="Temperature; use 1 for models that accept no other value."
+        0.0, ge=0, le=2, description="Sampling temperature; use 1 for models that accept no other value."
     )
     answers: Literal["all", "boxed"] | None = Field(
         None,
-        description="Answers that count: any that is found, or only boxed ones; by default as in the run.",
+        description="Answers that count: all, or only boxed ones; by default as in the run.",
     )
     grader: str | None = Field(
         None, description="Your own grader as module:function, instead of the built-in rules."
@@ -136,9 +138,9 @@ class ScoreConfig(Access, Budget):
     @model_validator(mode="after")
     def _check(self) -> "ScoreConfig":
         if self.grader is not None and self.answers == "boxed":
-            raise ValueError("a grader of your own reads responses itself. Remove answers=boxed.")
+            raise ValueError("a custom grader extracts answers itself. Remove answers=boxed.")
         if self.model is None and self.asked != "unknown":
             raise ValueError(f"asked={self.asked} is for a judge. Give one with --judge MODEL.")
         if self.retry_final:
-            raise ValueError("requests that failed for good leave the grade unchanged. Remove retry_final.")
+            raise ValueError("permanently failed requests leave the grade unchanged. Remove retry_final.")
         return self

@@ -17,7 +17,7 @@ class ProposerSampling(PublishedSampling, Sampling):
     """How a proposer's answers are drawn."""
 
     temperature: float = Field(1.0, ge=0, le=10, description="Sampling temperature.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling probability; 1 is off.")
     max_tokens: int = Field(4096, ge=1, le=10_000_000, description="Maximum tokens in an answer.")
 
 
@@ -27,21 +27,21 @@ class LlmProposer(ProposerSampling, Model):
     kind: Literal["llm"] = Field("llm", description="Source of candidates: a model, rules, or a file.")
     strategies: tuple[str, ...] = Field(
         (),
-        description="perspectives, paraphrase, rename, format, programs, or text files; by default "
-        "perspectives, for questions about programs programs.",
+        description="Names (perspectives, paraphrase, rename, format, programs) or text files; by default "
+        "perspectives, or programs for programming questions.",
     )
     reply: Literal["auto", "json", "tags"] = Field(
         "auto",
-        description="Form of the answers. auto: JSON if the provider enforces a schema, otherwise tags.",
+        description="Reply format. auto: JSON if the provider enforces a schema, otherwise tags.",
     )
     content_attempts: int = Field(
-        3, ge=1, le=20, description="Attempts per request if answers are unusable (refusals, echoes, ...)."
+        3, ge=1, le=20, description="Maximum attempts per request if replies are unusable."
     )
     min_distance: float = Field(
         MIN_DISTANCE,
         ge=0,
         le=1,
-        description="Minimum distance in wording from the question and earlier candidates.",
+        description="Minimum share of words that differ from the question and earlier candidates.",
     )
 
 
@@ -50,7 +50,10 @@ class RulesProposer(Config):
 
     kind: Literal["rules"] = Field(description="Rules.")
     min_distance: float = Field(
-        0.0, ge=0, le=1, description="Minimum distance in wording from the question and earlier candidates."
+        0.0,
+        ge=0,
+        le=1,
+        description="Minimum share of words that differ from the question and earlier candidates.",
     )
 
 
@@ -58,7 +61,7 @@ class FileProposer(Config):
     """Candidates that you have."""
 
     kind: Literal["file"] = Field(description="A file.")
-    candidates: str = Field(description="File or Hub data set of candidates.", json_schema_extra=OPERATIONAL)
+    candidates: str = Field(description="File or Hub dataset with candidates.", json_schema_extra=OPERATIONAL)
     question_column: str | None = Field(
         None, description="Column with the question's id or exact text.", json_schema_extra=OPERATIONAL
     )
@@ -72,7 +75,10 @@ class FileProposer(Config):
         "and training select neighbors by it.",
     )
     min_distance: float = Field(
-        0.0, ge=0, le=1, description="Minimum distance in wording from the question and earlier candidates."
+        0.0,
+        ge=0,
+        le=1,
+        description="Minimum share of words that differ from the question and earlier candidates.",
     )
 
 
@@ -81,8 +87,8 @@ class SolverPrompt(PromptConfig):
 
     preset: Literal["default", "paper", "paper-eval", "plain"] | None = Field(  # type: ignore[assignment]
         None,
-        description="Prompt as in `eval run`: default, paper, paper-eval, plain (the bare question). By "
-        "default the question, then an instruction to reason step by step and box the answer.",
+        description="Prompt preset as in `eval run`. By default the question, then an instruction to reason "
+        "step by step and box the answer.",
     )
 
 
@@ -98,23 +104,23 @@ class PremiseCheck(Access):
 
     leading: ClassVar[str] = "model"
 
-    model: str = Field(description="Model, named as in litellm.")
+    model: str = Field(description="Model, with its litellm name.")
 
 
 class Verdict(Config):
     """When shared answers accept a candidate and new answers reject it."""
 
     accept: int | None = Field(
-        None, ge=1, description="Accept from this many shared answers; by default 9 of 16."
+        None, ge=1, description="Minimum shared answers to accept a candidate; by default 9 of 16."
     )
     reject: int | None = Field(
-        None, ge=1, description="Reject from this many equal new answers; by default 11 of 16."
+        None, ge=1, description="Minimum equal new answers to reject; by default 11 of 16."
     )
-    question_samples: int = Field(32, ge=1, description="Answers per question, drawn once.")
+    question_samples: int = Field(32, ge=1, description="Answers per question, sampled once and reused.")
     looks: tuple[int, ...] = Field(
         (12, 16),
-        description="Numbers of answers per candidate after which a verdict is possible. Thresholds "
-        "that are not given are scaled in proportion.",
+        description="Answers per candidate after which tagrpo may decide. If accept or reject is not set, "
+        "it scales with the last number.",
     )
 
 
@@ -123,29 +129,29 @@ class RephraseConfig(Budget):
 
     questions: str = Field(description="Name of an imported question set.")
     name: str = Field(description="Name of the run; an existing run is resumed.")
-    n: int = Field(3, ge=1, le=64, description="Neighbors per question.")
+    n: int = Field(3, ge=1, le=64, description="Number of neighbors per question.")
     rounds: int = Field(
         3,
         ge=1,
         le=20,
-        description="Maximum rounds; each later round proposes for questions that still lack neighbors.",
+        description="Maximum rounds; later rounds cover only questions that still lack neighbors.",
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="Only the first questions. A larger limit, or none, extends the same run.",
+        description="Number of questions, from the first. A larger limit, or none, extends the same run.",
         json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed of the run; none sends no seed, so the run is not repeatable.",
+        description="Random seed. With none, no seed is sent and the run cannot be repeated exactly.",
     )
-    token_limit: int = Field(512, ge=1, description="Maximum tokens in a candidate.")
+    token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate.")
     tokenizer: str | None = Field(
         None,
-        description="tokenizer.json or Hub name of the tokenizer that counts tokens; by default an estimate.",
+        description="Tokenizer that counts tokens (tokenizer.json or Hub name); by default an estimate.",
     )
     stop_below: float | None = Field(
         None,
@@ -155,8 +161,10 @@ class RephraseConfig(Budget):
         json_schema_extra=OPERATIONAL,
     )
     proposer: LlmProposer | RulesProposer | FileProposer = Field(
-        description="Who proposes candidates.", discriminator="kind"
+        description="Source of candidates.", discriminator="kind"
     )
-    solver: tuple[Solver, ...] = Field((), description="Models whose answers are compared.")
-    premises: PremiseCheck | None = Field(None, description="Asked whether each premise is kept.")
-    verdict: Verdict = Field(default_factory=Verdict, description="Thresholds of the verdict.")
+    solver: tuple[Solver, ...] = Field(
+        (), description="Models whose answers to question and candidates are compared."
+    )
+    premises: PremiseCheck | None = Field(None, description="Model that checks whether premises are kept.")
+    verdict: Verdict = Field(default_factory=Verdict, description="Thresholds for verdicts.")

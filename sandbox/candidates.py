@@ -86,11 +86,9 @@ def draw_candidates(
         InputError: more candidates than other phrasings, or a share outside 0 to 1.
     """
     if not 1 <= per_question <= MOST:
-        raise InputError(
-            f"--per-question {per_question}: give 1 to {MOST}, as many as there are other phrasings."
-        )
+        raise InputError(f"--per-question {per_question}: give 1 to {MOST}, the number of other phrasings.")
     if not 0 <= broken_share <= 1:
-        raise InputError(f"--broken {broken_share}: give a share from 0 to 1.")
+        raise InputError(f"--broken {broken_share}: give a share between 0 and 1.")
     draw = random.Random(f"candidates {seed}")
     places = len(questions) * per_question
     number = round(places * broken_share)

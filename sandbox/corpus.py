@@ -1,4 +1,4 @@
-"""What a policy is pre-trained on: questions with traces of the world, and some problems of other kinds."""
+"""Pre-training data of a policy: a world's questions with traces, and some other problems."""
 
 import random
 from collections.abc import Iterator, Sequence

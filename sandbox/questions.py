@@ -57,8 +57,8 @@ def draw_questions(seed: int, train: int, heldout: int) -> tuple[list[Asked], li
     """
     if train < 1 or heldout < 1 or train + heldout > RESERVED:
         raise InputError(
-            f"--train {train} and --heldout {heldout}: give at least 1 of either and at most {RESERVED:,} "
-            "together, since as many problems are kept out of pre-training."
+            f"--train {train} and --heldout {heldout}: give at least 1 each and at most {RESERVED:,} "
+            "together, the number of problems held out of pre-training."
         )
     draw = random.Random(f"questions {seed}")
     numbers = draw.sample(split_numbers()[0], train + heldout)
@@ -130,7 +130,7 @@ def _read_row(line: str, place: str) -> Asked:
         problem = Problem(row["count"], row["price"], row["charge"], story)
         asked = Asked(problem, find_phrasing(row["subject"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{place}: is no question of the sandbox ({error}).") from error
+        raise InputError(f"{place}: not a sandbox question ({error}).") from error
     if (asked.text, asked.answer) != (row.get("question"), row.get("answer")):
         raise InputError(
             f"{place}: question and answer do not fit its numbers; write the file anew with "

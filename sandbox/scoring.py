@@ -152,8 +152,8 @@ def score_run(session: Session, run: Run, truth: Mapping[str, Truth]) -> Score:
     in_truth = {identity: outcome for identity, outcome in outcomes.items() if identity in truth}
     if not in_truth:
         raise InputError(
-            f"run {run.name!r} has no candidate of this truth file; propose them with proposer=file and "
-            "the candidates that were written with it."
+            f"run {run.name!r} has no candidate from this truth file. Propose the candidates that belong to "
+            "it with proposer=file."
         )
     broken = [identity for identity in in_truth if truth[identity].broken is not None]
     good = [identity for identity in in_truth if truth[identity].broken is None]

@@ -48,5 +48,5 @@ def find_world(name: str) -> World:
     """
     world = WORLDS.get(name.upper())
     if world is None:
-        raise InputError(f"there is no world {name!r}, only: {', '.join(WORLDS)}.")
+        raise InputError(f"there is no world {name!r}. Choose from {', '.join(WORLDS)}.")
     return world

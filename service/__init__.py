@@ -1,1 +1,1 @@
-"""Ground floor: the database, questions, runs of paid or long work, and the models that are asked."""
+"""Foundation: database, questions, runs, and access to models."""

@@ -1,10 +1,10 @@
-"""The kinds of answers, which decide how an answer is found in a response and compared with the gold."""
+"""Answer kinds, which determine how answers are extracted and compared with the gold."""
 
 from enum import StrEnum
 
 
 class AnswerKind(StrEnum):
-    """What sort of answer a question or problem asks for."""
+    """The kind of answer that a question or problem asks for."""
 
     LATEX = "latex"  # numbers, expressions, sets, words: whatever MATH holds
     INTEGER = "integer"  # AMC and AIME

@@ -199,8 +199,8 @@ class Reading(Generic[C]):
                 )
         if profiles_only and tables:
             self._problems.append(
-                f"{path}: {', '.join(tables)}: this file may hold profiles only, as [{PROFILES}.NAME]. "
-                "Give other settings with -c FILE."
+                f"{path}: {', '.join(tables)}: this file may contain profiles only, as [{PROFILES}.NAME]. "
+                "Put other settings into another file and pass it with -c FILE."
             )
             return
         self._add(tables, (), lambda place: f"{path}:{line(place)}: ")
@@ -258,7 +258,7 @@ class Reading(Generic[C]):
         problems = list(dict.fromkeys(map(redact, self._problems)))
         if len(problems) == 1:
             raise InputError(problems[0])
-        raise InputError("\n  ".join([f"{len(problems)} settings cannot be used:", *problems]))
+        raise InputError("\n  ".join([f"{len(problems)} settings are invalid:", *problems]))
 
     def _add(self, tables: Mapping[Any, Any], at: Place, place_of: Any) -> None:
         self._merge(self._kind, self._values, tables, at, place_of)
@@ -458,8 +458,8 @@ def read_stored(
     ]
     if refused:
         raise InputError(
-            f"{', '.join(refused)}: this shapes the results, so a run keeps it. Start a run of another "
-            "name, or leave it out."
+            f"{', '.join(refused)}: this setting shapes the results, so it cannot change in an existing "
+            "run. Remove it, or start a run with another name."
         )
     reading = Reading(kind)
     if profiles is not None:
@@ -556,7 +556,7 @@ def _template(kind: type[Config], prefix: str, choice: str = "") -> Iterator[str
             yield ""
             yield f"# {summary(table)}"
             if _is_list(info):
-                yield f"# [[{prefix}{name}]] once for each; [{prefix}{name}] holds for all of them."
+                yield f"# [[{prefix}{name}]] once per item; [{prefix}{name}] applies to all items."
             yield f"{'' if usual else '# '}[{prefix}{name}]"
             yield from _template(table, f"{prefix}{name}.", _kind_of(table))
 
@@ -591,12 +591,12 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
     if error["type"] == "extra_forbidden":
         if last.lower().replace("-", "_") in _KEYS:
             return (
-                f"{name}: this would keep a key in a file or command that others can read. Put it into the "
-                'environment and name the variable: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
+                f"{name}: this would store a key in a file or command that others can read. Set an "
+                'environment variable and give its name: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
             )
         if setting is not None and setting.choice is not None:
             path, choice = setting.choice
-            return f"{name} belongs to {path}={choice}."
+            return f"{name} applies only to {path}={choice}."
         name = name.removeprefix(f"{kind.rest}.") if kind.rest else name
         free = next((each.path for each in settings_of(kind) if each.free), None)
         inner = error.get("input")
@@ -604,7 +604,7 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
             while isinstance(inner, dict) and inner:
                 key, inner = next(iter(inner.items()))
                 name = f"{name}.{key}"
-            return f"{name}: unknown setting. Keys of {free} begin with `{free}.`: {free}.{name}={inner}"
+            return f"{name}: unknown setting. Settings of {free} start with `{free}.`: {free}.{name}={inner}"
         known = [each.path.removeprefix(f"{kind.rest}.") for each in settings_of(kind)]
         near = get_close_matches(name.replace("-", "_"), known, n=1, cutoff=0.7)
         return f"{name}: unknown setting. " + (f"Did you mean {near[0]}?" if near else "See `tagrpo config`.")

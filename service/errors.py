@@ -1,4 +1,4 @@
-"""Errors a user can act on. Each message names the place and the way out.
+"""Errors that a user can act on. Each message says what is wrong, where, and what to do.
 
 The command line turns every `TagrpoError` into one line on stderr and exit code 2; anything else is a bug,
 which ends with exit code 1 and is to be reported.
@@ -6,11 +6,11 @@ which ends with exit code 1 and is to be reported.
 
 
 class TagrpoError(Exception):
-    """Bad usage or bad input: the message says where, what and how to go on."""
+    """Invalid usage or input; the message says what is wrong, where, and what to do."""
 
 
 class InputError(TagrpoError):
-    """A file, row or value that cannot be used."""
+    """An unusable file, row or value."""
 
 
 class DatabaseError(TagrpoError):

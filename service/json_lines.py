@@ -33,10 +33,12 @@ def _read_object(line: bytes, place: str, like: str) -> dict[str, Any]:
     try:
         row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise InputError(f"{place}: not UTF-8 at byte {error.start} of it; save it as UTF-8.") from error
+        raise InputError(
+            f"{place}: byte {error.start + 1} is not valid UTF-8. Save the file as UTF-8."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{place}: not JSON ({error}); each line is one JSON object. Is the file cut off?"
+            f"{place}: not JSON ({error})). Each line must be one JSON object; the file may be cut off."
         ) from error
     if not isinstance(row, dict):
         raise InputError(f"{place}: not a JSON object{f' {like}' if like else ''}.")

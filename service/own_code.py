@@ -26,7 +26,7 @@ def load_function(reference: str, what: str) -> Callable[..., Any]:
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except ImportError as error:
         raise InputError(
-            f"{what}: module {module} cannot be imported ({error}); install it, or put its folder on "
+            f"{what}: module {module} cannot be imported ({error}). Install it, or add its folder to "
             "PYTHONPATH."
         ) from error
     except AttributeError as error:

@@ -21,9 +21,7 @@ def check_push(repository: str) -> None:
     try:
         validate_repo_id(repository)
     except HFValidationError as error:
-        raise InputError(
-            f"--push {repository}: not the name of a repository (OWNER/NAME): {error}"
-        ) from error
+        raise InputError(f"--push {repository}: not a valid repository name (OWNER/NAME): {error}") from error
     if not os.environ.get(TOKEN_VARIABLE):
         raise PrerequisiteError(
             f"pushing to the Hub needs a token with write access in the environment variable "

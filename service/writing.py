@@ -1,4 +1,4 @@
-"""Writing a file or folder at one stroke: into a hidden place beside the target, renamed when complete."""
+"""Write files and folders atomically: into a hidden path next to the target, renamed when complete."""
 
 import os
 import tempfile
@@ -60,21 +60,21 @@ def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool
 def check_file_target(target: Path, *, overwrite: bool | None) -> None:
     """Refuse a file that cannot be written; see `write_file`."""
     if target.is_dir():
-        raise InputError(f"{target}: is a folder; name a file.")
+        raise InputError(f"{target}: is a folder. Give a file name.")
     if target.exists() and not overwrite:
-        raise InputError(f"{target}: exists; name another file{_or_pass(overwrite)}.")
+        raise InputError(f"{target}: exists. Choose another file{_or_pass(overwrite)}.")
 
 
 def check_folder_target(target: Path, *, overwrite: bool | None, mark: str) -> None:
     """Refuse a folder that cannot be written; see `write_folder`."""
     if target.exists() and not target.is_dir():
-        raise InputError(f"{target}: is a file; name a folder.")
+        raise InputError(f"{target}: is a file. Give a folder name.")
     if not target.exists() or not any(target.iterdir()):
         return
     if not overwrite:
-        raise InputError(f"{target}: is not empty; name another folder{_or_pass(overwrite)}.")
+        raise InputError(f"{target}: is not empty. Choose another folder{_or_pass(overwrite)}.")
     if not (target / mark).is_file():
-        raise InputError(f"{target}: holds no {mark}, so it is no export of tagrpo and is not overwritten.")
+        raise InputError(f"{target}: contains no {mark}, so it is not overwritten as an export.")
 
 
 def _or_pass(overwrite: bool | None) -> str:
@@ -91,7 +91,7 @@ def _hidden_beside(target: Path) -> Iterator[Path]:
             yield Path(hidden)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{target}: it could not be written ({reason}); nothing was left there.") from error
+        raise InputError(f"{target}: writing failed ({reason}). No partial file was left.") from error
 
 
 def _sync(path: Path) -> None:

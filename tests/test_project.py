@@ -198,7 +198,7 @@ def test_every_shipped_prompt_loads(name: str) -> None:
     assert strategy.name == name
     assert len(strategy.text) > 200
     assert strategy.version
-    assert strategy.summary != "an instruction of your own"
+    assert strategy.summary != "custom instruction"
 
 
 def test_no_prompt_is_left_out_of_the_shipped_ones() -> None:

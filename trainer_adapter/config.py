@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 class LossConfig(Config):
     """Changes to the loss of the recipe."""
 
-    surrogate: str | None = Field(None, description="Loss of a token: a name, or module:function.")
-    clip_low: float | None = Field(None, description="How far the importance ratio may fall below 1.")
-    clip_high: float | None = Field(None, description="How far the importance ratio may rise above 1.")
+    surrogate: str | None = Field(None, description="Policy loss per token: a name, or module:function.")
+    clip_low: float | None = Field(None, description="Importance ratios are clipped at 1 minus this.")
+    clip_high: float | None = Field(None, description="Importance ratios are clipped at 1 plus this.")
     dual_clip: float | Literal["none"] | None = Field(
-        None, description="Bound of the loss of negative advantages, or none."
+        None, description="Dual-clip bound on the loss for negative advantages, or none."
     )
-    aggregation: Aggregation | None = Field(None, description="How losses of tokens become one number.")
+    aggregation: Aggregation | None = Field(None, description="How token losses are aggregated.")
     kl_coef: float | None = Field(None, description="Weight of the KL penalty; 0 loads no reference policy.")
-    kl: KlEstimator | None = Field(None, description="Estimator of the KL penalty, by verl's name.")
+    kl: KlEstimator | None = Field(None, description="Estimator of the KL penalty, with its verl name.")
 
 
 class RecipeConfig(Config):
@@ -48,39 +48,39 @@ class RecipeConfig(Config):
 
     name: str = Field(description="Name from `tagrpo train recipes`, or a TOML file.")
     title: str | None = Field(
-        None, description="Name of the changed recipe; by default what is changed, as ta_grpo[anchor=own]."
+        None, description="Name of the changed recipe; by default such as ta_grpo[anchor=own]."
     )
-    neighbors: int | None = Field(None, description="N: neighbors sampled per question.")
-    responses: int | None = Field(None, description="G: responses per prompt, (N + 1) G per question.")
+    neighbors: int | None = Field(None, description="Number of neighbors sampled per question (N).")
+    responses: int | None = Field(None, description="Responses per prompt (G); each question gets (N + 1) G.")
     sampling: SamplingAxis | None = Field(
-        None, description="Prompts of the responses: split over all, or rescue of all-wrong questions."
+        None, description="split: responses for all prompts; rescue: neighbors only if all are wrong."
     )
     group: GroupAxis | None = Field(
-        None, description="Responses of a group: those of the question (joint), or of one prompt."
+        None, description="Responses in a group: all of a question (joint), or of one prompt."
     )
-    advantage: str | None = Field(None, description="Formula of the advantages: a name, or module:function.")
+    advantage: str | None = Field(None, description="Advantage formula: a name, or module:function.")
     alpha: float | None = Field(
-        None, description="Setting of A-GRAE's advantages: the end of the suppression of positive ones."
+        None, description="Setting of A-GRAE: mean reward from which positive advantages count fully."
     )
-    beta: float | None = Field(None, description="Setting of A-GRAE's dominance controls: their factor.")
-    k: int | None = Field(None, description="Setting of the advantage pass_k: responses of a set.")
+    beta: float | None = Field(None, description="Setting of A-GRAE's controls: factor or divisor.")
+    k: int | None = Field(None, description="Setting of the advantage pass_k: responses per set.")
     temperature: float | None = Field(
-        None, description="Setting of the advantage dgpo: temperature of the weights of questions."
+        None, description="Setting of the advantage dgpo: temperature of the question weights."
     )
     weight: float | None = Field(
-        None, description="Setting of the advantage w_reinforce: the advantage of a correct response."
+        None, description="Setting of the advantage w_reinforce: advantage of a correct response."
     )
     settings: dict[str, int | float] = Field(
-        default_factory=dict, description="Settings of an advantage of your own, as settings.NAME=VALUE."
+        default_factory=dict, description="Settings of a custom advantage, as settings.NAME=VALUE."
     )
     weights: Literal["none"] | str | None = Field(
-        None, description="Weights of tokens: none, a name, or module:function."
+        None, description="Token weights: none, a name, or module:function."
     )
     anchor: AnchorAxis | None = Field(
         None, description="Prompt on which log-probs are conditioned, and the weight of the mismatch."
     )
-    filter: FilterAxis | None = Field(None, description="What happens to groups without a gradient.")
-    reward: RewardAxis | None = Field(None, description="Reward of a response.")
+    filter: FilterAxis | None = Field(None, description="How to handle groups without a gradient.")
+    reward: RewardAxis | None = Field(None, description="Reward function.")
     loss: LossConfig = Field(default_factory=LossConfig, description="Changes to the loss.")
 
     def changes(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -96,51 +96,51 @@ class TrainConfig(Config):
     rest: ClassVar[str] = "recipe"
 
     recipe: RecipeConfig = Field(description="The training method.")
-    model: str | None = Field(None, description="Policy: a folder, or a Hub name.")
-    set: str | None = Field(None, description="Neighbor set NAME@VERSION; it is exported for this run.")
+    model: str | None = Field(None, description="Policy to train: a folder or Hub name.")
+    set: str | None = Field(None, description="Neighbor set NAME@VERSION, which tagrpo exports for this run.")
     data: Path | None = Field(
         None, description="Folder written by `tagrpo sets export --format verl`, instead of a set."
     )
     preset: Literal["ta", "a_grae", "a_grae-geo3k", "a_grae-medical", "cw"] = Field(
         "ta",
-        description="Settings of a paper for any recipe: TA-GRPO, A-GRAE, CW-GRPO. Your own settings win.",
+        description="A paper's settings, for any recipe: TA-GRPO, A-GRAE or CW-GRPO.",
     )
     name: str | None = Field(None, description="Name of the run; by default RECIPE-MODEL.")
     folder: Path | None = Field(None, description="Folder of the run; by default runs/NAME.")
     strategies: tuple[str, ...] = Field(
         (),
-        description="Train only on neighbors of these strategies of the set, such as harder; by default all.",
+        description="Train only on neighbors with these strategies, such as harder; by default all.",
     )
     validation_share: float = Field(
-        0.0, ge=0, le=0.99, description="Share of the set's questions that is used for validation."
+        0.0, ge=0, le=0.99, description="Share of the set's questions held back for validation."
     )
     prompt_file: Path | None = Field(
         None,
-        description="File with the prompt's instruction, for a set. It replaces the preset's instruction in "
-        "the same place (below the question, or as system message).",
+        description="With set, file with the prompt's instruction. It replaces the preset's instruction "
+        "(below the question, or as the system message).",
     )
     answer_kind: Literal["latex", "integer", "choice", "tolerance"] = Field(
-        "latex", description="Kind of answer that the set's questions ask for."
+        "latex", description="Answer kind of the set's questions."
     )
     tolerance: str | None = Field(
-        None, description="For answer_kind tolerance: 1e-2, or 1% of the answer; by default 1%."
+        None, description="For answer_kind=tolerance, such as 1e-2 or 1%; by default 1%."
     )
-    gpus: int = Field(1, ge=1, description="GPUs per node.")
-    nodes: int = Field(1, ge=1, description="Nodes of the Ray cluster.")
-    cpu: bool = Field(False, description="Train on the CPU in float32: for trials with tiny models.")
+    gpus: int = Field(1, ge=1, description="Number of GPUs per node.")
+    nodes: int = Field(1, ge=1, description="Number of nodes in the Ray cluster.")
+    cpu: bool = Field(False, description="Train on the CPU in float32, for trials with tiny models.")
     ray_address: str | None = Field(
         None,
         description="Running Ray cluster to use (auto on its head node); by default verl starts its own.",
         json_schema_extra=OPERATIONAL,
     )
     run: PlugInSettings = Field(
-        default_factory=PlugInSettings, description="Settings of tagrpo's plug-in for verl."
+        default_factory=PlugInSettings, description="Settings of tagrpo's verl plug-in."
     )
     verl: tuple[str, ...] = Field(
         (),
-        description="Overrides of verl's config in Hydra's grammar, such as trainer.save_freq=5; in a file "
-        "also a table. On the command line verl.trainer.save_freq=5, and verl.+KEY=VALUE for a key that verl "
-        "lacks. A resume may change those that shape no result.",
+        description="Overrides of verl's config in Hydra syntax, such as trainer.save_freq=5; in a file "
+        "also as a table. On the command line, write verl.trainer.save_freq=5, or verl.+KEY=VALUE to add a "
+        "key. When resuming, only overrides that do not shape results may change.",
         json_schema_extra=FREE | OPERATIONAL,
     )
 
@@ -201,15 +201,13 @@ class PlanAssumptions(Config):
     tokens_per_second: float | None = Field(
         None, gt=0, description="Tokens that one GPU generates per second."
     )
-    training_tflops: float | None = Field(
-        None, gt=0, description="Speed of one GPU in training, in 10^12 operations per second."
-    )
+    training_tflops: float | None = Field(None, gt=0, description="Training speed of one GPU in TFLOP/s.")
     mean_tokens: float | None = Field(
-        None, gt=0, description="Mean tokens per response; by default those of the pilot."
+        None, gt=0, description="Mean tokens per response; by default as in the pilot."
     )
     shift_sd: float | None = Field(
         None,
         ge=0,
-        description="Spread of the neighbors' difficulty (logit scale), for a pilot without neighbors.",
+        description="Assumed spread of neighbor difficulty (logits), for a pilot without neighbors.",
     )
     seed: int = Field(0, ge=0, description="Random seed of the forecast.")

@@ -45,13 +45,13 @@ def load_export(folder: str | Path, split: str = "train") -> Any:
     path = Path(folder) / f"{split}.parquet"
     if not path.is_file():
         raise InputError(
-            f"{path} is not there; `tagrpo sets export NAME@1 --format verl --out FOLDER` writes it."
+            f"{path} does not exist. Create it with `tagrpo sets export NAME@1 --format verl --out FOLDER`."
         )
     dataset = Dataset.from_parquet(str(path))
     if "neighbors" not in dataset.column_names:
-        raise InputError(f"{path} has no column `neighbors`; export the set with --layout grouped.")
+        raise InputError(f"{path} has no column `neighbors`. Export the set with --layout grouped.")
     if "images" in dataset.column_names:
-        raise InputError(f"{path} has questions with images, which TRL is not given here; train with verl.")
+        raise InputError(f"{path} has questions with images. Train on these with verl.")
     return dataset
 
 
@@ -98,9 +98,9 @@ class NeighborRollout:
 
     def __init__(self, anchor: AnchorAxis = "question", *, threshold: float = 2.0) -> None:
         if anchor not in get_args(AnchorAxis):
-            raise InputError(f"anchor {anchor!r} is none of {', '.join(get_args(AnchorAxis))}.")
+            raise InputError(f"anchor {anchor!r} is unknown. Choose from {', '.join(get_args(AnchorAxis))}.")
         if not threshold > 0:
-            raise InputError(f"threshold is {threshold}; say more than 0.")
+            raise InputError(f"threshold is {threshold}, but must be above 0.")
         self.anchor = anchor
         self.threshold = threshold
         self.grades: dict[int, dict[str, Any]] = {}
@@ -140,18 +140,18 @@ class NeighborRollout:
         group = trainer.num_generations
         if group % (neighbors + 1):
             raise InputError(
-                f"num_generations is {group}; with {neighbors} neighbors a question has {neighbors + 1} "
-                f"phrasings: say a multiple of {neighbors + 1}."
+                f"num_generations is {group}; with {neighbors} neighbors it must be a multiple of "
+                f"{neighbors + 1}."
             )
         if self.anchor != "own" and trainer.use_vllm and trainer.vllm_importance_sampling_correction:
             raise InputError(
-                "vllm_importance_sampling_correction=True would weigh responses to neighbors by the mismatch "
-                "of prompts; say False."
+                "vllm_importance_sampling_correction=True would weight responses to neighbors by the prompt "
+                "mismatch. Set it to False."
             )
         if self.anchor not in ("question", "own") and not isinstance(trainer, NeighborWeights):
             raise InputError(
-                f"the anchor {self.anchor} weighs responses, and GRPOTrainer has no place for that; take "
-                "`class Trainer(NeighborWeights, GRPOTrainer): pass` in its place."
+                f"the anchor {self.anchor} weights responses, which GRPOTrainer does not support. Use "
+                "`class Trainer(NeighborWeights, GRPOTrainer): pass` instead."
             )
 
 
@@ -278,9 +278,7 @@ class Recorded:
         first, step = self.accelerator.process_index * len(inputs), self.state.global_step
         grades = inputs[0]["rollout"].grades
         if len(grades) != len(inputs):
-            raise InputError(
-                "rollouts are recorded with the grades of `correctness`; add it to reward_funcs."
-            )
+            raise InputError("recording rollouts needs the grades of `correctness`. Add it to reward_funcs.")
         mask_BT, ids_BT = batch["completion_mask"].bool().cpu(), batch["completion_ids"].cpu()
         trained_BT = batch.get("old_per_token_logps")
         records = []
@@ -317,7 +315,7 @@ class Recorded:
 
 def _neighbors(dataset: Any) -> dict[str, list[Messages]]:
     if "neighbors" not in dataset.column_names:
-        raise InputError("train_dataset has no column `neighbors`; load_export(FOLDER) reads one that has.")
+        raise InputError("train_dataset has no column `neighbors`. Use load_export(FOLDER).")
     return {_key(row["prompt"]): row["neighbors"] for row in dataset}
 
 

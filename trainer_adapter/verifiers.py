@@ -26,9 +26,7 @@ try:
     import verifiers.v1 as vf
     from pydantic import Field
 except ImportError as error:
-    raise PrerequisiteError(
-        "the environment stands on verifiers; install it: pip install 'tagrpo[verifiers]'."
-    ) from error
+    raise PrerequisiteError("this environment needs verifiers: pip install 'tagrpo[verifiers]'.") from error
 
 _PAUSES_S = 0.5, 2.0, 8.0
 """Before another try of a request that the model's server refused for now."""
@@ -108,7 +106,7 @@ class NeighborTask(vf.Task[NeighborData, vf.State, GradingConfig]):  # type: ign
         gold = "" if programs else gold_answer(self.data.answer)
         grade = await self._grade("```\npass\n```" if programs else f"\\boxed{{{gold}}}")
         if grade["unknown"]:
-            raise InputError(f"gold {self.data.answer!r}: the grader cannot tell ({grade['reason']}).")
+            raise InputError(f"gold {self.data.answer!r}: the grader cannot grade it ({grade['reason']}).")
         return bool(grade["score"]) is not programs
 
     @property
@@ -157,8 +155,8 @@ class NeighborTaskset(vf.Taskset[NeighborTask, NeighborTasksetConfig]):  # type:
         config = self.config
         if not config.source:
             raise InputError(
-                "no set: say --env.taskset.source FILE (vf-validate: --taskset.source), a file or folder of "
-                "`tagrpo sets export`, or OWNER/NAME on the Hub."
+                "the set is missing. Pass --env.taskset.source (vf-validate: --taskset.source) with an "
+                "export of `tagrpo sets export`, or OWNER/NAME on the Hub."
             )
         template = PromptTemplate(config.instruction)
         form = AnswerForm(config.task.answer_kind, config.task.tolerance)
@@ -167,8 +165,8 @@ class NeighborTaskset(vf.Taskset[NeighborTask, NeighborTasksetConfig]):  # type:
             question = entry.question
             if question.images:
                 raise InputError(
-                    f"{config.source}: question {question.id} has images, which these tasks do not show; "
-                    "train on such a set with verl."
+                    f"{config.source}: question {question.id} has images, which this environment does not "
+                    "support. Train on this set with verl."
                 )
             programs = question.kind is AnswerKind.CODE
             if not programs:

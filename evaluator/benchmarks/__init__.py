@@ -1,4 +1,4 @@
-"""Benchmarks: the known ones, the user's own, their content and their golds checked before any run."""
+"""Built-in and custom benchmarks; their content and golds are checked before any run."""
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.golds import (

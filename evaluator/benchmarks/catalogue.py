@@ -76,7 +76,7 @@ def read_definition(path: Path) -> Benchmark:
         return InputError(f"{place(key)}: {problem}.")
 
     if not values:
-        raise InputError(f'{path}: is empty. It needs at least file = "..." or hub = "...".')
+        raise InputError(f'{path}: is empty. Add at least file = "..." or hub = "...".')
     name = values.get("name", file_name)
     try:
         benchmark = _read({"title": name, **values, "name": name})
@@ -133,6 +133,6 @@ def _read_text(path: Path) -> str:
 def _check_name(name: str, place: str) -> None:
     if name in BENCHMARKS:
         raise InputError(
-            f'{place}: the name "{name}" is that of a known benchmark. Rename it, or load this file as its '
-            f"rows: {name} --from FILE."
+            f'{place}: the name "{name}" belongs to a built-in benchmark. Rename yours, or use this file '
+            f"for its rows: {name} --from FILE."
         )

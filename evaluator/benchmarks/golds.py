@@ -1,4 +1,4 @@
-"""Before any run each gold is graded against itself: one that fails would make every response wrong."""
+"""Grade each gold against itself before a run: if one fails, every response would be wrong."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -64,8 +64,8 @@ def require_golds(
             lines.append(f"and {len(failures) - FAILURES_SHOWN} more")
         listed = "\n".join(f"  {line}" for line in lines)
         raise InputError(
-            f"{loaded.name}: {len(failures)} of {len(loaded.problems)} gold answers do not grade as correct "
-            f"against themselves, so no response could be correct:\n{listed}\nFix them, or pass "
+            f"{loaded.name}: {len(failures)} of {len(loaded.problems)} gold answers are not graded correct "
+            f"when compared with themselves, so no response could be correct:\n{listed}\nFix them, or pass "
             "allow_bad_golds=true to run anyway."
         )
     return failures

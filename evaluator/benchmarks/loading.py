@@ -1,4 +1,4 @@
-"""Loads a benchmark from the Hub or from a file, and checks that its rows are those it is known by."""
+"""Load a benchmark from the Hub or a file, and check that its content is the known one."""
 
 from difflib import get_close_matches
 from pathlib import Path
@@ -74,7 +74,7 @@ def find_benchmark(name: str) -> Benchmark:
     close = get_close_matches(name, BENCHMARKS, n=1, cutoff=0.5)
     hint = f'Did you mean "{close[0]}"? ' if close else ""
     raise NotFoundError(
-        f'no benchmark "{name}". {hint}Available: {", ".join(BENCHMARKS)}. Or name a .toml or .jsonl file.'
+        f'no benchmark "{name}". {hint}Available: {", ".join(BENCHMARKS)}. Or give a .toml or .jsonl file.'
     )
 
 
@@ -105,10 +105,10 @@ def _no_access(benchmark: Benchmark, problem: str) -> str:
     if benchmark.gated:
         return (
             f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
-            "with `hf auth login` or set HF_TOKEN. Or give a copy that you may use with --from FILE. "
-            f"({problem})"
+            "with `hf auth login` or set HF_TOKEN. Or pass a copy that you are licensed to use with --from "
+            f"FILE. ({problem})"
         )
-    return f"{problem} Or give a copy of {benchmark.name} with --from FILE."
+    return f"{problem} Or pass a copy of {benchmark.name} with --from FILE."
 
 
 def _check(
@@ -133,6 +133,6 @@ def _check(
     if allow_changed:
         return "changed"
     raise ChangedBenchmarkError(
-        f"{where}: {changed}. Results are not comparable with others. Give another source with --from FILE, "
-        "or accept this one with --allow-changed (`eval run`: allow_changed=true)."
+        f"{where}: {changed}. Results would not be comparable with published ones. Pass another source with "
+        "--from FILE, or accept this one with --allow-changed (`eval run`: allow_changed=true)."
     )

@@ -138,7 +138,7 @@ def _columns(
         ]
         what = f"no column {', '.join(map(repr, missing))}" if missing else "no question and answer found"
         raise InputError(
-            f"{name}: {what}; {_there(present)}. Name other columns in a .toml: [columns], question = ..."
+            f"{name}: {what}; {_there(present)}. Choose other columns in a .toml: [columns], question = ..."
         ) from None
     extra: dict[str, str | None] = {}
     for part in ("kind", "tolerance"):
@@ -194,7 +194,7 @@ def _problem(
         except InputError as error:
             raise RowProblem(str(error)) from error
     elif tolerance:
-        raise RowProblem(f'has a tolerance, but the kind "{chosen}". Only the kind "tolerance" uses one')
+        raise RowProblem(f'has a tolerance, but its kind is "{chosen}". Only kind "tolerance" uses one')
     answer = canonical_integer(question.answer) if chosen is AnswerKind.INTEGER else question.answer
     return make_problem(text, answer, chosen, tolerance, question.images)
 
@@ -240,7 +240,7 @@ def _kind(name: str) -> AnswerKind:
     try:
         return AnswerKind(name.lower())
     except ValueError:
-        raise RowProblem(f'"{name}" is not a kind of answer ({", ".join(AnswerKind)})') from None
+        raise RowProblem(f'"{name}" is not a valid kind of answer ({", ".join(AnswerKind)})') from None
 
 
 def canonical_integer(answer: str) -> str:
@@ -266,7 +266,7 @@ def render_options(question: str, options: Sequence[str], seed: int) -> tuple[st
         ValueError: fewer than two options or more than ten.
     """
     if not 2 <= len(options) <= len(LETTERS):
-        raise ValueError(f"{len(options)} options; a choice needs 2 to {len(LETTERS)}")
+        raise ValueError(f"{len(options)} options; a multiple-choice question needs 2 to {len(LETTERS)}")
     keys = [
         content_hash("option-order", [seed, question, list(options), place]) for place in range(len(options))
     ]

@@ -1,4 +1,4 @@
-"""What a benchmark is: where its problems are from, how they are read, and how they are known again."""
+"""Types of benchmarks: the source of the problems, how to read them, and how to verify them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The verb `evaluate`: one run for each benchmark, all opened first, then drawn and graded in turn."""
+"""Run evaluations: open a run for each benchmark first, then sample and grade them in turn."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -115,7 +115,7 @@ async def evaluate(
             at_once = AT_ONCE if takes_n(endpoint) else 1
             specs = [_spec(config, problems, describe_engine(endpoint), at_once) for problems in problem_sets]
             if config.seed is None:
-                note("no seed is sent, so another run draws other responses")
+                note("no seed is sent, so the run cannot be repeated exactly")
             for problems, spec in zip(problem_sets, specs, strict=True):
                 text = problems.placed[0].problem.text
                 check_request(endpoint, prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
@@ -229,8 +229,8 @@ def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, 
         return files
     if len(sources) != len(benchmarks) or files:
         raise InputError(
-            f"{len(sources)} --from for {len(benchmarks)} benchmarks. Give one per benchmark, in "
-            f"order, or name them, as in --from {benchmarks[0]}=FILE."
+            f"{len(sources)} --from for {len(benchmarks)} benchmarks. Give one per benchmark in order, or "
+            f"use NAME=FILE, such as --from {benchmarks[0]}=FILE."
         )
     return dict(zip(benchmarks, sources, strict=True))
 
@@ -240,18 +240,17 @@ def note_golds(loaded: LoadedBenchmark, failures: int, note: Note) -> None:
     count = len(loaded.problems)
     if failures:
         note(
-            f"{loaded.name}: {failures:,} of {count:,} gold answers do not grade as correct against "
-            f"themselves; their problems count as wrong"
+            f"{loaded.name}: {failures:,} of {count:,} gold answers are not graded correct when compared "
+            "with themselves; responses to these problems count as wrong"
         )
     if solutions := whole_solutions(loaded.problems):
         note(
-            f"{loaded.name}: {solutions:,} of {count:,} gold answers are solutions of several lines, "
-            f"which hardly any "
-            "response matches. Name the column of the final answer; from a solution, tagrpo reads the "
-            "last \\boxed{} or the text after ####"
+            f"{loaded.name}: {solutions:,} of {count:,} gold answers are multi-line solutions, which "
+            "responses rarely match. Choose the column with the final answer. In a solution column, tagrpo "
+            "reads the last \\boxed{} or the text after ####"
         )
     if loaded.content == "changed":
-        note(f"{loaded.name}: the content differs from the known one; scores are not comparable with others")
+        note(f"{loaded.name}: the content differs from the known version; scores are not comparable")
 
 
 def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_once: int) -> EvalSpec:

@@ -1,4 +1,4 @@
-"""People's grades of samples: given, withdrawn, listed, and how they move the counts of a run.
+"""Human grades of samples: store, withdraw and list them, and compute their effect on a run.
 
 They stand beside the grader's and hang on no version of it, so grading anew leaves them as they are. Where a
 sample has one, it counts in place of the grader's; where the grader has not been yet, nothing counts.
@@ -159,11 +159,11 @@ def add_human_grade(
         InputError: no name, another value, or a comment that is too long.
     """
     if not reviewer.strip():
-        raise InputError("a grade needs the name of who gives it; see --reviewer.")
+        raise InputError("a grade needs a reviewer name. Pass --reviewer NAME.")
     if value not in ("correct", "wrong"):
-        raise InputError(f"{value!r} is no grade that a person can give; say correct or wrong.")
+        raise InputError(f"{value!r} is not a valid human grade. Give correct or wrong.")
     if len(comment) > MAX_COMMENT:
-        raise InputError(f"the comment has {len(comment):,} characters; {MAX_COMMENT:,} are kept.")
+        raise InputError(f"the comment has {len(comment):,} characters; the maximum is {MAX_COMMENT:,}.")
     problem = session.scalar(select(SampleRow.run_problem_id).where(SampleRow.id == sample_id))
     if problem is None:
         raise NotFoundError(f"sample {sample_id} is not in the database.")

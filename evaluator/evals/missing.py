@@ -1,4 +1,4 @@
-"""Samples that are not there: still to be drawn, asked for in vain, or lost for good.
+"""Missing samples: not yet drawn, failed, or permanently lost.
 
 The tasks of an eval run are blocks of samples; `block_item` and `read_block` write and read a task's item.
 """

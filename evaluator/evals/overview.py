@@ -1,4 +1,4 @@
-"""Eval runs in numbers, by the version of the grader that counts. From counts that are kept, so at once."""
+"""Summaries of eval runs by grader version, computed quickly from stored counts."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -195,7 +195,7 @@ def choose_version(
         check_kind(run)
         drawn = sizes[run.id]["samples"]
         if not drawn:
-            raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
+            raise InputError(f"run {run.name} has no samples yet. Draw them with `tagrpo eval run`.")
         taking = [
             grader
             for grader in graders[run.id]
@@ -204,7 +204,7 @@ def choose_version(
         complete = {grader.version: grader for grader in taking if grader.complete}
         if not complete:
             missing = drawn - max((grader.graded for grader in taking), default=0)
-            taken = "" if answers is None else f" that takes {answers} answers"
+            taken = "" if answers is None else f" that counts {answers} answers"
             if own or judge:
                 command = (
                     f"tagrpo eval score {run.name} --judge {judge}"
@@ -213,7 +213,7 @@ def choose_version(
                 )
                 raise InputError(
                     f"run {run.name}: {missing:,} of {drawn:,} samples have no grade with "
-                    f"{f'the judge {judge}' if judge else own}{taken}; `{command}` gives them."
+                    f"{f'the judge {judge}' if judge else own}{taken}; run `{command}` to add them."
                 )
             raise ungraded_error(run, missing, drawn, f"any one version of the grader{taken}", wanted)
         whole.append(complete)
@@ -235,7 +235,7 @@ def _unlike(
     """Return the error of runs that no one version has graded; it names the commands that are missing."""
     names = ", ".join(run.name for run in runs)
     why = (
-        f"take different answers (--answers {' and '.join(sorted(made))})"
+        f"count different answers (--answers {' and '.join(sorted(made))})"
         if len(made) > 1
         else "were graded by different versions of the grader"
     )
@@ -245,7 +245,7 @@ def _unlike(
         if not any(answers_of(version) == wanted for version in complete)
     ]
     commands = "; ".join(f"`{_command(run, wanted)}`" for run in lacking or runs)
-    return InputError(f"the runs {names} {why}, so their grades may differ; grade them alike: {commands}.")
+    return InputError(f"the runs {names} {why}, so their grades may differ. Run {commands}.")
 
 
 def other_version(session: Session, run_id: str, version: str) -> str | None:
@@ -262,7 +262,7 @@ def other_version(session: Session, run_id: str, version: str) -> str | None:
 def ungraded_error(run: Run, missing: int, drawn: int, by: str, answers: Answers) -> InputError:
     """Return the error of samples without a grade; it names the command that grades them."""
     return InputError(
-        f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by {by}; grade them with "
+        f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by {by}. Run "
         f"`{_command(run, answers)}`."
     )
 

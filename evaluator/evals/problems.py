@@ -1,4 +1,4 @@
-"""What a problem is: the text put to a model, its gold answer, and how answers are compared with it."""
+"""Problems: the text for the model, the gold answer, and how answers are compared."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What an eval run found: graded counts of its problems, and what stands beside every score."""
+"""Results of an eval run: graded counts of its problems, and details shown with every score."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -114,14 +114,14 @@ def load_result(
     originals = [problem for problem in counts if problem.variant == 0]
     if not originals:
         raise InputError(
-            f"run {run.name} holds neighbors without their questions; nothing of it can be reported."
+            f"run {run.name} contains neighbors without their questions, so it cannot be reported."
         )
     drawn = sum(problem.samples for problem in originals)
     ungraded = drawn - sum(problem.graded for problem in originals)
     if ungraded:
         raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
     if not drawn:
-        raise InputError(f"run {run.name} has samples of neighbors only; `tagrpo eval run` draws the rest.")
+        raise InputError(f"run {run.name} has no samples of original questions. Run `tagrpo eval run`.")
     spec = EvalSpec.from_json(run.spec)
     return RunResult(
         run=run,

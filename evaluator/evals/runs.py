@@ -148,7 +148,7 @@ def open_eval_run(
             (they are listed) or more problems.
     """
     if not placed:
-        raise InputError(f"{spec.problems}: it holds no problem to evaluate.")
+        raise InputError(f"{spec.problems}: it contains no problems to evaluate.")
     there = check_eval_run(session, name, spec, placed)
     run, _ = open_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[], versions=versions)
     store_run_problems(session, run.id, placed)
@@ -165,8 +165,8 @@ def check_eval_run(session: Session, name: str, spec: EvalSpec, placed: Sequence
     there = 0 if run is None else count_run_problems(session, run.id)
     if there > len(placed):
         raise InputError(
-            f"run {name!r} has {there:,} problems ({len(placed):,} now); a run can grow by a larger limit "
-            "and not shrink. Give this one another --name."
+            f"run {name!r} has {there:,} problems ({len(placed):,} now); a larger limit can extend a run, "
+            "but a smaller one cannot shrink it. Choose another --name."
         )
     return there
 
@@ -190,8 +190,8 @@ def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
         matching = matching if len(matching) == 1 else []
     if not matching:
         names = ", ".join(run.name for run in runs)
-        others = f"only: {names}" if names else "and no other"
-        raise NotFoundError(f"there is no eval run {name!r}, and none called {name}.*, {others}.")
+        others = f"only: {names}" if names else "because there are no eval runs"
+        raise NotFoundError(f"there is no eval run {name!r}, and none named {name}.*, {others}.")
     return matching
 
 
@@ -210,11 +210,11 @@ def find_eval_run(session: Session, name: str) -> Run:
         raise
     if len(matching) > 1:
         names = ", ".join(run.name for run in matching)
-        raise InputError(f"{name} stands for several eval runs: {names}; name one of them.")
+        raise InputError(f"{name} matches several eval runs: {names}. Choose one of them.")
     return matching[0]
 
 
 def check_kind(run: Run) -> None:
     """Raise `InputError` for a run that is no eval run."""
     if run.kind != EVAL:
-        raise InputError(f"run {run.name} is no eval run; `tagrpo runs list` lists those.") from None
+        raise InputError(f"run {run.name} is not an eval run. See `tagrpo runs list`.") from None

@@ -283,7 +283,7 @@ def browse_samples(
     """
     if filters.value not in (None, UNGRADED, HUMAN, *GradeValue):
         raise InputError(
-            f"{filters.value!r} is no grade; ask for {', '.join(GradeValue)}, {UNGRADED} or {HUMAN}."
+            f"{filters.value!r} is not a grade. Choose from {', '.join(GradeValue)}, {UNGRADED} or {HUMAN}."
         )
     grader = shown_grader(session, run_id)
     query = (

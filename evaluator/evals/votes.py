@@ -1,4 +1,4 @@
-"""The answers of an eval run as votes, for maj@k: equal answers are one vote's value."""
+"""Answers of an eval run as votes for maj@k; equal answers are the same vote."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -58,7 +58,7 @@ def read_answers(session: Session, run_id: str, grader_version: str, grades: Gra
         InputError: there are problems that ask for programs: only the tests could tell which are equal.
     """
     if any(problem.kind is AnswerKind.CODE for problem in run_problems(session, run_id)):
-        raise InputError("no majority of programs: only the tests that grade them tell which are equal.")
+        raise InputError("programs have no majority vote, because they cannot be compared.")
     places = session.execute(
         select(RunProblemRow.id, RunProblemRow.problem_id)
         .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
@@ -157,7 +157,7 @@ def majority_values(votes: Votes, k: int) -> tuple[Floats, Floats]:
     if short:
         raise InputError(
             f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, {short[0]} "
-            "first; draw more samples or take a smaller k."
+            "first. Draw more samples or use a smaller k."
         )
     low, high = [], []
     for cast in votes.votes:

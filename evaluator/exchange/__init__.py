@@ -1,1 +1,1 @@
-"""Responses to and from other tools: files read as evaluations, evaluations written as files."""
+"""Exchange with other tools: import files as evaluations, export evaluations as files."""

@@ -1,4 +1,4 @@
-"""Our grades beside those of the tool that drew the responses: how often they agree, and where not."""
+"""Compare our grades with those of the tool that drew the responses."""
 
 import re
 from collections.abc import Sequence

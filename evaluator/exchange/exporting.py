@@ -51,15 +51,15 @@ def export_samples(
 ) -> int:
     """Write the samples of a run, one a row, and return their number; the file appears whole or not at all.
 
-    The rows hold all of problems, their images too, and of responses, so `evaluator.exchange.importing` reads
-    them back. Grades are those that are shown of the run.
+    The rows hold all of problems, their images too, and of responses, so `evaluator.exchange.importing`
+    imports them again. Grades are those that are shown of the run.
 
     Raises:
         InputError: a gated benchmark, whose texts are not given away; the target exists, or the disk does not
             take it; a text that parquet cannot hold.
     """
     if is_secret(run.spec["problems"]):
-        raise InputError(f"run {run.name} is on a gated benchmark, whose texts are not exported.")
+        raise InputError(f"run {run.name} uses a gated benchmark, whose texts may not be exported.")
     count = 0
 
     def counted(image_cell: Callable[[Image], Any]) -> Iterator[dict[str, Any]]:
@@ -197,8 +197,8 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
                 table = pyarrow.Table.from_pylist(part, schema=schema)
             except UnicodeEncodeError as error:
                 raise InputError(
-                    "a response contains half a character (a lone surrogate), which parquet cannot store. "
-                    "Write JSON Lines instead."
+                    "a response contains an invalid character (a lone surrogate), which parquet cannot "
+                    "store. Write JSON Lines instead."
                 ) from error
             writer.write_table(table)
 
@@ -216,8 +216,8 @@ tags:
 ---
 # Responses of {run.spec["model"]} to {run.spec["problems"]}
 
-{samples:,} responses of the evaluation `{run.name}`, one a row, with the grades of tagrpo's grader.
-`tagrpo.json` has the settings. The problems are those of the benchmark, whose licence holds for them.
+{samples:,} responses of the evaluation `{run.name}`, one per row, with the grades of tagrpo's grader.
+`tagrpo.json` contains the settings. The problems come from the benchmark and keep its licence.
 
-`tagrpo eval import {DATA_FILE} --model NAME` reads them back.
+`tagrpo eval import {DATA_FILE} --model NAME` imports them again.
 """

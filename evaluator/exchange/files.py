@@ -36,7 +36,7 @@ def open_responses(
         InputError: a file that cannot be read, columns that are missing, files of several formats, one twice.
     """
     if not paths:
-        raise InputError("give a file of responses.")
+        raise InputError("give at least one file of responses.")
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("a file is given twice, so its responses would count twice. Remove one.")
     opened = [_open(path, form, dict(columns or {}), scorer) for path in paths]
@@ -46,8 +46,8 @@ def open_responses(
             if getattr(other, what) != getattr(first, what):
                 words = {"form": "format"}.get(what, what)
                 raise InputError(
-                    f"{path}: its {words} is {getattr(other, what)}, but that of {paths[0]} is "
-                    f"{getattr(first, what)}. Import them one by one."
+                    f"{path}: the {words} is {getattr(other, what)}, but in {paths[0]} it is "
+                    f"{getattr(first, what)}. Import the files one by one."
                 )
     if len(opened) == 1:
         return first
@@ -68,7 +68,7 @@ def with_thoughts_opened(file: ResponseFile) -> ResponseFile:
             text = response.text
             yield response if text is None else replace(response, text=open_thought(text))
 
-    return replace(file, settings={**file.settings, "thoughts": "opened by the prompt"}, read=read)
+    return replace(file, settings={**file.settings, "thoughts": "started in the prompt"}, read=read)
 
 
 def _open(path: Path, form: Format | None, columns: Mapping[str, str], scorer: str | None) -> ResponseFile:

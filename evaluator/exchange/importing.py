@@ -1,4 +1,4 @@
-"""Stores the responses of another tool as an eval run, in parts; a killed import is gone on with."""
+"""Store another tool's responses as an eval run, in parts; a killed import can be resumed."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -205,5 +205,5 @@ def _note_lost(session: Session, run_id: str, lost: Mapping[RunProblem, int]) ->
     session.execute(
         update(TaskRow)
         .where(TaskRow.run_id == run_id, TaskRow.state == OPEN)
-        .values(state=FAILED_TASK, error="no response: the other tool got none")
+        .values(state=FAILED_TASK, error="no response in the other tool's file")
     )

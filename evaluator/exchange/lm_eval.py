@@ -35,8 +35,8 @@ def open_lm_eval(source: Source, stem: str, scorer: str | None) -> ResponseFile:
     metric, chosen = metric or next(iter(metrics), ""), of_filter or next(iter(filters), "")
     if chosen not in filters or (metric and metric not in present):
         raise InputError(
-            f"{source.name}: no scorer {scorer!r}. Give METRIC,FILTER: metrics are "
-            f"{', '.join(metrics) or 'none'}, filters {', '.join(filters)}."
+            f"{source.name}: no scorer {scorer!r}. Give METRIC,FILTER. Metrics: "
+            f"{', '.join(metrics) or 'none'}. Filters: {', '.join(filters)}."
         )
 
     def read() -> Iterator[OutsideResponse]:
@@ -48,7 +48,7 @@ def open_lm_eval(source: Source, stem: str, scorer: str | None) -> ResponseFile:
                 return iter(())
             seen.add(str(values.get("doc_id")))
             if "resps" not in values:
-                raise RowProblem('it has no "resps", which samples of lm-evaluation-harness have')
+                raise RowProblem('it has no "resps", so it is not an lm-evaluation-harness sample')
             texts = _first(values["resps"])
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                 raise RowProblem('"resps" has no text. Log-likelihood tasks cannot be imported')

@@ -127,10 +127,10 @@ class FromFile:
 
     def number(self, response: OutsideResponse) -> int | None:
         if response.question is None or not response.question.strip():
-            raise RowProblem("it has no question. Name the benchmark of its ids with --benchmark")
+            raise RowProblem("it has no question. Pass --benchmark to look up its id in a benchmark")
         if response.answer is None or not response.answer.strip():
             raise RowProblem(
-                "it has no gold answer. Name the column with --column answer=NAME, or the benchmark with "
+                "it has no gold answer. Pass its column with --column answer=NAME, or the benchmark with "
                 "--benchmark"
             )
         kind = response.kind or (AnswerKind.TOLERANCE if response.tolerance else self.kind)
@@ -143,14 +143,14 @@ class FromFile:
                 gold = response.answer if kind is AnswerKind.CODE else bare_answer(response.answer)
                 problem = make_problem(text, gold, kind, response.tolerance, images)
             except InputError as error:
-                raise RowProblem(f"there are {error}") from error
+                raise RowProblem(f"the question cannot be used: {error}") from error
             number = self._numbers.setdefault((problem.id, *place), len(self._placed))
             self._numbers[raw] = number
             if number == len(self._placed):
                 if response.group is not None and (response.group, response.variant) in self._members:
                     raise RowProblem(
-                        f"its group {response.group!r} has another problem of variant {response.variant}. A "
-                        "group contains a question and each of its neighbors once"
+                        f"its group {response.group!r} already has a different problem as variant "
+                        f"{response.variant}. A group must contain a question and each neighbor exactly once"
                     )
                 self._members.add((response.group, response.variant))
                 whence = response.source_id, response.strategy
@@ -161,8 +161,8 @@ class FromFile:
         try:
             return order_numbered(text, self.images.take(cell))
         except ImageProblem as problem:
-            way = "a benchmark given with --benchmark has its own"
-            raise RowProblem(f"the cell of its images {problem}; {way}") from problem
+            way = "with --benchmark, tagrpo uses the benchmark's images"
+            raise RowProblem(f"its images cell {problem}. {way}") from problem
 
     def placed(self) -> list[PlacedProblem]:
         if any(place.group_id is not None for place in self._placed):
@@ -225,17 +225,17 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
                 result.closed += closes
                 result.tagless += not closes
     if not result.samples:
-        why = "no row has a response"
+        why = "no row contains a response"
         if result.unmatched:
             why = (
-                f"none of its {result.left_out:,} responses belongs to a problem of the benchmark. The "
-                f"first one: {next(iter(result.unmatched))!r}. If a prompt surrounds the problem, use --by "
-                "inside"
+                f"none of its {result.left_out:,} responses matches a problem of the benchmark. First "
+                f"unmatched question: {next(iter(result.unmatched))!r}. If a prompt surrounds the problem, "
+                "use --by inside"
             )
         elif result.unclear:
             why = (
-                "each of its questions occurs several times in the benchmark, with another answer or image, "
-                f"so that only ids distinguish them. The first one: {next(iter(result.unclear))!r}"
+                "every question occurs several times in the benchmark with different answers or images, "
+                f"so responses can be matched by id only. The first question: {next(iter(result.unclear))!r}"
             )
         raise InputError(f"nothing can be imported: {why}.")
     return result

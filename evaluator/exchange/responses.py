@@ -120,12 +120,12 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
     chosen = {part: column for part, column in chosen.items() if column}
     if "response" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the response. Name it with --column response=NAME; available: "
+            f"{source}: no column looks like the response. Pass it with --column response=NAME; available: "
             f"{there}."
         )
     if "question" not in chosen and "id" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the question or its id. Name it with --column question=NAME or "
+            f"{source}: no column looks like the question or its id. Pass it with --column question=NAME or "
             f"--column id=NAME; available: {there}."
         )
     return chosen
@@ -176,7 +176,7 @@ def _response(
     column = columns["response"]
     if isinstance(text, Mapping) and text:
         raise RowProblem(
-            f'"{column}" contains {", ".join(map(str, text))} instead of text. Name one of them, as in '
+            f'"{column}" contains {", ".join(map(str, text))} instead of text. Choose one, such as '
             f"--column response={column}.{next(iter(text))}"
         )
     if text is not None and not isinstance(text, str):
@@ -197,7 +197,7 @@ def _response(
         except ValueError:
             raise RowProblem(f'"{columns[part]}" is not a whole number') from None
         if number is not None and not 0 <= number <= _LARGEST:
-            raise RowProblem(f'"{columns[part]}" is {number}, which is not possible')
+            raise RowProblem(f'"{columns[part]}" is {number}, which is out of range')
         return number
 
     stop = string("stop_reason")

@@ -1,4 +1,4 @@
-r"""Compares an answer with a gold by the kind of answer that the problem asks for.
+r"""Compare an answer with a gold according to the answer kind.
 
 A normalized pair goes through the steps of `exact`, then those of `quantity`; see `steps` for the protocol.
 Without algebra a grade may be `NEEDS_ALGEBRA`; a worker process supplies `algebra.compare_expressions`.

@@ -1,1 +1,1 @@
-"""A judge model for what no rule decides: what it is asked, what it replies, its grades beside ours."""
+"""A judge model for undecided grades: its prompt, its replies, and its grades."""

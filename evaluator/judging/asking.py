@@ -1,4 +1,4 @@
-"""What a judge model is asked about a response, and how its reply is read.
+"""The judge's prompt, and how its reply is parsed.
 
 The response stands between tags that hold a hash of it, so that no response can close them; a reply counts
 only where it ends on a verdict line and holds no other verdict.

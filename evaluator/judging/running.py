@@ -1,4 +1,4 @@
-"""A judge's run: which samples it is asked about, its replies, and its grades."""
+"""A judge's run: its samples, replies and grades."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

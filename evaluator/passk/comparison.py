@@ -120,7 +120,7 @@ def compare(
     if (only_a or only_b) and not common_only:
         raise InputError(
             f"A and B have different problems: {len(only_a)} only in A ({named(only_a)}), {len(only_b)} "
-            f"only in B ({named(only_b)}). Compare runs of one benchmark, or only the common problems"
+            f"only in B ({named(only_b)}). Compare runs of the same benchmark, or only their common problems"
         )
     if not in_a & in_b:
         raise InputError("A and B have no problems in common")
@@ -322,9 +322,9 @@ def _warning(
     warnings = []
     problems, differing = len(differences), int((tested != 0).sum())
     if differing < FEW_DIFFERENCES:
-        warnings.append(f"only {differing} of {problems} problems differ, too few for the interval")
+        warnings.append(f"only {differing} of {problems} problems differ, too few for a reliable interval")
     if problems < FEW_PROBLEMS and p_value <= 0.05 and is_fragile(differences):
-        warnings.append(f"{problems} problems, and one more win of the other side would undo this")
+        warnings.append(f"{problems} problems, and one more win for the other side would change the result")
     if problems < FEW_PROBLEMS and abs(skewness) > SKEWED:
         warnings.append(
             f"{problems} problems with skewed differences (skewness {skewness:.1f}): interval and p-value "

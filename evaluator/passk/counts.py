@@ -37,7 +37,7 @@ class Counts:
     def __post_init__(self) -> None:
         ids = tuple(self.problem_ids)
         if not ids:
-            raise InputError("counts without problems: there is nothing to estimate")
+            raise InputError("the counts contain no problems, so there is nothing to estimate")
         object.__setattr__(self, "problem_ids", ids)
         if repeated := [key for key, times in Counter(ids).items() if times > 1]:
             raise InputError(f"problem ids are repeated: {named(repeated)}. Add their counts with pool first")
@@ -147,7 +147,7 @@ def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts,
     if not allow_missing:
         raise InputError(
             f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}. "
-            "Draw more samples, choose a smaller k, or allow missing ones to leave them out of every k"
+            "Draw more samples, choose a smaller k, or allow missing samples to exclude these problems"
         )
     return counts.select(~short), ids
 

@@ -17,7 +17,7 @@ def exact_interval(successes: int, trials: int, confidence: float = 0.95) -> tup
         ValueError: no trials, successes outside 0..trials, or a confidence outside (0, 1).
     """
     if trials < 1 or not 0 <= successes <= trials:
-        raise ValueError(f"{successes} successes in {trials} trials have no interval")
+        raise ValueError(f"{successes} successes in {trials} trials are impossible, so there is no interval")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, but is {confidence}")
     from scipy.special import betaincinv

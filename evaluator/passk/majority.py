@@ -33,7 +33,7 @@ def maj_at_k(predictions: Sequence[Hashable], gold: Hashable, k: int, *, ties: s
     """
     _draws(k, len(predictions))
     if gold is None:
-        raise ValueError("gold must be an answer, not None, which means a sample without an answer")
+        raise ValueError("gold must be an answer. None means a sample without an answer")
     if ties not in TIES:
         raise ValueError(f'ties must be "{FIRST_SEEN}" or "{AT_RANDOM}", not {ties!r}')
     counting = _first_seen if ties == FIRST_SEEN else _at_random

@@ -1,1 +1,1 @@
-"""Reports over eval runs: which runs make a row, tables and curves, comparisons, the figures of papers."""
+"""Reports on eval runs: rows, tables, curves, comparisons and published figures."""

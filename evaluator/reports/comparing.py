@@ -1,4 +1,4 @@
-"""Two methods on the same problems: paired differences by benchmark and k, and each problem's change."""
+"""Compare two methods on the same problems: paired differences by benchmark, k and problem."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def compare_methods(
     shared = in_order(name for name in a.entries if name in b.entries)
     if not shared:
         raise InputError(
-            f"{a.label} and {b.label} have no benchmark in common: {a.label} has {', '.join(a.entries)}, "
+            f"{a.label} and {b.label} have no common benchmark: {a.label} has {', '.join(a.entries)}, "
             f"{b.label} has {', '.join(b.entries)}."
         )
     wanted, chosen = _choose_ks([side.entries[name] for side in (a, b) for name in shared], ks)
@@ -181,7 +181,7 @@ def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tupl
     most = min(DEFAULT_K, least)
     powers = tuple(2**power for power in range(most.bit_length()))
     note = (
-        f"k goes up to {powers[-1]}, since some problem has only {least} graded samples."
+        f"k goes up to {powers[-1]}, because a problem has only {least} graded samples."
         if least < DEFAULT_K
         else ""
     )

@@ -127,23 +127,23 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
         shared = [run for run in part.a.runs if run in part.b.runs]
         if shared:
             notes.append(
-                f"(!) {part.benchmark}: {', '.join(shared)} is on both sides, so both use the same samples, "
-                "but intervals and p-values assume independent sides."
+                f"(!) {part.benchmark}: {', '.join(shared)} is on both sides. The sides share samples, but "
+                "intervals and p-values assume independent samples."
             )
         if compared.only_a or compared.only_b:
             notes.append(
-                f"{part.benchmark}: {len(compared.only_a)} problems of A only and {len(compared.only_b)} of "
-                f"B only are left out; {len(compared.problem_ids)} are compared."
+                f"{part.benchmark}: {len(compared.only_a)} problems only in A and {len(compared.only_b)} "
+                f"only in B are excluded; {len(compared.problem_ids)} are compared."
             )
         if compared.left_out:
             notes.append(
-                f"{part.benchmark}: {len(compared.left_out)} problems with too few samples are left out."
+                f"{part.benchmark}: {len(compared.left_out)} problems with too few samples are excluded."
             )
         if compared.thinned:
             notes.append(
                 f"{part.benchmark}: {compared.thinned} problems have more samples on one side. For p, wins "
-                "and losses, equally many samples of both sides are drawn at random, since the spread of an "
-                "estimate depends on its samples. Values and intervals use all samples."
+                "and losses, tagrpo draws equally many samples from both sides at random, because the "
+                "variance of an estimate depends on its sample size. Values and intervals use all samples."
             )
         specs = {f"A ({comparison.label_a})": part.a.spec, f"B ({comparison.label_b})": part.b.spec}
         differing = differing_settings(specs, among=("prompt.", "sampling."))
@@ -151,7 +151,7 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
             notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
     for label, names in ((comparison.label_a, comparison.only_a), (comparison.label_b, comparison.only_b)):
         if names:
-            notes.append(f"Only {label} has {', '.join(names)}, so there is no comparison.")
+            notes.append(f"Only {label} has {', '.join(names)}, so it is not compared.")
     return notes
 
 
@@ -163,7 +163,7 @@ def _reading(comparison: MethodComparison) -> list[str]:
         f", corrected by Holm over the {len(comparison.parts)} benchmarks at each k" if several else ""
     )
     paired = (
-        "Paired by problem. The interval of the difference on new problems is a t interval; p comes from "
+        "Differences are paired by problem. The interval for new problems is a t interval; p comes from "
         f"{first.flips:,} sign flips (seed {first.seed}){corrected}. The last three columns cover new "
         "samples on the same problems only, not other problems."
     )
@@ -171,7 +171,7 @@ def _reading(comparison: MethodComparison) -> list[str]:
         point.bounds[0] < point.bounds[1] for part in comparison.parts for point in part.comparison.points
     ):
         brackets = (
-            "If grades are unknown or requested samples are missing, brackets contain the lowest and the "
+            "If grades are unknown or requested samples are missing, brackets show the lowest and "
             "highest possible difference; the intervals cover both."
         )
         return [paired, brackets]

@@ -1,4 +1,4 @@
-"""Which problems one run solves and another does not, at a point k of their curves."""
+"""Find problems that one run solves and another does not, at a point k of their curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def contrast_runs(
         InputError: k below 1.
     """
     if k < 1:
-        raise InputError(f"k is {k}. Give 1 or more.")
+        raise InputError(f"k is {k}, but must be at least 1.")
     first, second = (_counts(session, run_id, originals=originals) for run_id in (first_id, second_id))
     shared = [key for key in first if key in second]
     enough = [key for key in shared if min(first[key].asked, second[key].asked) >= k]

@@ -1,4 +1,4 @@
-"""A diagnosis as a document: each table under the question it answers, and what has to be said of it."""
+"""A diagnosis as a document: each table under the question that it answers, with notes."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -45,7 +45,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
 
 def choice_blocks(rows: Sequence[ChoiceRow], g: int, questions: int) -> list[Block]:
     """Return what numbers of neighbors yield."""
-    heading = f"What is the yield of each number of neighbors? {questions:,} questions, G={g}"
+    heading = f"How many mixed groups does each number of neighbors give? {questions:,} questions, G={g}"
     table = table_of(
         rows,
         [
@@ -54,7 +54,7 @@ def choice_blocks(rows: Sequence[ChoiceRow], g: int, questions: int) -> list[Blo
             ("responses per question", lambda row: number(row.responses)),
             ("mixed groups", lambda row: percent(row.mixed)),
             ("mixed groups per 100 responses", lambda row: f"{row.per_hundred:.2f}"),
-            (f"mixed, all at {rows[0].equal_responses}", lambda row: percent(row.equal_mixed)),
+            (f"mixed groups, all at {rows[0].equal_responses}", lambda row: percent(row.equal_mixed)),
             ("per 100", lambda row: f"{row.equal_per_hundred:.2f}"),
         ],
     )
@@ -65,7 +65,7 @@ def _shares(results: Sequence[ZeroGradient]) -> Iterator[Block]:
     if not results:
         return
     yield Heading(
-        "What share of questions gives no gradient, because all rewards of its group are equal? "
+        "Which share of questions gives no gradient because all rewards in the group are equal? "
         f"G={results[0].g}, N={results[0].n}"
     )
     rows = [row for result in results for row in result.shares]
@@ -104,7 +104,7 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
     fitted = prediction.forecast
     shift, (few, many) = fitted.model.shift, fitted.samples
     drawn = f"{few}" if few == many else f"{few} to {many}"
-    yield Heading(f"What share of questions will give no gradient? A forecast from {prediction.checkpoint}")
+    yield Heading(f"Which share of questions will give no gradient? Forecast from {prediction.checkpoint}")
     yield Text(
         f"pilot: {fitted.questions:,} questions, {drawn} graded responses per prompt; success rates: "
         f"{fitted.model.mixture.family}"
@@ -112,8 +112,8 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
     if shift is not None:
         yield Text(
             f"neighbors ({'assumed' if shift.assumed else 'fitted'}): logit shift {shift.mean:+.2f}, "
-            f"standard deviation {shift.sd:.2f} between them, {percent(shift.stray)} unrelated to their "
-            "question"
+            f"standard deviation {shift.sd:.2f} between neighbors; {percent(shift.stray)} have a success "
+            "rate unrelated to their question's"
         )
         if shift.at_bound:
             yield Text(shift.at_bound)
@@ -126,7 +126,7 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
             (INTERVAL, lambda row: span(row.low, row.high)),
         ],
     )
-    yield Heading("Other values of N and G (joint group of the original and N neighbors)")
+    yield Heading("Other values of N and G (joint group: the original and N neighbors)")
     cells = tuple(
         (str(n), *(percent(fitted.share(GroupShape(f"N={n}, G={g}", n, g))) for g in GRID_G))
         for n in GRID_N
@@ -155,7 +155,7 @@ def _difficulty(audit: DifficultyAudit) -> Iterator[Block]:
     )
     spread = audit.spread
     yield Text(
-        f"a neighbor's logit is its original's {_logit(spread.shift.mean)} "
+        f"logit of a neighbor = logit of its original {_logit(spread.shift.mean)} "
         f"{span(spread.mean_low, spread.mean_high, _logit)}, with standard deviation {spread.shift.sd:.2f} "
         f"{span(spread.sd_low, spread.sd_high, '{:.2f}'.format)} between neighbors; "
         f"{percent(spread.shift.stray)} have a rate unrelated to their question's"
@@ -233,7 +233,7 @@ def _diversity(results: Sequence[Diversity]) -> Iterator[Block]:
 
 def _cost(report: CostReport) -> Iterator[Block]:
     yield Heading(
-        f"What does a group with mixed rewards cost? {report.checkpoint}, G={report.g}, N={report.n}"
+        f"How much does a group with mixed rewards cost? {report.checkpoint}, G={report.g}, N={report.n}"
     )
     columns: list[tuple[str, Callable[[CostRow], str | int | None]]] = [
         ("sampling", lambda row: row.method),
@@ -251,7 +251,7 @@ def _cost(report: CostReport) -> Iterator[Block]:
         yield Heading("Where is the break-even with TA-GRPO?")
         yield Points(tuple(_break_even(report.break_even, report.g)))
     if report.rescue is not None:
-        yield Heading("What is the yield of sampling neighbors only for all-wrong questions?")
+        yield Heading("How well does it work to sample neighbors only for all-wrong questions?")
         yield Points(tuple(_rescue(report)))
 
 
@@ -259,9 +259,9 @@ def _rescue(report: CostReport) -> Iterator[str]:
     rescue, half = report.rescue, report.g // 2
     assert rescue is not None
     yield (
-        f"{percent(rescue.dead)} of questions have only wrong responses in the first {half}. The next "
-        f"{report.g - half} responses contain a correct one for {percent(rescue.revived)} of them if drawn "
-        f"from their neighbors, and for {percent(rescue.unaided)} if drawn from the question again"
+        f"{percent(rescue.dead)} of questions have only wrong responses in the first {half}. Among the next "
+        f"{report.g - half} responses, at least one is correct for {percent(rescue.revived)} of them if "
+        f"drawn from their neighbors, and for {percent(rescue.unaided)} if drawn from the question again"
     )
     at_g = [row for row in report.rows if row.per_question == report.g and row.method != DYNAMIC]
     best = max(at_g, key=lambda row: row.mixed)

@@ -1,4 +1,4 @@
-"""A report as a document: a paper's table with intervals, what it stands on, and notes."""
+"""A report as a document: a paper's table with intervals, sample details and notes."""
 
 from collections.abc import Callable, Sequence
 

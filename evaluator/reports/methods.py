@@ -1,4 +1,4 @@
-"""Which runs make a row of a report: `RUN`, `LABEL=RUN`, `LABEL=RUN+RUN`, or a prefix of several."""
+"""Select the runs of a report's row: `RUN`, `LABEL=RUN`, `LABEL=RUN+RUN`, or a common prefix."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,7 +148,7 @@ def load_methods(
             cannot be pooled, or samples without grades.
     """
     if not references:
-        raise InputError("name at least one run; `tagrpo runs list` lists them.")
+        raise InputError("give at least one run. `tagrpo runs list` lists them.")
     runs = list_eval_runs(session)
     parts = part_labels(session, runs)
     groups: dict[str, dict[str, list[Run]]] = {}
@@ -260,9 +260,9 @@ def _parse(text: str) -> tuple[str, tuple[str, ...]]:
     label, sign, rest = text.rpartition("=") if "=" in text else ("", "", text)
     names = tuple(name.strip() for name in rest.split("+"))
     if (sign and not label.strip()) or not all(names):
-        raise InputError(f"{text!r} names no runs. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
+        raise InputError(f"{text!r} contains no runs. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
     if len(set(names)) < len(names):
-        raise InputError(f"{text!r} names a run twice, so its samples would count twice. Remove one.")
+        raise InputError(f"{text!r} contains a run twice, so its samples would count twice. Remove one.")
     return label.strip(), names
 
 
@@ -271,17 +271,17 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         return
     names = " and ".join(run.name for run in runs)
     if len({run.id for run in runs}) < len(runs):
-        raise InputError(f"{names}: a run is named twice, so its samples would count twice. Remove one.")
+        raise InputError(f"{names}: a run appears twice, so its samples would count twice. Remove one.")
     specs = {run.name: EvalSpec.from_json(run.spec) for run in runs}
     if len({spec.problems_hash for spec in specs.values()}) > 1:
-        raise InputError(f"{names} contain different problems and cannot be pooled.")
+        raise InputError(f"{names} contain different problems, so they cannot be pooled.")
     if pool_anyway:
         return
     differing = differing_settings(specs)
     if differing:
         raise InputError(
-            f"{names} cannot be pooled, since they differ in more than the seed: {'; '.join(differing)}. "
-            "Pass --pool-anyway to pool them nevertheless."
+            f"{names} differ in more than the seed: {'; '.join(differing)}. Pass --pool-anyway to pool them "
+            "nevertheless."
         )
     if len({spec.sampling.seed for spec in specs.values()}) < len(specs):
         raise InputError(

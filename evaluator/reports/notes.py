@@ -1,4 +1,4 @@
-"""What has to be said below a report: choices made, what differs from the paper, what cannot be compared."""
+"""Notes below a report: choices, differences from the paper, and limits of comparison."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,8 +24,8 @@ _SETTINGS = {
     "form": "a {} prompt",
 }
 _INTERVALS = {
-    True: "Intervals are for new problems: the expected score on other problems like these.",
-    False: "Intervals are for the same problems: the expected score on exactly these problems.",
+    True: "Intervals are for new problems: they cover the expected score on other, similar problems.",
+    False: "Intervals are for the same problems: they cover the expected score on exactly these problems.",
 }
 
 
@@ -52,8 +52,8 @@ def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str
     return [
         (
             f"{entry.spec.problems}: the set {checked.set_name} contains {checked.problems} of its "
-            f"{entry.spec.size} problems ({checked.variants} more are similar). A model trained on it may "
-            "know them. `tagrpo questions contamination` lists them."
+            f"{entry.spec.size} problems ({checked.variants} more are similar). A model trained on that set "
+            "may have seen them. `tagrpo questions contamination` lists them."
         )
         for problems_hash, entry in entries.items()
         for checked in overlaps_with(session, problems_hash)
@@ -67,20 +67,20 @@ def _choices(report: Report) -> Iterator[str]:
     yield _INTERVALS[report.interval == NEW_PROBLEMS]
     if report.metric.name == MAJ_AT_K:
         yield (
-            "maj@k is the mean over all subsets of k samples; ties are broken at random, and a sample "
-            "without an answer casts no vote."
+            "maj@k is the mean over all subsets of k samples; ties are broken at random, and samples "
+            "without an answer do not vote."
         )
     if report.averages:
         yield (
-            "The averages weight all benchmarks equally; their intervals combine those of the columns as "
-            "independent estimates (Zou and Donner 2008)."
+            "The averages weight all benchmarks equally; they combine the columns' intervals as independent "
+            "estimates (Zou and Donner 2008)."
         )
     yield from report.no_average
     scores = [line.at(k) for line in report.lines for k in report.ks]
     if any(hundredths(score.value_high) != hundredths(score.value) for score in scores):
         yield (
-            "If grades are unknown or requested samples are missing, there are two values: all of these "
-            "counted wrong, and all counted right. The interval covers both."
+            "If grades are unknown or requested samples are missing, the report shows two values: with all "
+            "of them counted wrong, and with all counted right. The interval covers both."
         )
 
 
@@ -99,7 +99,7 @@ def _missing(report: Report) -> Iterator[str]:
         if line.left_out:
             yield (
                 f"{line.label}, {line.entry.benchmark}: {line.left_out} of {line.entry.counts.problems} "
-                "problems are left out at every k, since a row has too few samples of them."
+                "problems are excluded at every k, because a row has too few samples for them."
             )
 
 
@@ -111,14 +111,16 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
         if result.run.finished_at is None:
             fewest, most = int(result.counts.n.min()), int(result.counts.n.max())
             uneven = f" ({fewest:,} to {most:,} per problem)" if fewest < most else ""
-            notes.append(f"Run {result.run.name} is not finished; the samples drawn so far count{uneven}.")
+            notes.append(
+                f"Run {result.run.name} is not finished. The report uses its current samples{uneven}."
+            )
     for number in dict.fromkeys(result.neighbors for result in results if result.neighbors):
         names = [result.run.name for result in results if result.neighbors == number]
         hold = f"Runs {', '.join(names)} contain" if len(names) > 1 else f"Run {names[0]} contains"
         each = "s" * (number > 1) + " each" * (len(names) > 1)
         notes.append(
-            f"{hold} {number} neighbor{each}; only the original questions count here. `tagrpo diagnose` "
-            "compares them."
+            f"{hold} {number} neighbor{each}. Only the original questions count here; `tagrpo diagnose` "
+            "compares both."
         )
     for version in sorted({result.grader_version for result in results}):
         ours = version_taking(answers_of(version))
@@ -145,7 +147,7 @@ def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     grades = f"{number:,} human grade{'s' * (number > 1)}"
     what, way = ("counted instead of the grader's", "grader leaves them out")
     if lines[0][1].grades == "grader":
-        what, way = "not counted", "human counts them"
+        what, way = "not counted", "human includes them"
     return [f"{grades} {what} ({'; '.join(counts)}); --grades {way}."]
 
 
@@ -163,10 +165,9 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     if not counts:
         return []
     note = (
-        f"Grades of the judge {', '.join(models)} are counted ({'; '.join(counts)}); without --judge they "
-        "are not. A judge makes errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` "
-        "measures them on labelled "
-        "responses."
+        f"Grades of the judge {', '.join(models)} are included ({'; '.join(counts)}) because --judge was "
+        "given. Judges make errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` measures the "
+        "error rate on labelled responses."
     )
     return [note]
 
@@ -177,8 +178,8 @@ def _populations(report: Report) -> Iterator[str]:
         if len({frozenset(line.entry.counts.problem_ids) for line in lines}) > 1:
             held = ", ".join(f"{line.label} {line.entry.counts.problems}" for line in lines)
             yield (
-                f"{benchmark}: the rows have different problems ({held}) and are not comparable; options "
-                "shuffled with another seed also count as different."
+                f"{benchmark}: the rows have different problems ({held}) and are not comparable. Options "
+                "shuffled with different seeds also make problems different."
             )
 
 
@@ -192,7 +193,7 @@ def _settings(report: Report) -> Iterator[str]:
     if AMC23 in report.benchmarks and AMC12 in {column.key for column in report.layout}:
         yield (
             "amc23 differs from the paper's AMC column, which has 83 problems (amc12) and includes all 40 "
-            "of amc23. It has a separate column and counts in no average."
+            "of amc23. It has its own column and is not part of any average."
         )
 
 
@@ -200,8 +201,8 @@ def _paper(report: Report) -> Iterator[str]:
     if report.withheld is not None:
         ks = published.paper_of(report.withheld).ks(report.withheld)
         yield (
-            f"The published figures of {report.withheld} are pass@{joined([str(k) for k in ks])}, so they "
-            "are not shown for another k or metric."
+            f"{report.withheld} reports only pass@{joined([str(k) for k in ks])}, so its figures do not "
+            "appear for another k or metric."
         )
     if report.paper is None:
         return
@@ -210,7 +211,7 @@ def _paper(report: Report) -> Iterator[str]:
     drawn = [f"{n} sample{'s' * (n != 1)} per problem"] if (n := settings.get("n")) else []
     drawn += [words.format(settings[name]) for name, words in _SETTINGS.items() if name in settings]
     yield (
-        f"Rows marked (paper) are those of {paper.name}, {paper.source}, published without intervals. "
+        f"Rows marked (paper) come from {paper.name}, {paper.source}, which gives no intervals. "
         f"Settings according to {settings['whose']}: {joined(drawn)}. {settings['unsaid']}"
     )
     different: dict[str, list[ReportLine]] = {}
@@ -247,7 +248,7 @@ def _unlike_the_paper(line: ReportLine, report: Report) -> list[str]:
         drawn = f"{least}" if least == most else f"{least} to {most}"
         differences.append(f"{drawn} samples per problem")
     if is_imported(spec):
-        differences.append("a prompt and settings of another tool")
+        differences.append("prompt and settings of another tool")
     else:
         ours = {
             "temperature": sampling.temperature,

@@ -1,4 +1,4 @@
-"""A report: methods by benchmarks at some k, averages, curves, and what has to be said beside them."""
+"""A report: methods by benchmarks at given k, averages, curves and notes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -132,7 +132,7 @@ def build_report(
             try:
                 if metric.name == MAJ_AT_K:
                     if majority is None:
-                        raise InputError("maj@k needs the answers of the runs.")
+                        raise InputError("maj@k needs the runs' answers.")
                     scores = majority(entry, kept.problem_ids, wanted)
                 else:
                     at = curve_ks(int(kept.n.min()), wanted)
@@ -176,7 +176,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
         return wanted, ""
     entries = [(method.label, entry) for method in methods for entry in method.entries.values()]
     if not entries:
-        raise InputError("there are no runs to report.")
+        raise InputError("no runs to report. Give at least one run.")
     fewest, label, entry = min(
         ((_fewest(entry), label, entry) for label, entry in entries), key=lambda row: row[0]
     )
@@ -184,12 +184,12 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
         return (DEFAULT_K,), ""
     k = 2 ** (fewest.bit_length() - 1)
     reason = (
-        f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded sample{'s' * (fewest != 1)} of some "
-        f"problem of {entry.benchmark}."
+        f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded sample{'s' * (fewest != 1)} for "
+        f"some problem of {entry.benchmark}."
     )
     if is_imported(entry.spec):
         return (k,), reason
-    return (k,), f"{reason} Draw the missing ones with `tagrpo eval run ... --n` and a larger number."
+    return (k,), f"{reason} To draw more, run `tagrpo eval run` with a larger --n."
 
 
 def _fewest(entry: Entry) -> int:
@@ -279,6 +279,6 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
 
 def way_out(message: str) -> str:
     """Return a message of `passk` with the options of the command line for what it proposes."""
-    return message.replace("or allow missing ones to leave", "or pass --allow-missing to leave").replace(
-        "or only the common problems", "or pass --common-only"
-    )
+    return message.replace(
+        "or allow missing samples to exclude", "or pass --allow-missing to exclude"
+    ).replace("or only the common problems", "or pass --common-only")

@@ -1,4 +1,4 @@
-"""Scores of one method on one benchmark: a metric at some k, its bounds and its interval."""
+"""Scores of a method on a benchmark: a metric at each k, its bounds and its interval."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Metric:
         if self.name not in METRICS:
             raise InputError(f"there is no metric {self.name!r}. Choose one of {', '.join(METRICS)}.")
         if not 0 <= self.tau <= 1:
-            raise InputError(f"tau is {self.tau}. Give a share from 0 to 1.")
+            raise InputError(f"tau is {self.tau}, but must be between 0 and 1.")
 
     def title(self, k: int) -> str:
         """Return the metric's name at k: pass@32."""
@@ -115,9 +115,7 @@ def check_interval(metric: Metric, interval: str) -> None:
         InputError: "same problems, new samples" for anything but pass@k and pass^k.
     """
     if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
-        raise InputError(
-            f'{metric.name} has no interval of "{SAME_PROBLEMS}" here. Use --interval new-problems.'
-        )
+        raise InputError(f'{metric.name} has no "{SAME_PROBLEMS}" interval. Use --interval new-problems.')
 
 
 def over_problems(k: int, low: Floats, high: Floats) -> Score:
@@ -139,7 +137,7 @@ def average(scores: Sequence[Score]) -> Score:
     """
     first = scores[0]
     if any((part.k, part.interval) != (first.k, first.interval) for part in scores):
-        raise ValueError("an average needs scores at one k with one kind of interval")
+        raise ValueError("an average needs scores with the same k and the same kind of interval")
     number = len(scores)
     value = sum(part.value for part in scores) / number
     value_high = sum(part.value_high for part in scores) / number

@@ -1,4 +1,4 @@
-"""Where the answers behind each score were found: the shares that a report and a page show beside it."""
+"""Shares of answers by the place where they were found, for reports and pages."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import ABSENT, Table, hundredths
 from evaluator.reports.report import Report, ReportLine
 
-TITLE = "where the answers were found, share of samples in percent"
+TITLE = "where tagrpo found the answers, in percent of samples"
 CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
 MUCH = 0.1
 """From this share of the correct answers on, those from a last sentence are worth a note."""
@@ -47,7 +47,7 @@ def source_table(report: Report) -> Table:
 def source_notes(report: Report) -> Iterator[str]:
     """Yield what has to be said: that boxes alone count, or that much rests on last sentences."""
     if any(answers_of(line.entry.results[0].grader_version) == "boxed" for line in report.lines):
-        yield "Only boxed answers count; an answer anywhere else is wrong."
+        yield "Only boxed answers count. Other answers are graded wrong."
     much = [
         f"{row['label']} on {row['benchmark']} ({hundredths(row[CORRECT_SHARE], 0)}%)"
         for row in source_rows(report)
@@ -55,8 +55,8 @@ def source_notes(report: Report) -> Iterator[str]:
     ]
     if much:
         yield (
-            "Many correct answers were found in the last sentence of the response, without a box or marker, "
-            f"where extraction is less reliable: {', '.join(much)}. `tagrpo eval score RUN --answers boxed` "
+            "Many correct answers come from the last sentence of the response, without a box or marker. "
+            f"Extraction is less reliable there: {', '.join(much)}. `tagrpo eval score RUN --answers boxed` "
             "counts only boxed answers."
         )
 

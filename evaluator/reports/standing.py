@@ -1,4 +1,4 @@
-"""An eval run as it stands: what was asked and came, what it cost, and pass@k as far as there is one."""
+"""The current state of an eval run: requests, responses, cost, and pass@k if available."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

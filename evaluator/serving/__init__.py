@@ -1,1 +1,1 @@
-"""The grader behind HTTP: a batch route of its own, and what OpenRLHF and NeMo Gym send."""
+"""The grader over HTTP: a batch route, and routes for OpenRLHF and NeMo Gym."""

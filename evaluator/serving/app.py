@@ -1,4 +1,4 @@
-"""The grading server: its routes, what it takes in at a time, and who may ask."""
+"""The grading server: routes, limits and access control."""
 
 import base64
 import binascii
@@ -32,7 +32,7 @@ _UNSAID = (
     "this route answers with numbers. Give the reward of an unknown grade, by ?unknown_reward=NUMBER in the "
     "address or --unknown-reward of `tagrpo eval serve`."
 )
-_NO_TOKEN = "give the token: Authorization: Bearer TOKEN, or http://tagrpo:TOKEN@HOST:PORT."
+_NO_TOKEN = "a token is required: send Authorization: Bearer TOKEN, or http://tagrpo:TOKEN@HOST:PORT."
 
 Body = TypeVar("Body", bound=BaseModel)
 GradeAll = Callable[[Sequence[GradeCase]], Awaitable[list[Grade]]]
@@ -54,9 +54,9 @@ class CaseBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     response: str
-    gold: Gold = Field(description="gold answer, bare or in a box")
+    gold: Gold = Field(description="gold answer, with or without a box")
     kind: AnswerKind = AnswerKind.LATEX
-    tolerance: str | None = Field(None, description="tolerance of numbers: 1e-2, 1%")
+    tolerance: str | None = Field(None, description="numeric tolerance, such as 1e-2 or 1%")
     boxed_only: bool = Field(False, description="whether only boxed answers count")
 
 
@@ -136,7 +136,7 @@ def grading_app(
                 nonlocal cases
                 if len(wanted) > most_cases:
                     raise RefusedError(
-                        413, f"{len(wanted):,} cases exceed the size of the queue ({most_cases:,})."
+                        413, f"{len(wanted):,} cases exceed the maximum queue size ({most_cases:,})."
                     )
                 if in_flight["cases"] + len(wanted) > most_cases:
                     raise RefusedError(429, f"{in_flight['cases']:,} cases are waiting. Try again later.")
@@ -167,7 +167,7 @@ def grading_app(
                 in_flight["bytes"] -= len(data)
 
         content = {"application/json": {"schema": body.model_json_schema()}}
-        errors = {413: "too large", 422: "description of the error", 429: "no room now; see Retry-After"}
+        errors = {413: "too large", 422: "description of the error", 429: "server busy; see Retry-After"}
         app.post(
             path,
             summary=(body.__doc__ or "").strip(),
@@ -207,7 +207,7 @@ def grading_app(
         sent = _read(OpenRlhfBody, body)
         if not len(sent.query) == len(sent.prompts) == len(sent.labels):
             sizes = f"{len(sent.query)} queries, {len(sent.prompts)} prompts, {len(sent.labels)} labels"
-            raise InputError(f"{sizes}: send as many of each.")
+            raise InputError(f"{sizes}: send equally many of each.")
         texts = [response_of(query, prompt) for query, prompt in zip(sent.query, sent.prompts, strict=True)]
         cases = [
             GradeCase(text[-LONGEST_RESPONSE:], label, boxed_only=boxed)
@@ -237,7 +237,7 @@ def grading_app(
     add_route("/openrlhf", OpenRlhfBody, openrlhf)
     add_route("/verify", GymBody, verify)
 
-    @app.post("/seed_session", summary="Called first by NeMo Gym's agents: nothing to do")
+    @app.post("/seed_session", summary="NeMo Gym's agents call this first; it does nothing")
     async def seed_session() -> dict[str, str]:
         return {}
 

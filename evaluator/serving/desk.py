@@ -1,4 +1,4 @@
-"""Grading for many requests at a time: what is quick at once, all else in workers and within a deadline."""
+"""Grade many requests concurrently: fast cases immediately, others in workers with a deadline."""
 
 import asyncio
 import time

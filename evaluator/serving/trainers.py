@@ -1,4 +1,4 @@
-"""What trainers send, read as cases: OpenRLHF's queries, NeMo Gym's responses."""
+"""Parse requests from trainers into cases: OpenRLHF's queries, NeMo Gym's responses."""
 
 import re
 from collections.abc import Mapping

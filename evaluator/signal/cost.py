@@ -1,4 +1,4 @@
-"""What mixed-reward groups cost: by numbers of neighbors and ways of sampling, and the break-even."""
+"""Cost of mixed-reward groups by number of neighbors and sampling method, with break-even."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ RESCUE = "rescue, G in all"
 _SECONDS_AN_HOUR = 3600
 
 _DYNAMIC_SAMPLING = (
-    "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups of equal rewards by groups of other "
-    "questions, and so draws 1/(mixed share) groups for each group that it keeps"
+    "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups with equal rewards by groups "
+    "for other questions, so it draws 1/(mixed share) groups for each group that it keeps"
 )
 ASSUMPTIONS = (
-    "a mixed-reward group has at least one correct and one wrong response; only such groups have a gradient",
+    "a mixed-reward group has at least one correct and one wrong response; only these groups have a gradient",
     _DYNAMIC_SAMPLING,
-    "the policy stays as it was in the pilot",
-    "generation costs response tokens; prompt tokens and policy updates are not counted",
+    "the policy does not change after the pilot",
+    "costs include response tokens only, not prompt tokens or policy updates",
 )
 
 
@@ -79,7 +79,7 @@ def unmixed_chance(right: int, drawn: int, g: int) -> float:
     from scipy.special import betaln
 
     if not 0 <= right <= drawn or g < 1:
-        raise ValueError(f"{right} correct of {drawn} and a group of {g} are not possible")
+        raise ValueError(f"{right} correct of {drawn} responses with a group size of {g} is impossible")
     a, b = right + 0.5, drawn - right + 0.5
     return float(np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b)))
 

@@ -1,4 +1,4 @@
-"""What the responses of a source say of the training signal, for command line, pages and demo alike."""
+"""Diagnose the training signal from a source of responses, for commands, pages and the demo."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -130,7 +130,7 @@ def diagnose(
     groups = [group for checkpoint in source.checkpoints for group in checkpoint.groups]
     g = max(2, min(USUAL_G, usual_responses(groups))) if settings.g is None else settings.g
     if settings.n is not None and settings.n < 0:
-        raise InputError(f"--n is {settings.n}. Give 0 or more.")
+        raise InputError(f"--n is {settings.n}, but must be at least 0.")
     if settings.shift_sd is not None and settings.n is None:
         raise InputError("--assume-shift-sd needs --n N, the planned number of neighbors.")
     n = usual_neighbors(groups) if settings.n is None else settings.n
@@ -185,7 +185,7 @@ def _fit(pilot: CheckpointGroups, settings: DiagnosisSettings) -> Forecast:
     if settings.shift_sd is None:
         return forecast(counts, seed=settings.seed)
     if (counts.known[:, 1:] > 0).any():
-        raise InputError("--assume-shift-sd is for pilots without neighbors, but this one has neighbors.")
+        raise InputError("--assume-shift-sd is only for pilots without neighbors. Remove it.")
     return forecast(counts, shift=Shift(0.0, settings.shift_sd, 0.0, assumed=True), seed=settings.seed)
 
 
@@ -246,10 +246,13 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
             )
     for distances in diagnosis.diversities:
         if distances.left_out:
-            yield f"{distances.checkpoint}: {distances.left_out:,} questions are left out: too few responses"
+            yield (
+                f"{distances.checkpoint}: {distances.left_out:,} questions with too few responses are "
+                "excluded"
+            )
         if distances.without_vector:
             yield (
-                f"{distances.checkpoint}: {distances.without_vector:,} responses are left out, since they "
+                f"{distances.checkpoint}: {distances.without_vector:,} responses are excluded, because they "
                 "contain no words or formulas"
             )
     if diagnosis.diversities:
@@ -257,6 +260,6 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
     for costs in diagnosis.costs:
         yield from (f"assumed: {assumption}" for assumption in costs.assumptions)
         if costs.tokens.original is None:
-            yield "tokens are unknown: neither the run nor the rollouts record the length of responses"
+            yield "token counts are unknown, because neither the run nor the rollouts record response lengths"
     for part, reason in diagnosis.left_out.items():
-        yield f"{part} is left out: {reason}"
+        yield f"{part} is skipped: {reason}"

@@ -1,4 +1,4 @@
-"""The difficulty audit: what rephrasing does to success rates, and which neighbors to look at again."""
+"""The difficulty audit: effect of rephrasing on success rates, and implausible neighbors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
             false-discovery rate outside 0 to 1.
     """
     if not 0 < fdr < 1:
-        raise InputError(f"the false-discovery rate is {fdr}. Give more than 0 and less than 1.")
+        raise InputError(f"the false-discovery rate is {fdr}, but must be between 0 and 1.")
     groups = [group for group in pool_visits(checkpoint.groups) if _comparable(group)]
     if len(groups) < 2:
         raise InputError(
@@ -214,7 +214,7 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     from scipy.special import bdtr, bdtrc
 
     if model.shift is None:
-        raise ValueError("a model without a shift says nothing about neighbors")
+        raise ValueError("a model without a shift cannot predict neighbors")
     tables, _, pairs = _posteriors(counts, model)
     related = model.shift.related() if model.shift.stray <= USUAL_STRAY else model.shift.chances()
     logs = np.log(np.maximum(tables.neighbor(model.shift), 1e-300))
@@ -261,7 +261,7 @@ def _posteriors(counts: GroupCounts, model: RateModel) -> tuple[Likelihoods, Flo
     Prompts that are not there have the number -1.
     """
     if model.shift is None and (counts.known[:, 1:] > 0).any():
-        raise ValueError("a model without a shift says nothing about neighbors")
+        raise ValueError("a model without a shift cannot predict neighbors")
     pilot = make_pilot(counts)
     tables = Likelihoods(pilot)
     shift: Shift | None = model.shift

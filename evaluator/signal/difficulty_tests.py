@@ -1,4 +1,4 @@
-"""Do the prompts of a question differ in difficulty by more than sampling, and which strategies shift it?"""
+"""Test whether prompts differ in difficulty beyond sampling noise, and by strategy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0
         ValueError: no draws, or correct above known.
     """
     if draws < 1:
-        raise ValueError(f"draws is {draws}. Give 1 or more")
+        raise ValueError(f"draws is {draws}, but must be at least 1")
     if (correct > known).any() or (correct < 0).any():
         raise ValueError("correct must be between 0 and known")
     totals, samples = correct.sum(axis=1), known.sum(axis=1)

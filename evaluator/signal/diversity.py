@@ -65,7 +65,7 @@ def fit_tf_idf(texts: Iterable[str]) -> Embed:
     try:
         vectorizer.fit(texts)
     except ValueError as error:  # no text has a token
-        raise InputError("there are no texts of responses to compare.") from error
+        raise InputError("the run contains no response texts to compare.") from error
     return vectorizer.transform  # type: ignore[no-any-return]
 
 

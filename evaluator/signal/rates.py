@@ -119,8 +119,8 @@ class Shift:
         if not bounds:
             return ""
         return (
-            f"the fit is at its bounds ({', '.join(bounds)}): neighbors differ so much that a shift in "
-            "logits hardly describes them. Ignore mean, spread and their intervals"
+            f"the fit is at its bounds ({', '.join(bounds)}): neighbors differ too much for a logit "
+            "shift to describe them. Ignore the mean, the spread and their intervals"
         )
 
     def related(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Zero-gradient questions: those whose group of responses gets one reward, so that every advantage is 0.
+"""Zero-gradient questions: all responses of the group get the same reward, so advantages are 0.
 
 TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and Figure 3: the share of
 questions whose G responses to the original, or N*G responses to their neighbors, all get the same reward.
@@ -184,7 +184,7 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     if n < 0:
         raise InputError(f"the number of neighbors is {n}. Give 0 or more.")
     if not checkpoint.groups:
-        raise InputError(f"{checkpoint.label}: contains no responses.")
+        raise InputError(f"{checkpoint.label}: the data contains no responses.")
     counts = count_groups(checkpoint.groups)
     figures = list(_figures(counts, g, n))
     # The joint figure needs every prompt that any of the others needs.
@@ -289,8 +289,8 @@ def _notes(counts: GroupCounts, usable: Bools, values: dict[str, Floats], g: int
     if used < counts.questions:
         what = f"G={g} known grades for the original" + (f" and for {n} neighbors" if n else "")
         notes.append(
-            f"{counts.questions - used} of {counts.questions} questions are left out, since they have fewer "
-            f"than {what}"
+            f"{counts.questions - used} of {counts.questions} questions are excluded, because they have "
+            f"fewer than {what}"
         )
     if n and MATCHED_GROUP not in values:
         most = int(counts.known[:, 0].max())

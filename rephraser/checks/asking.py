@@ -1,4 +1,4 @@
-"""What a candidate asks: something at all, one thing only, and the answer in the original's form."""
+"""Check the question of a candidate: present, single, and with the original's answer form."""
 
 from __future__ import annotations
 

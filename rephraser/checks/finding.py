@@ -45,33 +45,33 @@ class CheckOptions:
 
 
 FATAL: dict[str, str] = {
-    "empty": "the candidate has no words",
-    "same_as_original": "the candidate is the original, apart from white space, case and punctuation",
-    "same_as_sibling": "the candidate is one of its siblings, apart from white space, case and punctuation",
-    "too_like_original": "the wording is closer to the original's than the run's minimum distance",
-    "too_like_sibling": "the wording is closer to a sibling's than the run's minimum distance",
-    "question_missing": "the candidate asks nothing",
-    "question_added": "the candidate asks more than one question, the original asks one",
+    "empty": "the candidate contains no words",
+    "same_as_original": "the candidate equals the original, ignoring white space, case and punctuation",
+    "same_as_sibling": "the candidate equals a sibling, ignoring white space, case and punctuation",
+    "too_like_original": "the wording is too similar to the original's (see min_distance)",
+    "too_like_sibling": "the wording is too similar to a sibling's (see min_distance)",
+    "question_missing": "the candidate does not ask a question",
+    "question_added": "the candidate asks more than one question, but the original asks one",
     "answer_leaked": "the candidate states the answer",
-    "solution_included": "the candidate contains a solution or parts of one",
-    "answer_format_changed": "the candidate asks for another form of the answer",
-    "options_missing": "some answer options of the original are not in the candidate",
-    "figure_missing": "figure code of the original is missing",
+    "solution_included": "the candidate contains a full or partial solution",
+    "answer_format_changed": "the candidate asks for a different form of the answer",
+    "options_missing": "some answer options of the original are missing",
+    "figure_missing": "the original's figure code is missing",
     "image_missing": "the candidate has fewer image placeholders than the original",
     "image_added": "the candidate has more image placeholders than the original",
-    "signature_changed": "a requested function has another name or signature, or is missing",
-    "language_changed": "the candidate is in another language or script than the original",
-    "too_long": "the candidate has more tokens than allowed",
+    "signature_changed": "a requested function is missing, or has a different name or signature",
+    "language_changed": "the candidate and the original differ in language or script",
+    "too_long": "the candidate exceeds the token limit",
     "truncated": "the candidate stops in the middle or leaves a bracket or formula open",
-    "control_characters": "the candidate has control characters that the original does not have",
-    "prompt_chatter": "the candidate contains text addressed to the chat's reader",
+    "control_characters": "the candidate contains control characters that the original does not",
+    "prompt_chatter": "the candidate contains chat text, such as a greeting",
 }
 """Fatal findings by name: certain, and invisible to answers."""
 
 FINDINGS: dict[str, str] = {
     **FATAL,
-    "number_missing": "a number of the original is not in the candidate",
-    "number_added": "the candidate has a number that is not in the original",
+    "number_missing": "a number from the original is missing",
+    "number_added": "the candidate contains a number that is not in the original",
     "example_missing": "an example or test of a programming question is missing",
 }
 """Every finding by name, with an explanation for documentation, commands and pages."""

@@ -1,4 +1,4 @@
-"""Are the premises of a question kept in a candidate? Asked of a model: answers do not see all of it."""
+"""Ask a model whether a candidate keeps the question's premises, which answers may not reveal."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How alike two wordings are: repeated, nearly repeated, and which of several lie furthest apart."""
+"""Similarity of wordings: repetitions, near-repetitions, and the most different of several."""
 
 from __future__ import annotations
 

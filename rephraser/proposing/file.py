@@ -1,4 +1,4 @@
-"""Candidates that someone already has: a file or Hub data set, matched to questions by id or text."""
+"""Existing candidates from a file or Hub dataset, matched to questions by id or text."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +81,7 @@ def read_candidates(
             continue
         if not question_id:
             problems.append(
-                f'{row.place}: "{chosen[0]}" is the text of several questions. Give a question_id'
+                f'{row.place}: "{chosen[0]}" matches the text of several questions. Add a question_id'
             )
             continue
         texts = _texts(row.values.get(chosen[1]))
@@ -98,7 +98,7 @@ def read_candidates(
             f"{opened.name}: none of its {rows} rows belongs to "
             f"{'a question of this set' if limit is None else f'the first {limit} questions'}. Rows "
             "identify their question by id or exact text, in a column question_id, original_question or "
-            "question. Name another column with proposer.question_column."
+            "question. Choose another column with proposer.question_column."
         )
     by_question = {question_id: tuple(texts) for question_id, texts in texts_of.items()}
     content = content_hash("candidates", {key: list(value) for key, value in by_question.items()})
@@ -134,8 +134,8 @@ def _choose(
     candidate = next((name for name in usual if name in row.values and name != question), None)
     if candidate is None:
         raise InputError(
-            f"{source}: no column looks like the candidates. Name it with proposer.candidate_column; "
-            f"available: {', '.join(row.values)}."
+            f"{source}: no column looks like the candidates. Set proposer.candidate_column; available: "
+            f"{', '.join(row.values)}."
         )
     return question, candidate
 

@@ -1,4 +1,4 @@
-"""Reading candidates out of what a model wrote: tags, JSON, lists or plain text, with all that goes wrong.
+"""Parse candidates from a model's reply: tags, JSON, lists or plain text, including faulty ones.
 
 Nothing here raises on any text: what cannot be used is named by an `Outcome`, and the request is sent again
 with another seed.

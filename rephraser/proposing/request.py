@@ -1,4 +1,4 @@
-"""What a model is asked for candidates: the strategy, the question, how many, and how to answer."""
+"""The request for candidates: strategy, question, number of candidates, and reply format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -42,15 +42,11 @@ def load_strategy(reference: str) -> Strategy:
         return _parse(reference, shipped.read_text(encoding="utf-8"), place=reference)
     path = Path(reference)
     if not path.is_file():
-        raise InputError(
-            f"{reference!r} is neither a built-in strategy ({', '.join(SHIPPED)}) nor a file with one."
-        )
+        raise InputError(f"{reference!r} is neither a built-in strategy ({', '.join(SHIPPED)}) nor a file.")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: not UTF-8 at byte {error.start}. Save the instruction as UTF-8."
-        ) from error
+        raise InputError(f"{path}: byte {error.start} is not valid UTF-8. Save the file as UTF-8.") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     control = _CONTROL.search(text)
@@ -76,6 +72,6 @@ def _parse(name: str, text: str, *, place: str) -> Strategy:
     return Strategy(
         name=name,
         version=header.get("version", "1"),
-        summary=header.get("summary", "an instruction of your own"),
+        summary=header.get("summary", "custom instruction"),
         text=body.strip(),
     )

@@ -81,7 +81,7 @@ def open_audit(
             lacks = "accepted candidate" if kind == "groups" else "candidate with a final verdict"
             raise InputError(
                 f"run {run.name!r} has no {lacks}, so there is nothing to audit. `tagrpo runs show "
-                f"{run.name}` shows its state."
+                f"{run.name}` reports its state."
             )
         row = AuditRow(run_id=run.id, kind=kind, seed=seed, size=size, created_at=utc_now())
         session.add(row)
@@ -106,7 +106,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     stored = session.execute(audits.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
         audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
-        hint = audits_there or "none yet; draw one with `tagrpo rephrase audit`"
+        hint = audits_there or "none yet. Draw one with `tagrpo rephrase audit`"
         raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
     row, name = stored
     members = session.execute(

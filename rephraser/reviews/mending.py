@@ -51,14 +51,14 @@ def mend_candidate(
             runs have the candidate and none is named.
     """
     if not reviewer.strip():
-        raise InputError("an edit needs the editor's name. Give it with --reviewer.")
+        raise InputError("an edit needs the editor's name. Pass --reviewer NAME.")
     origin = find_candidate(session, reference)
     if not canonical_text(text):
         raise InputError(f"{origin.id}: the edited text is empty.")
     proposal = _proposal(session, origin.id, run)
     question = session.scalar(select(QuestionRow.text).where(QuestionRow.id == origin.question_id)) or ""
     if canonical_text(text) == canonical_text(question):
-        raise InputError(f"{origin.id}: the edited text is the question itself.")
+        raise InputError(f"{origin.id}: the edited text equals the question. Change its wording.")
     places = select(func.max(ProposalRow.ordinal)).where(
         ProposalRow.run_id == proposal.run_id, ProposalRow.question_id == origin.question_id
     )
@@ -78,8 +78,8 @@ def mend_candidate(
     stored = find_run(session, proposal.run_id)
     identity = candidate_id(origin.question_id, text)
     if not new:
-        same = "exactly this text" if identity == origin.id else f"this text, as {identity}"
-        raise InputError(f"run {stored.name!r} already has {same}; nothing was stored.")
+        same = "exactly this text" if identity == origin.id else f"this text as {identity}"
+        raise InputError(f"run {stored.name!r} already has {same}, so nothing was stored.")
     _check(session, stored, identity, origin.id, origin.question_id)
     session.execute(
         update(TaskRow)
@@ -117,7 +117,9 @@ def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:
         if not proposals:
             raise NotFoundError(f"run {wanted.name!r} has no candidate {origin_id}.")
     if not proposals:
-        raise NotFoundError(f"no run has the candidate {origin_id} any more, so an edit cannot be judged.")
+        raise NotFoundError(
+            f"no run contains the candidate {origin_id} any more, so an edit cannot be judged."
+        )
     if len(proposals) > 1:
         names = ", ".join(find_run(session, proposal.run_id).name for proposal in proposals)
         raise InputError(f"several runs have {origin_id}: {names}. Choose the judging run with --run.")

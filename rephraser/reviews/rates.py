@@ -98,9 +98,9 @@ class GroupRate:
         """The range of the share of broken groups while some are open, as text."""
         broken = len(self.broken_groups)
         return (
-            f"{broken:,} have a broken neighbor so far and {self.open:,} are open: "
+            f"{broken:,} have a broken neighbor so far and {self.open:,} are not yet decided: "
             f"{broken / self.drawn:.1%} to {(broken + self.open) / self.drawn:.1%} are broken (exact 95% "
-            f"interval {self.low:.1%} to {self.high:.1%}, for every outcome of the open ones)"
+            f"interval {self.low:.1%} to {self.high:.1%}, whatever the undecided ones turn out to be)"
         )
 
 

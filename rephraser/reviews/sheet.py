@@ -136,7 +136,7 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
                 f"{place}: contradicts line {earlier[0]} about {decision.candidate_id}. Keep one of them."
             )
     if not decisions:
-        rows = f"none of its {blank} rows has" if blank else "it has no rows with"
+        rows = f"none of its {blank} rows has" if blank else "no row has"
         raise InputError(f'{path}: {rows} a "decision". Fill in accept or reject.')
     return Sheet(tuple(decision for _, decision in decisions.values()), blank)
 
@@ -166,7 +166,7 @@ def _decision(
         raise InputError(f'{place}: "candidate" is missing.')
     own_audit = row.get("audit")
     if own_audit is not None and (not isinstance(own_audit, int) or isinstance(own_audit, bool)):
-        raise InputError(f'{place}: "audit" is {own_audit!r}, which is not the number of an audit.')
+        raise InputError(f'{place}: "audit" is {own_audit!r}, which is not an audit number.')
     if own_audit is not None and audit_id is not None and own_audit != audit_id:
         raise InputError(f"{place}: belongs to audit {own_audit}, not to --audit {audit_id}.")
     try:

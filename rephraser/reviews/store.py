@@ -43,7 +43,7 @@ class Decision:
 
     def __post_init__(self) -> None:
         if not self.reviewer.strip():
-            raise InputError("a review needs a reviewer. Name one with --reviewer or TAGRPO_REVIEWER.")
+            raise InputError("a review needs a reviewer name. Set --reviewer or TAGRPO_REVIEWER.")
         if self.decision == "rejected" and not self.reason.strip():
             raise InputError(f"{self.candidate_id}: a rejection needs a reason.")
 
@@ -241,14 +241,14 @@ def _word(decision: str) -> DecisionWord:
         return "accepted"
     if decision == "rejected":
         return "rejected"
-    raise ValueError(f"a stored review says {decision!r}")
+    raise ValueError(f"a stored review has the invalid decision {decision!r}")
 
 
 def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
     for decision in decisions:
         if session.get(CandidateRow, decision.candidate_id) is None:
             find_candidate(session, decision.candidate_id)
-            raise NotFoundError(f"{decision.candidate_id} is only the start of a candidate's id.")
+            raise NotFoundError(f"{decision.candidate_id} is an incomplete candidate id. Give the whole id.")
         if decision.audit_id is None:
             continue
         member = select(AuditMemberRow.position).where(
@@ -258,7 +258,7 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
         if session.scalar(member) is None:
             raise NotFoundError(
                 f"{decision.candidate_id} is not in audit {decision.audit_id}. Review it without --audit, "
-                "or name its audit."
+                "or pass the number of its audit."
             )
 
 

@@ -1,4 +1,4 @@
-"""What is known of a candidate without its answers: structural checks and premises."""
+"""Evidence about a candidate without answers: structural checks and premises."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -82,13 +82,13 @@ def check_structure(
     if fatal:
         status, final, reason = Verdict.REJECTED, True, "; ".join(finding.detail for finding in fatal)
     elif spec.solvers:
-        status, final, reason = Verdict.UNVERIFIED, False, "passed the structural checks; answers are awaited"
+        status, final, reason = Verdict.UNVERIFIED, False, "passed the structural checks; waiting for answers"
     elif findings:
         status, final = Verdict.UNDECIDED, True
         reason = "no solver compared answers, and " + "; ".join(finding.detail for finding in findings)
     else:
         status, final = Verdict.UNVERIFIED, True
-        reason = "passed the structural checks; no solver, so answers were not compared"
+        reason = "passed the structural checks; answers were not compared, because the run has no solver"
     evidence = {
         "findings": [
             {"name": finding.name, "severity": finding.severity.value, "detail": finding.detail}

@@ -1,4 +1,4 @@
-"""What a run of proposals will ask and cost: from its questions, or from a trial that is done."""
+"""Estimate a run's requests and cost from its questions or a finished trial."""
 
 import math
 from collections.abc import Sequence

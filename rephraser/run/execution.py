@@ -1,4 +1,4 @@
-"""The verb `rephrase`: start a run by its config, or go on with it, and work on its tasks."""
+"""Start or resume a rephrase run from its config, and work on its tasks."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -88,8 +88,8 @@ async def rephrase(
         run = start_run(db, config, spec, note=note)
         if candidates is not None and candidates.unmatched:
             note(
-                f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows belong to "
-                f"no question of this run and are left out"
+                f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows match no "
+                "question of this run and are skipped"
             )
         hold_cap(db, [run], config.max_usd, note)
         outcome = await rephrase_run(
@@ -229,7 +229,7 @@ def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> b
             f"two sets."
         )
     if config.proposer.kind == "rules":
-        raise InputError("the rules rephrase mathematics only. For programs, name a model or a file.")
+        raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
     return True
 
 
@@ -322,8 +322,8 @@ async def rephrase_run(
     spec = RunSpec.from_json(run.spec)
     if spec.request_version != REQUEST_VERSION:
         raise InputError(
-            f"run {run.name!r} began with requests of version {spec.request_version}, and this tagrpo sends "
-            f"version {REQUEST_VERSION}, which would be paid again. Start a run of another name."
+            f"run {run.name!r} uses request version {spec.request_version}, but this tagrpo sends version "
+            f"{REQUEST_VERSION}. Resuming would pay for all requests again. Start a run with another name."
         )
     with db.write() as session:
         if retry_final:

@@ -89,7 +89,7 @@ def judge_again(
     spec = RunSpec.from_json(run.spec)
     if not spec.solvers:
         raise InputError(
-            f"run {run.name!r} has no solver, so no answers are stored; start one with --solver."
+            f"run {run.name!r} has no solver, so no answers are stored. Start a run with --solver."
         )
     spec = replace(spec, rule=rule)
     with db.read() as session:

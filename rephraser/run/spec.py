@@ -1,4 +1,4 @@
-"""What a run is made of. Every field shapes the result and is part of the run's key."""
+"""The specification of a run. Every field shapes the result and is part of the run's key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -162,20 +162,20 @@ class RunSpec:
 
     def __post_init__(self) -> None:
         if self.seed is None and self.proposer == "rules":
-            raise InputError("rules draw by a seed; seed=none is for models.")
+            raise InputError("rules need a random seed; seed=none is for models only.")
         if not self.strategies:
             raise InputError("a run needs at least one strategy.")
         if len({strategy.name for strategy in self.strategies}) != len(self.strategies):
-            raise InputError("a strategy is named twice; give each once.")
+            raise InputError("a strategy appears twice. Give each strategy once.")
         if len(self.strategies) > self.n:
             raise InputError(
-                f"{len(self.strategies)} strategies for {self.n} candidates a question; raise n or name "
-                "fewer."
+                f"{len(self.strategies)} strategies for {self.n} candidates per question. Raise n or give "
+                "fewer strategies."
             )
         if len({solver.id for solver in self.solvers}) != len(self.solvers):
-            raise InputError("a solver is named twice; give each once.")
+            raise InputError("a solver appears twice. Give each solver once.")
         if self.premises is not None and not self.solvers:
-            raise InputError("premises are evidence beside answers; name a solver that draws them.")
+            raise InputError("the premise check complements the comparison of answers. Add a solver.")
 
     @property
     def asks_proposer(self) -> bool:

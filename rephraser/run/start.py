@@ -30,7 +30,7 @@ KIND = "propose"
 def local_strategy(proposer: RulesProposer | FileProposer) -> Strategy:
     """Return the strategy of candidates that no model proposes."""
     if isinstance(proposer, RulesProposer):
-        return Strategy("rules", RULES_VERSION, "rules of English wording, no model", "")
+        return Strategy("rules", RULES_VERSION, "rules for English wording, no model", "")
     return Strategy(proposer.strategy, "1", "candidates from a file", "")
 
 
@@ -77,8 +77,8 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
     run = find_run(session, reference)
     if run.kind == EVAL:
         raise InputError(
-            f"run {run.name!r} measures a model and holds no neighbors; `tagrpo runs show "
-            f"{run.name}` shows it."
+            f"run {run.name!r} evaluates a model and contains no neighbors. See `tagrpo runs show "
+            f"{run.name}`."
         )
     if run.kind != KIND:
         raise InputError(
@@ -100,9 +100,9 @@ def choose_run(session: Session, reference: str | None) -> Run:
     if len(runs) != 1:
         names = ", ".join(sorted(run.name for run in runs))
         raise InputError(
-            f"there are several runs, name one: {names}."
+            f"there are several runs. Choose one: {names}."
             if runs
-            else "there is no run yet; start one with `tagrpo rephrase run`."
+            else "there are no runs yet. Start one with `tagrpo rephrase run`."
         )
     return runs[0]
 
@@ -116,7 +116,7 @@ def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
         raise InputError(
-            f"question set {spec.questions!r} has no usable question; `tagrpo questions list "
-            f"{spec.questions} --held` says why."
+            f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
+            f"{spec.questions} --held` lists the reasons."
         )
     return [question.id for question in questions]

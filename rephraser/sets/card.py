@@ -1,4 +1,4 @@
-"""The data-set card: what the set is, where it comes from, how much of it was checked, how to load it."""
+"""The dataset card: content, origin, verification, and loading of a set."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,14 +37,12 @@ print(rows[0]["question"], [neighbor["text"] for neighbor in rows[0]["neighbors"
 
 - `id`, `question`, `answer` (gold), `level`, `subject`
 {images}- `neighbors`, a list of
-  - `id`, `text`
-  - `proposer` (llm, rules, file), `strategy` with `strategy_hash` of its instruction, `model`
-  - `verdict` (accepted, undecided, unverified, rejected)
-  - `posterior` of asking the same problem, in sets of earlier versions; null in new ones
-  - `reviewed`: whether a human decided
-  - `likeness` of its wording to the question's, 0 to 1: share of words in common in the same order
-  - `question_right` of `question_drawn` answers of `solver` to the question, and `neighbor_right` of
-    `neighbor_drawn` to the neighbor, as counted for its verdict; null if answers were not compared
+  - `id`, `text` - `proposer` (llm, rules, file), `strategy` with `strategy_hash` of its instruction, `model`
+  - `verdict` (accepted, undecided, unverified, rejected) - `posterior`: probability that both ask the same
+  problem, in sets from earlier versions; null in new sets - `reviewed`: whether a human decided - `likeness`:
+  similarity to the question's wording, 0 to 1 (share of common words in the same order) - `question_right` of
+  `question_drawn` answers by `solver` to the question are correct, and `neighbor_right` of
+    `neighbor_drawn` answers to the neighbor; null if answers were not compared
 
 ## Counts
 
@@ -73,9 +71,7 @@ All other settings (instructions, sampling, package versions) are in `tagrpo.jso
 {license}
 """
 
-_IMAGES = (
-    "- `images`: those of the question and its neighbors, whose texts refer to them in order by `<image>`\n"
-)
+_IMAGES = "- `images` of the question and its neighbors; `<image>` in a text refers to them in order\n"
 
 
 def write_card(
@@ -145,7 +141,7 @@ def _verified(verdicts: Mapping[str, int]) -> str:
     )
     warning = f"**Not all neighbors were accepted: {accepted:,} of {total:,} were; {rest}.**"
     if verdicts["unverified"]:
-        warning += " For unverified ones, the answers of question and neighbor were not compared."
+        warning += " For unverified neighbors, tagrpo did not compare answers."
     return warning
 
 
@@ -156,13 +152,13 @@ def _successes(successes: Mapping[str, Any] | None) -> str:
     return (
         f"Success rates of {', '.join(successes['solvers'])} on {successes['neighbors']:,} neighbors: "
         f"{successes['neighbor_rate']:.1%}, on their questions {successes['question_rate']:.1%}. Compared "
-        f"with their questions (level: within one standard error), {parts} neighbors."
+        f"with their questions, {parts} neighbors (level: within one standard error)."
     )
 
 
 def _rates(rates: Sequence[AcceptRate]) -> str:
     if not rates:
-        return "Unknown: the run of this set is not recorded here."
+        return "Unknown: this database does not contain the set's run."
     rows = [(rate.strategy, rate.accepted, rate.judged, rate.unverified, percent(rate)) for rate in rates]
     table = _table(("strategy", "accepted", "judged", "unverified", "acceptance rate"), rows)
     return f"{table}\n\nAcceptance rate: {RATE_DEFINITION}."

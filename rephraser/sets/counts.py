@@ -13,9 +13,9 @@ from rephraser.sets.types import SetEntry
 from service.hashing import content_hash
 
 RATE_DEFINITION = (
-    "accepted / (accepted + rejected + undecided) over all proposals of the run, including later rounds and "
-    "candidates that failed the structural checks, but no unverified ones. 95% interval after Clopper "
-    "and Pearson, assuming independent proposals"
+    "accepted / (accepted + rejected + undecided) over all proposals in the run, including "
+    "later rounds and candidates that failed the structural checks, but not unverified ones. The 95% "
+    "interval is Clopper-Pearson and assumes independent proposals"
 )
 
 

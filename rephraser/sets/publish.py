@@ -129,7 +129,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
 def _find_runs(session: Session, references: Sequence[str]) -> list[Run]:
     runs = [find_neighbor_run(session, reference) for reference in references]
     if len({run.id for run in runs}) < len(runs) or not runs:
-        raise InputError(f"name each run once, not {', '.join(references) or 'none'}.")
+        raise InputError(f"give each run exactly once, not {', '.join(references) or 'none'}.")
     return runs
 
 
@@ -288,11 +288,11 @@ def _nothing_fits(
     if counted.get(PENDING):
         ways.append("finish the run")
     if tallies["too like"]:
-        ways.append(f"lower --min-distance ({tallies['too like']:,} were too similar)")
+        ways.append(f"lower --min-distance ({tallies['too like']:,} candidates were too similar)")
     if tallies["alone"]:
-        ways.append(f"give neighbors to all ({tallies['alone']:,} questions yield a gradient alone)")
+        ways.append(f"give neighbors to all ({tallies['alone']:,} questions give a gradient alone)")
     names = " and ".join(repr(run.name) for run in runs)
     return (
-        f"no candidate of run {names} qualifies, so there is nothing to publish. It has {has}; included are "
-        f"{', '.join(selection.include)}. Ways out: {', or '.join(ways)}."
+        f"no candidate of run {names} qualifies, so there is nothing to publish. Candidates by verdict: "
+        f"{has}; included verdicts: {', '.join(selection.include)}. You can {', or '.join(ways)}."
     )

@@ -129,8 +129,8 @@ def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
     if described is not None and edited and not accept_changes:
         raise InputError(
             f"{path}: the hash of its rows is {content}, but its manifest has {described['content_hash']}, "
-            "or their success counts differ: the rows were changed after the export. Export again, or "
-            "accept the changes with `tagrpo sets import --accept-changes`."
+            "or their success counts differ. The rows changed after the export. Export again, or accept the "
+            "changes with `tagrpo sets import --accept-changes`."
         )
     return ReadSet(path, entries, described, edited, images)
 

@@ -37,8 +37,8 @@ class Adaptive:
     def __post_init__(self) -> None:
         if self.g < 2 or not 0 < self.unmixed < 1:
             raise InputError(
-                f"adaptive needs a group of at least 2 responses and a chance between 0 and 1, not {self.g} "
-                f"and {self.unmixed}."
+                "adaptive needs a group of at least 2 responses and a probability between 0 and 1, not "
+                f"{self.g} and {self.unmixed}."
             )
 
     def needs(self, rate: tuple[int, int] | None) -> bool:
@@ -71,7 +71,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.n is not None and self.n < 1:
-            raise InputError(f"{self.n} neighbors per question are too few. Give at least 1.")
+            raise InputError(f"n is {self.n}, but must be at least 1 neighbor per question.")
         unknown = [status for status in self.include if status not in STATUSES]
         if unknown or not self.include:
             raise InputError(
@@ -81,7 +81,7 @@ class Selection:
             raise InputError(f"a distance must be between 0 and 1, but is {self.min_distance}.")
         if self.prefer not in get_args(Preference):
             raise InputError(
-                f"{self.prefer!r} is not a preference. Choose one of {', '.join(get_args(Preference))}."
+                f"{self.prefer!r} is not a valid preference. Choose one of {', '.join(get_args(Preference))}."
             )
 
     def takes(self, status: CandidateStatus) -> bool:

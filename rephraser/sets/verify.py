@@ -83,7 +83,7 @@ def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry
     proposed = set(session.scalars(select(ProposalRow.candidate_id).where(ProposalRow.run_id.in_(runs))))
     return _some(
         [
-            f"neighbor {neighbor.candidate_id} was not proposed in any of its runs"
+            f"neighbor {neighbor.candidate_id} does not come from any of the set's runs"
             for entry in entries
             for neighbor in entry.neighbors
             if neighbor.candidate_id not in proposed
@@ -107,4 +107,4 @@ def _wrong_ids(entries: list[SetEntry]) -> list[str]:
 
 def _some(wrong: list[str]) -> list[str]:
     more = len(wrong) - _SHOWN
-    return wrong[:_SHOWN] + ([f"and {more} more like these"] if more > 0 else [])
+    return wrong[:_SHOWN] + ([f"and {more} more similar problems"] if more > 0 else [])

@@ -106,7 +106,7 @@ def _by_overlap(
     if shared >= rule.accept_overlap:
         if shared <= rule.accept_over_new * new:
             return Verdict.UNDECIDED, (
-                f"{sharing}, but a new answer was given {_times(new)}: accepting needs more than "
+                f"{sharing}, but a new answer was given {_times(new)}: acceptance needs more than "
                 f"{rule.accept_over_new * new} shared answers."
             )
         if _lost_the_gold(counts, rule):
@@ -114,14 +114,14 @@ def _by_overlap(
                 f"{sharing}, but none is correct, while {counts.original_gold} answers to the original are."
             )
         return Verdict.ACCEPTED, (
-            f"{sharing} ({rule.accept_overlap} needed); the largest new answer was given {_times(new)}."
+            f"{sharing} ({rule.accept_overlap} needed); the most frequent new answer was given {_times(new)}."
         )
     if shared > 0:
-        return Verdict.UNDECIDED, f"{sharing}: accepting needs {rule.accept_overlap}, rejecting none."
+        return Verdict.UNDECIDED, f"{sharing}: acceptance needs {rule.accept_overlap}, rejection none."
     if counts.gold is None:
         return Verdict.UNDECIDED, (
-            "No answer is shared, but the gold answer's class is unknown: the new answer given "
-            f"{_times(new)} may be correct."
+            "No answer is shared, but the gold answer could not be compared with the others: the new answer "
+            f"given {_times(new)} may be correct."
         )
     if counts.candidate_gold > 0:
         return Verdict.UNDECIDED, (
@@ -131,12 +131,12 @@ def _by_overlap(
     if top < rule.reject_original_top:
         return Verdict.UNDECIDED, (
             "No answer is shared, but the original has no stable answer: its most frequent one was given "
-            f"{_times(top)}, and rejecting needs {rule.reject_original_top}."
+            f"{_times(top)}, and rejection needs {rule.reject_original_top}."
         )
     if new < rule.reject_new:
         return Verdict.UNDECIDED, (
             "No answer is shared, but no new answer dominates: the most frequent one was given "
-            f"{_times(new)}, and rejecting needs {rule.reject_new}."
+            f"{_times(new)}, and rejection needs {rule.reject_new}."
         )
     return Verdict.REJECTED, (
         f"None of {size} candidate answers is shared with the original or correct, and a new answer was "
@@ -167,7 +167,7 @@ def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
         InputError: an unknown rule or field, or values that the rule refuses.
     """
     if spec.get("rule") != RULE:
-        raise InputError(f"verdict rule: {spec.get('rule')!r} is not a rule. Choose {RULE}")
+        raise InputError(f"verdict rule: {spec.get('rule')!r} is not a valid rule. Choose {RULE}")
     names = {field.name for field in fields(OverlapRule)}
     if unknown := sorted(set(spec) - names - RETIRED - {"rule"}):
         raise InputError(

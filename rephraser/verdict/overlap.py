@@ -61,7 +61,7 @@ class OverlapRule:
             raise InputError(
                 f"overlap rule: accept_overlap {self.accept_overlap} can never be reached with "
                 f"{self.original_samples} answers to the original and {self.looks[-1]} to the candidate. "
-                f"Give at most {most}, or draw more"
+                f"Give at most {most}, or draw more answers"
             )
 
     @classmethod
@@ -96,7 +96,7 @@ def _check_sampling(original_samples: int, looks: tuple[int, ...], max_unparsed_
     if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
         raise InputError(f"verdict rule: looks {looks} must be one or more increasing positive numbers")
     if not 0 <= max_unparsed_share < 1:
-        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}. Give a share in [0, 1)")
+        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}. Give 0 or more, below 1")
 
 
 def overlap(counts: AnswerCounts) -> int:

@@ -32,7 +32,7 @@ class Successes:
         for side in ("question", "neighbor"):
             right, drawn = getattr(self, f"{side}_right"), getattr(self, f"{side}_drawn")
             if not 0 <= right <= drawn or drawn == 0:
-                raise InputError(f"{right} correct answers of {drawn} to the {side} are not possible.")
+                raise InputError(f"{right} correct answers out of {drawn} to the {side} are impossible.")
 
     @property
     def difficulty(self) -> Difficulty:

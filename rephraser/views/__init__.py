@@ -1,1 +1,1 @@
-"""Looking at questions and candidates: a run page by page, a search over all runs, all known about one."""
+"""Views of questions and candidates: pages of a run, search over all runs, details."""

@@ -1,4 +1,4 @@
-"""Candidates of a run or of a question, a page at a time, and all that is known about one."""
+"""Candidates of a run or a question, in pages, with all details of a single candidate."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -211,7 +211,7 @@ def page_candidates(
         ).one_or_none()
         if place is None:
             raise NotFoundError(
-                f"{after} is not a candidate of question {filters.question_id}. Continue after one that is."
+                f"{after} is not a candidate of question {filters.question_id}. Give one of its candidates."
             )
         query = query.where(tuple_(*order) > tuple(place))
     return [_card(row) for row in session.execute(query)]
@@ -366,7 +366,7 @@ def _proposal_id(session: Session, run: Run, after: str) -> int:
     )
     if proposal_id is None:
         raise InputError(
-            f"{candidate.id} is not a candidate of run {run.name!r}. Continue after one that is."
+            f"{candidate.id} is not a candidate of run {run.name!r}. Give one of its candidates."
         )
     return proposal_id
 
@@ -376,7 +376,7 @@ def _check_strategy(session: Session, run: Run, strategy: str) -> None:
         select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct()
     ).all()
     if strategy not in strategies:
-        names = ", ".join(sorted(strategies)) or "none, it has no candidates yet"
+        names = ", ".join(sorted(strategies)) or "none yet"
         raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}. It has: {names}.")
 
 

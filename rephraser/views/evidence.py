@@ -1,4 +1,4 @@
-"""What stands behind a verdict: evidence, the responses it counted, the exchange that made a candidate."""
+"""Details of a verdict: evidence, counted responses, and the request that produced the candidate."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The folder of a demo: what it was asked for, which steps are done, and who is at work in it."""
+"""The folder of a demo: its settings, its finished steps, and the process that uses it."""
 
 import fcntl
 import json
@@ -73,7 +73,7 @@ def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
         lock = (plan.folder / _LOCK).open("w")
     except OSError as error:
         raise InputError(
-            f"{plan.folder}: cannot be written ({error.strerror}); name another --folder."
+            f"{plan.folder}: cannot be written ({error.strerror}). Choose another --folder."
         ) from error
     with lock:
         # A record lock: unlike one of flock it is not inherited by a process that is forked and outlives us.
@@ -81,7 +81,7 @@ def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError(
-                f"{plan.folder}: another demo is at work here; wait, stop it, or name another --folder."
+                f"{plan.folder}: another demo is running here. Wait, stop it, or choose another --folder."
             ) from error
         yield _read(plan)
 
@@ -117,18 +117,18 @@ def _read(plan: DemoPlan) -> DemoFolder:
         held = sorted(each.name for each in plan.folder.iterdir() if each.name != _LOCK)
         if held:
             raise InputError(
-                f"{plan.folder}: holds {held[0]}{' and more' if held[1:] else ''}, which no demo made; "
-                "name a new or an empty --folder."
+                f"{plan.folder}: holds {held[0]}{' and more' if held[1:] else ''}, which does not come from "
+                "a demo. Choose a new or empty --folder."
             ) from None
         new = DemoFolder(plan.folder, plan.fixed())
         new.write()  # before the first step: what a kill leaves of it belongs to this demo
         return new
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); name another --folder.") from error
+        raise InputError(f"{path}: cannot be read ({error}). Choose another --folder.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path}: not the state of a demo; name another --folder.")
+        raise InputError(f"{path}: not a demo's state file. Choose another --folder.")
     if content.get("format_version") != FORMAT_VERSION:
-        raise InputError(f"{path}: was written by another version of tagrpo; name another --folder.")
+        raise InputError(f"{path}: was written by another version of tagrpo. Choose another --folder.")
     asked, done = content["asked"], content["done"]
     changed = [
         f"{name} was {asked.get(name)}, now {value}"
@@ -137,13 +137,13 @@ def _read(plan: DemoPlan) -> DemoFolder:
     ]
     if changed:
         raise InputError(
-            f"{plan.folder}: the demo here was begun with other settings ({'; '.join(changed)}). Repeat "
-            "those, or name another --folder."
+            f"{plan.folder}: this demo started with other settings ({'; '.join(changed)}). Use the same "
+            "settings, or choose another --folder."
         )
     if any("--db" in key for key in done) and not plan.database.exists():
         raise InputError(
-            f"{plan.database}: is gone, although steps of the demo here are done; remove {plan.folder} to "
-            "begin anew, or name another --folder."
+            f"{plan.database}: the database is missing, although the demo has finished steps. Remove "
+            f"{plan.folder} to start again, or choose another --folder."
         )
     seconds = {str(key): float(taken) for key, taken in done.items()}
     return DemoFolder(plan.folder, asked, seconds, content.get("reported"))

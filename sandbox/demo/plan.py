@@ -1,4 +1,4 @@
-"""What the demo is asked for: how much, by which recipes, with how many seeds, and where everything lies."""
+"""The plan of a demo: size, recipes, seeds and paths."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ class DemoSize:
 
     def __post_init__(self) -> None:
         if self.responses < 1:
-            raise InputError(f"--responses is {self.responses}; give 1 or more.")
+            raise InputError(f"--responses is {self.responses}, but must be at least 1.")
 
 
 FULL = DemoSize()
@@ -71,11 +71,11 @@ class DemoPlan:
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
-            raise InputError(f"--seeds is {self.seeds}; give 1 or more.")
+            raise InputError(f"--seeds is {self.seeds}, but must be at least 1.")
         if not self.recipes:
             raise InputError("--recipes is empty; give names of `tagrpo train recipes`, with commas.")
         if len(set(self.recipes)) < len(self.recipes):
-            raise InputError(f"--recipes {','.join(self.recipes)}: one is named twice.")
+            raise InputError(f"--recipes {','.join(self.recipes)}: a recipe appears twice. Remove one.")
         for name in self.recipes:
             if name not in RECIPES:
                 raise InputError(

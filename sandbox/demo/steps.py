@@ -77,7 +77,7 @@ class Step:
 CHAPTERS = (
     "Verified neighbors",
     "A published set",
-    "A look before training",
+    "Diagnosis before training",
     "Training",
     "Evaluation",
 )
@@ -115,17 +115,17 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         chapter,
         "The solver",
-        "A second model, from the world's control C, that answers candidates. It makes as many mistakes as "
-        "the policy, and the same ones however a problem is worded: as a strong model's answers do, its "
-        "answers say whether two texts pose one problem. The policy's own would not: they follow wording.",
+        "A second model, from control world C, answers the candidates. It makes as many mistakes as the "
+        "policy, but the same ones for every wording of a problem. So its answers, like a strong model's, "
+        "show whether two texts pose the same problem. The policy's own answers depend on the wording.",
         ("sandbox", "policy", str(plan.solver), "--world", "C"),
         makes=(plan.solver,),
     )
     yield Step(
         chapter,
         "Questions",
-        f"{size.train} questions to train on and {size.heldout} held-out ones, all of which the policy has "
-        "never seen. Each has one of eight phrasings, and the phrasing decides how the policy calculates.",
+        f"{size.train} training questions and {size.heldout} held-out questions, all new to the policy. "
+        "Each has one of eight phrasings, and the phrasing determines how the policy calculates.",
         (
             *("sandbox", "questions", str(folder / "questions"), "--world", size.world, "--seed", "0"),
             *("--train", str(size.train), "--heldout", str(size.heldout)),
@@ -135,16 +135,16 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         chapter,
         "Import",
-        "Questions get ids that are hashes of their content; every gold answer must grade as correct against "
-        "itself.",
+        "The id of a question is a hash of its content. Every gold answer must be graded correct when "
+        "compared with itself.",
         ("questions", "import", str(folder / "questions" / "train.jsonl"), "--name", QUESTIONS, *db),
     )
     yield Step(
         chapter,
         "Candidates",
-        f"{PER_QUESTION} rephrasings a question. {BROKEN:.0%} are broken on purpose, as rephrasings by a "
-        "language model sometimes are: a number changed, a condition dropped, the question turned round, the "
-        "answer given away. Which ones is kept aside.",
+        f"{PER_QUESTION} rephrasings per question. {BROKEN:.0%} are broken on purpose, like some "
+        "rephrasings by language models: a changed number, a missing condition, a reversed question, or a "
+        "revealed answer. A separate file records which ones.",
         (
             *("sandbox", "candidates", str(folder / "questions")),
             *("--out", str(folder / "candidates.jsonl")),
@@ -156,9 +156,9 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         chapter,
         "Structural checks, answers, verdicts",
-        "Each candidate's structure is checked without a model. What passes is answered by the solver, as is "
-        "its question: enough answers in common accept it, none in common and a new dominant answer "
-        "rejects it. The rest stays undecided and out of the set.",
+        "Structural checks need no model. The solver then answers each question and the candidates that "
+        "pass. Enough shared answers accept a candidate; no shared answer and a dominant new one reject it. "
+        "The others stay undecided and out of the set.",
         (
             *("rephrase", "run", QUESTIONS, "--name", CANDIDATES, "proposer=file"),
             *(f"proposer.candidates={folder / 'candidates.jsonl'}", "--n", str(NEIGHBORS)),
@@ -171,7 +171,7 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         chapter,
         "The truth",
-        "Which broken candidates were caught, and which good ones were lost? Both with their intervals.",
+        "How many broken candidates were caught, and how many good ones were lost?",
         ("sandbox", "score", CANDIDATES, "--truth", str(plan.truth), *db),
     )
 
@@ -181,7 +181,7 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         CHAPTERS[1],
         "Publish",
-        "The accepted candidates become an immutable version of a neighbor set, with a hash of its content.",
+        "The accepted candidates become an immutable version of a neighbor set with a content hash.",
         ("sets", "publish", QUESTIONS, "--run", CANDIDATES, "--n", str(NEIGHBORS), *db),
     )
     yield Step(
@@ -193,7 +193,7 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         CHAPTERS[1],
         "Export for Hugging Face",
-        "A data set with a card that says where every neighbor comes from.",
+        "A dataset with a card that documents the origin of every neighbor.",
         (
             "sets",
             "export",
@@ -209,8 +209,8 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         CHAPTERS[1],
         "Export for verl",
-        "Training files: one row a question with its neighbors inside. The policy takes the bare question; "
-        "no instruction is added.",
+        "Training files with one row per question, which contains its neighbors. The prompt is the question "
+        "without an instruction.",
         (
             *(
                 "sets",
@@ -234,8 +234,8 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         CHAPTERS[2],
         "A pilot",
-        f"{size.pilot} responses of the policy to every question and every neighbor, drawn as training will "
-        "draw them.",
+        f"{size.pilot} responses of the policy to every question and every neighbor, sampled with the same "
+        "settings as in training.",
         _eval_neighbors(plan, plan.policy, PILOT),
     )
     yield Step(
@@ -255,14 +255,14 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
     )
     yield Step(
         CHAPTERS[2],
-        "The plan of a training",
-        "What TA-GRPO draws, beside GRPO at equal epochs and at equal responses. Memory is estimated for one "
-        "GPU; the demo trains without one.",
+        "Training plan",
+        "Responses that TA-GRPO draws, compared with GRPO at equal epochs and at equal responses. The "
+        "memory estimate is for one GPU, but the demo trains on the CPU.",
         (
             *("train", "plan", "ta_grpo", "--model", str(plan.policy), "--data", str(plan.folder / "verl")),
             *("--pilot", run, *_overrides(plan, Training("ta_grpo", 1)), *db),
         ),
-        attention="the forecast has a warning",
+        attention="the forecast includes a warning",
     )
 
 
@@ -277,9 +277,9 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
             CHAPTERS[3],
             f"Train {training.recipe}, seed {training.seed}",
             f"{recipe.summary[0].upper()}{recipe.summary[1:]}. {steps} steps of {size.questions_a_step} "
-            f"questions with {recipe.rollouts} responses each, {drawn:,} in all"
-            f"{' and more, until every group is mixed' if recipe.drops_dead_groups else ''}. verl itself "
-            "trains, on Ray, without a GPU; starting it takes a minute. Every response is recorded with its "
+            f"questions with {recipe.rollouts} responses each, {drawn:,} in "
+            f"total{', plus more until every group is mixed' if recipe.drops_dead_groups else ''}. verl "
+            "runs on Ray without a GPU and takes a minute to start. tagrpo records every response with its "
             "prompt, grade, reward and advantage.",
             (
                 *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),
@@ -323,7 +323,7 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
         yield Step(
             CHAPTERS[4],
             f"Held-out questions: {name}",
-            f"{size.samples} responses to each of {size.heldout} held-out questions, graded; pass@k with "
+            f"{size.samples} graded responses to each of {size.heldout} held-out questions; pass@k with "
             "intervals.",
             (
                 *("eval", "run", str(plan.folder / "questions" / "heldout.jsonl"), "--name", name),
@@ -333,7 +333,7 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
         )
     yield Step(
         CHAPTERS[4],
-        "All models beside each other",
+        "All models compared",
         "pass@1 to pass@32. The interval is for new questions of the same kind.",
         (
             *("eval", "report", *(_heldout(name) for name, _ in models)),
@@ -344,7 +344,7 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
         yield Step(
             CHAPTERS[4],
             f"{a} against {b}",
-            "Question by question: paired differences with intervals and p-values.",
+            "Paired differences per question, with intervals and p-values.",
             (
                 *("eval", "compare", _heldout(a), _heldout(b)),
                 *("--k", "1,8,32", "--changes", "0", *db),
@@ -355,14 +355,14 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
         yield Step(
             CHAPTERS[4],
             f"The neighbor set again: {training.name}",
-            "As the pilot, with the trained model.",
+            "The same as the pilot, but with the trained model.",
             _eval_neighbors(plan, plan.model(training), training.name),
         )
     yield Step(
         CHAPTERS[4],
-        "What training did to the training signal",
-        "Shares of questions without a gradient before and after, how diverse responses are, what a group "
-        "with mixed rewards costs.",
+        "Training signal after training",
+        "Share of questions without a gradient before and after training, diversity of responses, and cost "
+        "of a group with mixed rewards.",
         (
             "diagnose",
             *(f"{name}.{QUESTIONS}-1" for name in (PILOT, *(t.name for t in first_seed))),

@@ -1,1 +1,1 @@
-"""Ask models: every request is paid once, stored before it is used, and never sent again."""
+"""Ask models: every answer is paid for once, stored before use, and never requested again."""

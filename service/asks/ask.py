@@ -1,4 +1,4 @@
-"""`await asker.ask(request)`: every answer is paid once, stored before it is used, and kept."""
+"""`await asker.ask(request)`: every answer is paid for once, stored before use, and kept."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ _UNPACKER = zstandard.ZstdDecompressor()
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential pauses with jitter between the attempts of one request.
+    """Exponential pauses with jitter between the attempts of a request.
 
     Attempt k is followed by a pause from [half, 1] of `base_s * 2**(k-1)` seconds, at most `longest_s`. A
     server's Retry-After is a lower bound; a server that asks for more than `longest_retry_after_s` is given
@@ -82,7 +82,7 @@ class RetryPolicy:
 
 
 class Stopped(Exception):
-    """Nothing more is sent: `kind` says why in a word, the message in a sentence."""
+    """The run sends no more requests: `kind` is the reason in a word, the message a sentence."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -90,7 +90,7 @@ class Stopped(Exception):
 
 
 class NotStored(Exception):
-    """A replay met a request that was never answered."""
+    """A replay needs a request that has no stored answer."""
 
 
 class Failed(Exception):
@@ -102,14 +102,14 @@ class Failed(Exception):
 
 
 class Backend(Protocol):
-    """Answers requests that the store does not know, in another way than by single attempts."""
+    """Answers requests that are not stored, other than by single attempts."""
 
     async def obtain(self, request: Request, asker: "Asker") -> Answer: ...
 
 
 @dataclass(frozen=True)
 class Models:
-    """The open endpoints of a command, by `Request.model`, and how they are asked.
+    """The open endpoints of a command by `Request.model`, and the rules for requests.
 
     `backends` answer in another way than by single requests. `at_once` tasks are under way at a time. After
     SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an answer a warning says
@@ -127,7 +127,7 @@ class Models:
 
 @dataclass
 class Totals:
-    """What this process sent and received."""
+    """Counts of what this process sent and received."""
 
     sent: int = 0
     answered: int = 0
@@ -137,7 +137,7 @@ class Totals:
 
 
 class Asker:
-    """Asks models for one run in this process.
+    """Sends requests to models for a run in this process.
 
     Without endpoints and backends it only replays: `ask` returns stored answers and raises `NotStored` for
     others.
@@ -158,7 +158,7 @@ class Asker:
 
     @property
     def in_flight(self) -> int:
-        """How many attempts wait for their reply."""
+        """Number of attempts that wait for a reply."""
         return len(self._in_flight)
 
     async def ask(self, request: Request) -> Answer:
@@ -189,7 +189,7 @@ class Asker:
         return await self.store.write(note, (self.run_id, name, await compute()))
 
     def stop(self, kind: str, message: str) -> None:
-        """Send nothing more; requests in flight finish, pauses between attempts end at once."""
+        """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
         self._settled.set()
@@ -202,7 +202,7 @@ class Asker:
             await asyncio.wait(self._under_way.values())
 
     def cancel(self) -> None:
-        """Drop what is in flight; its cost is counted at its worst case."""
+        """Drop in-flight requests and count them at their worst-case cost."""
         for task in self._under_way.values():
             task.cancel()
 
@@ -233,7 +233,7 @@ class Asker:
             return await backend.obtain(request, self)
         endpoint = self.models.endpoints.get(request.model)
         if endpoint is None:
-            raise NotStored(f"{request.model} was never asked for this {request.kind}")
+            raise NotStored(f"{request.model} has no stored reply to this {request.kind} request")
         return await self._send_until_answered(request, endpoint)
 
     async def _send_until_answered(self, request: Request, endpoint: Endpoint) -> Answer:
@@ -246,7 +246,7 @@ class Asker:
                 if (stored := await self.find(request)) is not None:
                     return stored
                 if await self.store.read(attempts.are_in_idle_jobs, request.key):
-                    raise Failed(IN_A_JOB, "it waits in a batch job; resume with batch=true", final=False)
+                    raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
                 result = ELSEWHERE_POLL_S
             await self.pause(result)
 
@@ -274,7 +274,7 @@ class Asker:
             answer = await self.keep(ask_id, reply, endpoint.price, seconds)
         except Fault as fault:
             return await self._fail(request, ask_id, fault, faults)
-        done = f"{seconds:.2f} s, {answer.prompt_tokens} tokens read, {answer.completion_tokens} written"
+        done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s to %s, ask %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
 
@@ -292,7 +292,7 @@ class Asker:
             pause_s = None
         if pause_s is None:
             self.count_failure(fault)
-        then = "given up" if pause_s is None else f"again in {pause_s:.1f} s"
+        then = "not retried" if pause_s is None else f"retried in {pause_s:.1f} s"
         _LOG.info("%s to %s, ask %d: %s; %s", request.kind, request.model, ask_id, fault, then)
         await self.end_failed(ask_id, fault, final=final)
         if pause_s is None:
@@ -346,14 +346,14 @@ class Asker:
         if self.stopped is not None:
             raise self.stopped
         if self.models.max_requests is not None and self._begun >= self.models.max_requests:
-            raise Stopped(REQUESTS, f"max_requests={self.models.max_requests} is reached")
+            raise Stopped(REQUESTS, f"the limit max_requests={self.models.max_requests} is reached")
         self._begun += 1
         begun = await self.store.write(attempts.begin, attempt)
         self._begun -= not isinstance(begun, int)
         return begun
 
     async def keep(self, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
-        """Store a reply and its cost; only then does anyone get it.
+        """Store a reply and its cost before anyone can use it.
 
         Raises:
             Fault: the reply cannot be used; nothing was stored.
@@ -369,12 +369,12 @@ class Asker:
         return Answer(ask_id, choices, model, *tokens, reply.seeded)
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
-        """Store a failed attempt; what may have been billed counts at its worst case."""
+        """Store a failed attempt; a possible bill counts at its worst case."""
         state = FINAL_STATE if final else FAILED
         await self.end(Ended(ask_id, state, None if fault.billed else 0, error=str(fault)))
 
     async def end(self, ended: Ended) -> None:
-        """Store what became of an attempt."""
+        """Store the outcome of an attempt."""
         try:
             await self.store.write(attempts.end, ended)
         finally:
@@ -398,7 +398,7 @@ class Asker:
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self.models.retries.halt_after:
                 self.stop(
-                    FAILING, f"{self._failed_in_a_row} requests in a row failed, the last: {fault.message}"
+                    FAILING, f"{self._failed_in_a_row} consecutive requests failed, last: {fault.message}"
                 )
 
     async def pause(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What was sent and answered, and what it costs: every attempt is a row before it is sent.
+"""Attempts and their costs: every attempt is stored before it is sent.
 
 At every moment `caps.committed_pico` is the sum of the costs of the runs under a cap, each ask at its worst
 case until its cost is known.
@@ -45,7 +45,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of an attempt. `cost_pico` None: the bill is not known, it counts at its worst case."""
+    """The outcome of an attempt. `cost_pico` None: the bill is not known, it counts at its worst case."""
 
     ask_id: int
     state: str
@@ -137,7 +137,7 @@ def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
 
 
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
-    """Store what became of attempts, settle their cost and count them."""
+    """Store the outcomes of attempts, settle their costs and count them."""
     connection = session.connection()
     begun = {row.id: row for row in connection.execute(_BEGUN, {"ids": [each.ask_id for each in ended]})}
     known = [(begun[each.ask_id], each) for each in ended if begun[each.ask_id].run_id is not None]

@@ -1,4 +1,4 @@
-"""What `ask` needs of whatever answers: a provider, a server, or a model in this process."""
+"""The interface between `ask` and a provider, a server, or a model in this process."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Endpoint(Protocol):
     def notices(self) -> Sequence[str]: ...
 
     async def open(self) -> None:
-        """Load and check what the first request needs.
+        """Load and check everything that the first request needs.
 
         Raises:
             PrerequisiteError: the endpoint cannot be used; the message says what to do.
@@ -43,7 +43,7 @@ class Endpoint(Protocol):
         ...
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
-        """Wait for room, in the order of asking, and hold it; yield the server to send to.
+        """Wait for a free slot in order of arrival and hold it; yield the server to use.
 
         Returns at once after `stopping` is set, so that nobody waits for ever.
         """

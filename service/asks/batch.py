@@ -1,4 +1,4 @@
-"""Provider batch jobs as a backend of `ask`: half the price, hours instead of minutes, as safe to kill.
+"""Provider batch jobs as a backend of `ask`: half the price, slower, equally safe to kill.
 
 What the coroutines wait for is collected and sent as one job. A job's row and its attempts are stored before
 it is sent, with a tag that the provider keeps. A later process asks for the job by its id, or finds it by the
@@ -74,7 +74,7 @@ class _Job:
 
 
 class BatchJobs:
-    """Answers the requests for one model by batch jobs; a backend of `ask` for the runs of a command."""
+    """Answers the requests for a model with batch jobs; a backend of `ask` for a command's runs."""
 
     def __init__(
         self, endpoint: RemoteEndpoint, *, poll_s: float = 60.0, quiet_s: float = QUIET_S, tries: int = 3
@@ -94,12 +94,12 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: one server holds a batch job. Give one base_url, or remove batch=true."
+                f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
-                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove "
-                "batch=true, or give the base_url of a server that has them."
+                f"{endpoint.spelling}: {provider.name} does not support OpenAI's batch API. Remove "
+                "batch=true, or give the base_url of a server that supports it."
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
@@ -107,7 +107,7 @@ class BatchJobs:
         self._runs: dict[Asker, _RunJobs] = {}
 
     async def obtain(self, request: Request, asker: Asker) -> Answer:
-        """Return the answer once a job has brought it.
+        """Return the answer when a job delivers it.
 
         Raises:
             Failed: the request has no answer.
@@ -115,15 +115,13 @@ class BatchJobs:
             PrerequisiteError: the provider refuses batch jobs, or was unreachable for a day.
         """
         if request.prompt is not None:
-            raise Failed(
-                BAD_REQUEST, "batch jobs take chats only; remove batch=true for raw text", final=False
-            )
+            raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
         if asker not in self._runs:
             self._runs[asker] = _RunJobs(self, asker)
         return await self._runs[asker].obtain(request)
 
     async def close(self) -> None:
-        """Finish storing results and close the connections; the provider goes on with its jobs.
+        """Finish storing results and close the connections; the provider's jobs continue.
 
         Call it after the runs have stopped, and before the store is closed.
         """
@@ -205,9 +203,11 @@ class _RunJobs:
             if self.jobs:
                 return False
             if enough:
-                raise Stopped(REQUESTS, f"max_requests={self._asker.models.max_requests} is reached")
+                raise Stopped(
+                    REQUESTS, f"the limit max_requests={self._asker.models.max_requests} is reached"
+                )
             few = f"{fitting:,} of {len(requests):,} requests"
-            raise Stopped(BUDGET, f"what is left under --max-usd is enough for {few}")
+            raise Stopped(BUDGET, f"the rest of --max-usd covers only {few}")
         tag = uuid.uuid4().hex
         attempts = [
             self._asker.attempt(request, pico, tag)
@@ -265,7 +265,7 @@ class _RunJobs:
                 if job.remote_id is not None:
                     await self._asker.store.write(rows.name_job, (job.tag, job.remote_id))
             if job.remote_id is None:
-                await self._give_up(job, "the batch job was never sent")
+                await self._give_up(job, "the provider never received the batch job")
             else:
                 ended = await self._provider.wait(job.remote_id, self._settings.poll_s)
                 message = error_message(ended)
@@ -298,7 +298,7 @@ class _RunJobs:
             return
         self._largest = max(1, len(job.lines) // 2)
         if len(job.lines) == 1:
-            way_out = "Nothing is lost; resume when other batch jobs have ended."
+            way_out = "All answers are kept. Resume when other batch jobs have finished."
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
     async def _collect(self, ended: Any, lines: Sequence[_Line]) -> None:
@@ -311,7 +311,7 @@ class _RunJobs:
             for start in range(0, len(known), STORED_AT_ONCE):
                 part = known[start : start + STORED_AT_ONCE]
                 await asyncio.gather(*(self._keep(line, entry) for line, entry in part))
-        reason = error_message(ended) or f"the batch job {ended.status} without an answer to this request"
+        reason = error_message(ended) or f"the batch job {ended.status} without answering this request"
         for line in left.values():
             await self._fail(line, Fault(SERVER_ERROR, reason))
 

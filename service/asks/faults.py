@@ -1,4 +1,4 @@
-"""Classify failed attempts: what happened, whether it may be billed, when to try again."""
+"""Classify failed attempts: cause, possible billing, and time of the next try."""
 
 import json
 import re
@@ -102,7 +102,7 @@ def classify(error: BaseException) -> Fault:
     text = _server_message(_WRAPPING.sub("", text))
     text = str(body["message"]) if isinstance(body, Mapping) and body.get("message") else text
     if kind == TIME_OUT and not text.strip():
-        text = "no complete answer within the time-out"
+        text = "no complete answer before the timeout"
     if kind == CONNECTION:
         text = _network_message(error, text)
     billed = kind in (TIME_OUT, INVALID_ANSWER) or (kind == CONNECTION and not names & _NEVER_SENT)
@@ -111,7 +111,7 @@ def classify(error: BaseException) -> Fault:
 
 
 def fault_of_status(status: int, text: str, headers: Mapping[str, str]) -> Fault:
-    """Return the fault that an HTTP status and its body stand for."""
+    """Return the fault for an HTTP status and its body."""
     kind, retry_after = kind_of_status(status, text), parse_retry_after(headers)
     return Fault(kind, shorten(_server_message(text)), retry_after_s=retry_after, status=status)
 
@@ -174,7 +174,7 @@ def blame(fault: Fault, max_tokens: int) -> Fault:
         return fault
     return Fault(
         SETTINGS,
-        f"the model does not take responses of up to {max_tokens:,} tokens ({fault.message}). "
+        f"the model does not support responses of up to {max_tokens:,} tokens ({fault.message}). "
         "Lower max_tokens, or serve the model with a longer context.",
         status=fault.status,
     )

@@ -1,4 +1,4 @@
-"""The rows of batch jobs: written before a job is sent, so that none is paid twice."""
+"""Rows of batch jobs, stored before a job is sent so that none is paid for twice."""
 
 import json
 from collections.abc import Sequence
@@ -61,13 +61,13 @@ def name_job(session: Session, named: tuple[str, str]) -> None:
 
 @one_by_one
 def close_job(session: Session, tag: str) -> None:
-    """Note that a job needs nothing more."""
+    """Mark a job as done."""
     session.execute(update(JobRow).where(JobRow.tag == tag).values(collected=True))
 
 
 @one_by_one
 def release_job(session: Session, tag: str) -> None:
-    """Let others wait for a job."""
+    """Let other processes take over a job."""
     session.execute(update(JobRow).where(JobRow.tag == tag).values(worker=NOBODY))
 
 

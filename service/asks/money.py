@@ -1,4 +1,4 @@
-"""Prices of models, and what a request may cost and has cost."""
+"""Model prices, and the possible and actual cost of requests."""
 
 import json
 import math
@@ -48,10 +48,9 @@ def require_price(model: str, given: tuple[float, float] | None = None) -> Price
     price = find_price(model, given)
     if price is None:
         raise BudgetError(
-            f"tagrpo does not know the price of {model}, so it cannot keep a cap. Set the model's "
-            f"`price`, as in "
-            "price=[10,30]: USD per million tokens of prompt and response ([0,0] if it is free). Or "
-            "remove the cap."
+            f"tagrpo does not know the price of {model}, so it cannot enforce the cap. Set the model's "
+            "`price`, such as price=[10,30]: USD per million prompt tokens and response tokens ([0,0] if it "
+            "is free). Or remove the cap."
         )
     return price
 
@@ -62,7 +61,7 @@ TOKENS_PER_REQUEST = 64
 
 
 def cost_pico(price: Price | None, prompt_tokens: int, completion_tokens: int) -> int | None:
-    """Return a cost in picodollars, or None if the price is not known."""
+    """Return a cost in picodollars, or None if the price is unknown."""
     if price is None:
         return None
     per_million = price.prompt * prompt_tokens + price.completion * completion_tokens
@@ -70,7 +69,7 @@ def cost_pico(price: Price | None, prompt_tokens: int, completion_tokens: int) -
 
 
 def worst_pico(request: Request, price: Price | None) -> int | None:
-    """Return the most that one attempt can cost in picodollars, or None if the price is not known."""
+    """Return the maximum cost of an attempt in picodollars, or None if the price is unknown."""
     return cost_pico(price, max_prompt_tokens(request), request.max_tokens * request.n)
 
 

@@ -1,4 +1,4 @@
-"""A server that tagrpo started itself, asked by plain HTTP."""
+"""Plain HTTP requests to a server that tagrpo started itself."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ class PlainEndpoint(ServedEndpoint):
         return self.served_name
 
     async def open(self) -> None:
-        """Connect, and ask the server what it serves.
+        """Connect and query the served model.
 
         Raises:
             PrerequisiteError: it does not answer, or lacks the model.
@@ -86,7 +86,7 @@ class PlainEndpoint(ServedEndpoint):
         Raises:
             Fault: it failed.
         """
-        assert self._session is not None, "the endpoint is not open"
+        assert self._session is not None, "the endpoint is closed"
         began = time.monotonic()
         try:
             async with asyncio.timeout(self.attempt_s(request)):

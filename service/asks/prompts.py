@@ -1,4 +1,4 @@
-"""How a text becomes a request: by a prompt's template, with images; and the request OpenAI's JSON."""
+"""Turn a text with images into a request, and a request into OpenAI's JSON."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ def prompt_request(
     images: Sequence[Image] = (),
     **identity: Any,
 ) -> Request:
-    """Return the request that puts `text` to a model.
+    """Return the request that sends `text` to a model.
 
     Args:
         model: As in `Request.model`.
@@ -60,7 +60,7 @@ def message_with_images(content: str, question: str, images: Sequence[Image]) ->
     first, *others = split_at_images(question)
     if len(others) != len(images):
         raise InputError(
-            f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Give one for each."
+            f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Use one per image."
         )
     parts: list[str | Image] = [content[:start] + first]
     for image, piece in zip(images, others, strict=True):

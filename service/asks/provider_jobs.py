@@ -1,4 +1,4 @@
-"""Batch jobs in OpenAI's protocol: sent, found again, looked at, and their results.
+"""Batch jobs in OpenAI's protocol: send them, find them again, poll them, read results.
 
 The openai package does the calls: litellm's own functions make a client per call that nothing closes, and
 download the results of a finished job once more to price it.
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class NotSentError(PrerequisiteError):
-    """A job was refused or could not be sent; the provider certainly has none of it."""
+    """A job was rejected or could not be sent; the provider has nothing of it."""
 
 
 class ProviderJobs:
@@ -136,7 +136,7 @@ class ProviderJobs:
 
 
 def error_message(job: Any) -> str:
-    """Return what the provider says about a job that failed."""
+    """Return the provider's error message for a failed job."""
     errors = getattr(job.errors, "data", None) or []
     return shorten("; ".join(str(error.message) for error in errors))
 

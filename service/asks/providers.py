@@ -1,4 +1,4 @@
-"""Models through litellm: calls, prices, and what each provider takes. Only this file imports litellm."""
+"""Models through litellm: calls, prices and supported settings. Only this file imports litellm."""
 
 import contextlib
 import json
@@ -97,20 +97,22 @@ class Provider:
         return os.environ.get(self.key_env or f"{self.name}_API_KEY".upper()) or None
 
     def check_key(self) -> None:
-        """Refuse a model without the address or key that it needs.
+        """Reject a model without the address or key that it needs.
 
         Raises:
             PrerequisiteError: the address or an environment variable is missing.
         """
         if self.name == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
             raise PrerequisiteError(
-                f"{self.spelling} needs its server's address: --base-url http://HOST:8000/v1"
+                f"{self.spelling} needs the address of its server: --base-url http://HOST:8000/v1"
             )
         if self.key_env is not None and self.key() is None:
-            raise PrerequisiteError(f"{self.spelling} needs a key: set {self.key_env} in the environment.")
+            raise PrerequisiteError(
+                f"{self.spelling} needs an API key: set {self.key_env} in the environment."
+            )
         if self.key_env is None and "api_base" not in self._fixed and (missing := self._missing_variables()):
             raise PrerequisiteError(
-                f"{self.spelling} needs a key: set {' and '.join(missing)} in the environment."
+                f"{self.spelling} needs an API key: set {' and '.join(missing)} in the environment."
             )
 
     def takes_field(self, name: str) -> bool:
@@ -144,34 +146,34 @@ class Provider:
         return setting in self._supported
 
     def check(self, request: Request) -> None:
-        """Refuse a request of which a part that shapes responses would not reach the server.
+        """Reject a request if the server would not receive everything that shapes responses.
 
         Raises:
             PrerequisiteError: a sampling setting, raw text or an extra field.
         """
         if request.prompt is not None and not self.takes_raw_text:
             raise PrerequisiteError(
-                f"{self.spelling}: {self.name} takes chats only, no raw text. Use a chat prompt, or a server "
-                "with /completions as hosted_vllm/NAME with --base-url."
+                f"{self.spelling}: {self.name} supports chat prompts only, not raw text. Use a chat prompt, "
+                "or hosted_vllm/NAME with --base-url for a server that has /completions."
             )
         if request.extra and not self.takes_extra:
             raise PrerequisiteError(
-                f"{self.spelling}: {self.name} does not take {', '.join(sorted(request.extra))}. Leave it "
-                "out, or use a server of your own as hosted_vllm/NAME with --base-url."
+                f"{self.spelling}: {self.name} does not take {', '.join(sorted(request.extra))}. Remove it, "
+                "or use your own server as hosted_vllm/NAME with --base-url."
             )
         for name, value in request.sampling.items():
             neutral = _UNSENT.get(name)
             value = tuple(value) if name == "stop" else value
             if name == "max_tokens" or value in (None, neutral) or self.takes_setting(name, value):
                 continue
-            way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Leave it out"
+            way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Remove it"
             raise PrerequisiteError(
                 f"{self.spelling}: {self.name} does not take {name} ({value}). {way_out}, or use a vLLM "
                 "server as hosted_vllm/NAME with --base-url; it takes all settings."
             )
 
     def body(self, request: Request, without: Collection[str] = ()) -> dict[str, Any]:
-        """Return the JSON body of a chat, as a line of a batch job holds it."""
+        """Return the JSON body of a chat for a line of a batch job."""
         settings = litellm.utils.get_optional_params(
             model=self.model,
             custom_llm_provider=self.name,

@@ -1,4 +1,4 @@
-"""A model that the user names, by provider or by address, asked through litellm."""
+"""A model that the user chose by provider or address, reached through litellm."""
 
 import asyncio
 import importlib
@@ -30,9 +30,9 @@ _COMPLAINTS = {
     "response_format": re.compile(r"response_format|json_schema|structured output|guided", re.IGNORECASE),
 }
 _CONSEQUENCES = {
-    "seed": "another run draws other responses",
-    "n": "every response is requested by itself",
-    "response_format": "only the prompt asks for structured output",
+    "seed": "the run cannot be repeated exactly",
+    "n": "tagrpo sends one request per response",
+    "response_format": "only the prompt requests structured output",
 }
 
 

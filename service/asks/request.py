@@ -1,4 +1,4 @@
-"""A request to a model, its reply, and what a failed attempt means."""
+"""A request to a model, its reply, and the meaning of failed attempts."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Request:
-    """What a model is asked: `n` responses to messages, or continuations of the raw text `prompt`.
+    """A request for `n` responses to messages, or for continuations of the raw text `prompt`.
 
     `model` identifies what answers: a provider's model name, or the weights, engine and device of a model on
     this machine. `sampling` maps every decoding setting to its value (`max_tokens`, `temperature`, ...).
@@ -154,7 +154,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server sent for one attempt: the body as JSON text, without secrets."""
+    """A server's reply to an attempt: the body as JSON text, without secrets."""
 
     body: str
     seeded: bool = True
@@ -202,9 +202,9 @@ def read_reply(body: str) -> tuple[tuple[Choice, ...], tuple[int, int], str]:
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise Fault(INVALID_ANSWER, f"the reply is not a completion: {error!r}", billed=True) from error
     if not choices:
-        raise Fault(INVALID_ANSWER, "the reply holds no choice", billed=True)
+        raise Fault(INVALID_ANSWER, "the reply contains no choices", billed=True)
     if broken := {choice.finish_reason for choice in choices} & _CUT_SHORT:
-        raise Fault(INVALID_ANSWER, f"the server broke the answer off ({broken.pop()})", billed=True)
+        raise Fault(INVALID_ANSWER, f"the server cut the answer short ({broken.pop()})", billed=True)
     return choices, tokens, str(parsed.get("model") or "")
 
 

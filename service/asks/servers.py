@@ -1,4 +1,4 @@
-"""Servers of one model: how many requests each bears, which one rests, which one is asked next.
+"""Servers of a model: their load limits, pauses, and the choice of the next server.
 
 litellm's Router is not used: it counts requests in callbacks, which cost a good part of each call, it never
 rests a server that refuses connections, and it would be a second owner of retries.
@@ -46,7 +46,7 @@ START = 16
 
 @dataclass(eq=False)
 class Server:
-    """One server, and how it fares.
+    """A server and its current state.
 
     At most `limit` requests are in flight: the limit grows with the answers and is halved when the server
     refuses a request for its load. Latency decides nothing: hard problems take long on an idle server too.
@@ -135,7 +135,7 @@ class ServedEndpoint(ABC):
 
     @abstractmethod
     async def look(self, server: Server) -> Serving | Fault:
-        """Return what a server serves, or the fault that a request would meet."""
+        """Return what a server serves, or the fault that a request would get."""
 
     def attempt_s(self, request: Request) -> float:
         """Return the seconds that one attempt may take."""
@@ -235,8 +235,8 @@ class ServedEndpoint(ABC):
         if different := look.differences(self.serving):
             return Fault(
                 UNKNOWN_MODEL,
-                f"{server.where} does not serve what the other servers serve: {different}. All servers of "
-                "a run must serve the same model: start it like the others, or leave it out.",
+                f"{server.where} differs from the other servers: {different}. All servers of a run must "
+                "serve the same model: start it like the others, or remove its address.",
             )
         self.serving = look.merged(self.serving)
         return None
@@ -249,7 +249,7 @@ class ServedEndpoint(ABC):
         if not server.announced:
             server.announced = True
             answering = sum(each.fault is None for each in self.servers)
-            text = "%s rests and is tried again from time to time; %d of %d servers answer: %s"
+            text = "%s is paused and retried periodically; %d of %d servers answer. Error: %s"
             _LOG.warning(text, server.where, answering, len(self.servers), fault)
         self._hand_out()
 
@@ -268,7 +268,7 @@ class ServedEndpoint(ABC):
 
     @property
     def waits_for(self) -> str:
-        """The requests in flight by server, in words."""
+        """Description of the in-flight requests by server."""
         return ", ".join(
             f"{server.in_flight} request{'s' * (server.in_flight > 1)} at {server.where}"
             for server in self.servers
@@ -276,7 +276,7 @@ class ServedEndpoint(ABC):
         )
 
     async def close(self) -> None:
-        """End the tasks that wait for resting servers."""
+        """Stop the tasks that wait for paused servers."""
         tasks = [server.returning for server in self.servers if server.returning is not None]
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What a server of a model says about itself."""
+"""A model server's description of itself."""
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ LOOK_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True)
 class Serving:
-    """What a server says about itself; None if it does not say.
+    """A server's description of itself; None for details that it does not report.
 
     `engine` is the owner in the list of models (vllm, sglang, ...), `version` what vLLM's `/version` says,
     `root` the weights behind the served name, `max_model_len` the longest prompt and response together.
@@ -32,14 +32,14 @@ class Serving:
         return Serving(**{name: getattr(self, name) or getattr(other, name) for name in names})
 
     def differences(self, other: "Serving") -> str:
-        """Name the details that both servers state differently; "" if there are none."""
+        """List the details in which both servers differ; "" if there are none."""
         pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(Serving)}
         different = [f"{name} {a} instead of {b}" for name, (a, b) in pairs.items() if a and b and a != b]
         return redact("; ".join(different))
 
 
 async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
-    """Ask a server what it serves, at no cost; return the fault that a request would meet too."""
+    """Query what a server serves, at no cost; return the fault that a request would also get."""
     import httpx
 
     url, headers = f"{base}/models", {"Authorization": f"Bearer {key}"} if key else {}
@@ -51,7 +51,7 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
         return Fault(CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}"))
     status = response.status_code
     if status in (401, 403):
-        return Fault(AUTHENTICATION, f"{url} refuses the key ({status}): {shorten(response.text)}")
+        return Fault(AUTHENTICATION, f"{url} rejects the API key ({status}): {shorten(response.text)}")
     if status == 404:  # a server without this page
         return Serving(version=_text(_json_object(version).get("version")))
     try:
@@ -62,7 +62,7 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
         return Fault(kind, redact(f"{url} does not speak OpenAI's protocol ({reply})"))
     if entries and model not in entries:
         names = ", ".join(list(entries)[:10])
-        return Fault(UNKNOWN_MODEL, redact(f"{base} does not list the model {model!r}, only: {names}"))
+        return Fault(UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}"))
     entry = entries.get(model, {})
     length = entry.get("max_model_len")
     return Serving(

@@ -1,4 +1,4 @@
-"""The database as coroutines use it; who works on what, and what was computed once.
+"""The database for coroutines: workers, tasks, and values that are computed once.
 
 Every access is a handler of many items: those that arrive while a transaction runs share the next one, so
 that 64 requests in flight cost a few commits.
@@ -37,7 +37,7 @@ _tasks: Table = TaskRow.__table__  # type: ignore[assignment]
 
 @dataclass(frozen=True)
 class Claim:
-    """A wish for up to `count` open tasks of a run, without those at the positions `skip`."""
+    """A request for up to `count` open tasks of a run, except the positions `skip`."""
 
     run_id: str
     worker: int
@@ -143,7 +143,7 @@ def beat(session: Session, worker: int) -> None:
 
 @one_by_one
 def leave(session: Session, worker: int) -> None:
-    """Let go of the tasks of a worker that ends, and of what it has not answered."""
+    """Release the tasks and unanswered requests of a worker that ends."""
     session.execute(update(TaskRow).where(TaskRow.worker == worker).values(worker=None))
     session.execute(update(WorkerRow).where(WorkerRow.id == worker).values(seen_at=LEFT))
 
@@ -212,7 +212,7 @@ _FINISH = (
 
 
 def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | None]]) -> list[None]:
-    """Note the state of tasks that their workers still hold, and let go of them.
+    """Store the state of tasks that their workers still hold, and release them.
 
     Each is (run, position, worker, state, error).
     """

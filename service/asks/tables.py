@@ -1,4 +1,4 @@
-"""Tables of asks: who works, what is to be done, what was sent and answered, what it cost."""
+"""Tables of asks: workers, tasks, requests, answers and costs."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ class AskRow(Base):
 
 
 class AskBodyRow(Base):
-    """What was sent and what came back, as JSON compressed by zstd, apart from the header."""
+    """Request and reply as zstd-compressed JSON, separate from the header."""
 
     __tablename__ = "ask_bodies"
     ask_id: Mapped[int] = mapped_column(ForeignKey("asks.id", ondelete="CASCADE"), primary_key=True)
@@ -90,7 +90,7 @@ class AskBodyRow(Base):
 
 
 class NoteRow(Base):
-    """A value that was computed once for a run, so that a replay takes the same way."""
+    """A value that is computed once for a run, so that a replay takes the same path."""
 
     __tablename__ = "notes"
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
@@ -101,7 +101,7 @@ class NoteRow(Base):
 
 
 class JobRow(Base):
-    """A provider's batch job; its row is written before the job is sent, so that none is paid twice."""
+    """A provider's batch job; stored before it is sent, so that none is paid for twice."""
 
     __tablename__ = "jobs"
     tag: Mapped[str] = mapped_column(primary_key=True)

@@ -1,4 +1,4 @@
-"""Works through a run's tasks: claims them, lets a coroutine do each, stops well on signals."""
+"""Work through a run's tasks: claim them, run a coroutine for each, stop cleanly on signals."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ Work = Callable[[Asker, str], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: tasks of all processes; requests, tokens and dollars of this process."""
+    """State of a run: tasks of all processes; requests, tokens and dollars of this process."""
 
     done: int
     total: int
@@ -39,7 +39,7 @@ class Progress:
 
     @property
     def words(self) -> str:
-        """Rate, cost and what is left, for a progress line."""
+        """Rate, cost and time left, for a progress line."""
         parts = [f"{self.requests_per_s:.1f} requests/s", f"{self.tokens_per_s:,.0f} tokens/s"]
         if self.usd:
             parts.append(f"${self.usd:.2f}")
@@ -80,7 +80,7 @@ async def work_on(
     models: Models,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Do the open tasks of a run next to other processes.
+    """Do the open tasks of a run, concurrently with other processes.
 
     The first SIGINT or SIGTERM stops sending and lets requests in flight finish; a second one drops them.
 

@@ -1,4 +1,4 @@
-"""Opening the database: where it lies, its schema version, its transactions."""
+"""Open the database: its location, schema version and transactions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,7 +98,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """One consistent view of the database; nothing is written."""
+        """Open a consistent read-only view of the database."""
         with self._transaction(write=False) as session:
             yield session
 

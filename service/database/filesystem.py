@@ -1,4 +1,4 @@
-"""On what a database lies: WAL needs memory that its processes share, which network file systems lack."""
+"""The file system of a database: WAL needs shared memory, which network file systems lack."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Where a database is: a file of SQLite, or one of a PostgreSQL server by its URL."""
+"""Location of a database: an SQLite file, or a PostgreSQL URL."""
 
 import os
 import re

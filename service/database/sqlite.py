@@ -1,4 +1,4 @@
-"""All that only SQLite can do: pragmas, transaction modes, what its errors mean."""
+"""SQLite: pragmas, transaction modes and errors."""
 
 import os
 import sqlite3
@@ -57,7 +57,7 @@ class SqliteDatabase:
             self._use.release()
 
     def explained(self) -> AbstractContextManager[None]:
-        """Turn errors of SQLite into such that say what to do."""
+        """Turn SQLite errors into actionable messages."""
         return explained(self.place)
 
     @contextmanager
@@ -162,7 +162,7 @@ def _set_journal(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into such that say what to do."""
+    """Turn SQLite errors into actionable messages."""
     try:
         yield
     except (SqlError, sqlite3.Error) as error:

@@ -1,4 +1,4 @@
-"""Keeping a database: a copy of it while others write, its size, its soundness."""
+"""Maintain a database: backup while others write, size, integrity."""
 
 import contextlib
 import os
@@ -73,7 +73,7 @@ def _name(part: Path, target: Path) -> None:
 
 
 def vacuum(place: Place) -> Sizes:
-    """Give space that nothing uses any more back to the disk.
+    """Return unused space to the disk.
 
     Raises:
         DatabaseError: another process holds the database, or the disk has no room for the copy it takes.

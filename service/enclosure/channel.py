@@ -74,7 +74,7 @@ def decode(value: Any, known: Decode) -> Any:
         ((name, content),) = value.items()
         return _READERS[name](content, known)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise Malformed(f"no value: {str(value)[:100]}") from error
+        raise Malformed(f"not a valid value: {str(value)[:100]}") from error
 
 
 def _dict(pairs: Any, known: Decode) -> dict[Any, Any]:
@@ -122,7 +122,7 @@ def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:
         read: returns at most so many bytes, none at the end.
 
     Raises:
-        Malformed: it is too long or no JSON object.
+        Malformed: it is too long or not a JSON object.
     """
     head = _exactly(read, 4)
     if head is None:
@@ -136,9 +136,9 @@ def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:
     try:
         message = json.loads(content.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
-        raise Malformed("no JSON") from error
+        raise Malformed("not valid JSON") from error
     if not isinstance(message, dict):
-        raise Malformed("no object")
+        raise Malformed("not a JSON object")
     return message
 
 

@@ -80,7 +80,7 @@ def forbid(libc: ctypes.CDLL) -> None:
     """
     machine = os.uname().machine
     if machine not in _MACHINES:
-        raise OSError(errno.ENOSYS, f"no filter of system calls for {machine}")
+        raise OSError(errno.ENOSYS, f"no system-call filter for {machine}")
     rules = [_Instruction(*each) for each in _rules(*_MACHINES[machine])]
     program = _Program(len(rules), (_Instruction * len(rules))(*rules))
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:

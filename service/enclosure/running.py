@@ -21,7 +21,7 @@ GRACE_S = 10.0
 _CAN_RUN = threading.Event()
 
 WAY_OUT = (
-    "they run only where Linux lets this process make namespaces. In a container pass --cap-add SYS_ADMIN "
+    "programs run only if Linux lets this process create namespaces. In a container pass --cap-add SYS_ADMIN "
     "and --security-opt seccomp=unconfined (Docker, Podman); elsewhere allow user namespaces (sysctl "
     "user.max_user_namespaces=10000, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)."
 )
@@ -122,7 +122,7 @@ class Enclosures:
             if not again:
                 _end(launcher)
         if result is None:
-            return ProgramResult("not run", text="the enclosure ended without a result")
+            return ProgramResult("not run", text="the sandbox process ended without a result")
         line = result.get("line")
         return ProgramResult(
             str(result["result"]), line if isinstance(line, int) else None, str(result.get("text", ""))
@@ -178,7 +178,7 @@ def _ask(launcher: "subprocess.Popen[bytes]", content: bytes, deadline: float) -
             launcher.stdin.write(content)
         return receive(read)
     except TimeoutError:
-        return {"result": "bad tests", "text": "the tests do not end"}
+        return {"result": "bad tests", "text": "the tests did not finish"}
     except (OSError, Malformed):
         return None
 

@@ -212,7 +212,7 @@ def run_tests(
             value = "too large"
         return {"result": value, "line": _line(error), "text": _text(error)}
     if session.calls == 0:
-        return {"result": "bad tests", "line": None, "text": "they call nothing of the program"}
+        return {"result": "bad tests", "line": None, "text": "the tests call nothing in the program"}
     return {"result": "passed", "line": None, "text": ""}
 
 
@@ -241,18 +241,18 @@ class _Scope(dict[str, Any]):
 def _number(value: object) -> int:
     if isinstance(value, Remote) and "object" in value._about:
         return int(value._about["object"])
-    raise Unsendable(f"the tests hand the program a {type(value).__name__}")
+    raise Unsendable(f"the tests pass the program an unsupported argument of type {type(value).__name__}")
 
 
 def _plain(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"the program returned no {kind.__name__}")
+        raise TypeError(f"the program returned a value that is not of type {kind.__name__}")
     return value
 
 
 def _replace(arg: Any, now: Any) -> None:
     if type(arg) is not type(now):
-        raise TypeError("another type")
+        raise TypeError("different type")
     arg.clear()
     if isinstance(arg, list | bytearray):
         arg.extend(now)

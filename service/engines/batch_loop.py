@@ -33,11 +33,11 @@ class TransformersSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    checkpoint: str = Field(description="Folder, or id on the Hugging Face Hub.")
+    checkpoint: str = Field(description="Folder or Hugging Face Hub id.")
     revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
     device: str = Field("auto", description="auto (a GPU if there is one), cpu, cuda, cuda:1 or mps.")
-    dtype: str = Field("auto", description="float32, bfloat16, ...; auto: the checkpoint's.")
-    batch_size: int | None = Field(None, ge=1, description="Responses at a time: 64 on a CPU, 256 on a GPU.")
+    dtype: str = Field("auto", description="float32, bfloat16, ...; auto: dtype of the checkpoint.")
+    batch_size: int | None = Field(None, ge=1, description="Maximum batch size: 64 on a CPU, 256 on a GPU.")
 
 
 @dataclass(eq=False)
@@ -138,7 +138,7 @@ class TransformersEndpoint:
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:
-        assert self._slots is not None, "TransformersEndpoint is not open"
+        assert self._slots is not None, "TransformersEndpoint is closed"
         self._stopping = stopping
         async with self._slots:
             yield
@@ -166,7 +166,7 @@ class TransformersEndpoint:
         unknown += ["response_schema"] if request.response_schema is not None else []
         if unknown:
             names = ", ".join(unknown)
-            raise Fault(SETTINGS, f"transformers does not support {names}. Use vLLM or a server.")
+            raise Fault(SETTINGS, f"transformers does not support {names}. Use vLLM or a remote server.")
         sampling = Sampling(**settings | {"stop": tuple(settings.get("stop", ()))})
         ends = _StopTexts(self.checkpoint.tokenizer, sampling.stop) if sampling.stop else None
         images = (lambda: self._encode(prompt)) if prompt.images else None

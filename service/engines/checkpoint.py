@@ -102,7 +102,7 @@ def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
         raise PrerequisiteError(f"transformers is not installed: pip install 'tagrpo[{extra}]'") from error
     is_local = Path(model).is_dir()
     if is_local and revision:
-        raise PrerequisiteError(f"{model} is a folder and has no revisions. Leave out the revision.")
+        raise PrerequisiteError(f"{model} is a folder, so it has no revisions. Remove the revision.")
     if (Path(model) / ADAPTER).is_dir():
         raise PrerequisiteError(
             f"{model} has an unmerged adapter ({ADAPTER}), which would be ignored. Merge it first "
@@ -168,7 +168,7 @@ def _digest_tensors(file: Path) -> str:
     except ValueError as error:
         raise PrerequisiteError(
             f"{file} is not a complete safetensors file. Copy it again, or run `git lfs pull` if it is a "
-            "pointer of Git LFS."
+            "Git LFS pointer."
         ) from error
     middles = (
         8 + length + sum(tensor["data_offsets"]) // 2 - _BLOCK // 2

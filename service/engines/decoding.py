@@ -110,7 +110,7 @@ class Decoder:
             self._places = max(memory // self._bytes_per_token(), 1)
         if not self._shares_batches:
             name = type(model).__name__
-            self.notices.append(f"{name} draws only prompts of one length at a time, which is slower.")
+            self.notices.append(f"{name} batches only prompts of equal length, which is slower.")
 
     @property
     def open_rows(self) -> int:
@@ -337,7 +337,7 @@ class Decoder:
             cache, _ = self._read_alone([1])
         except (TypeError, ValueError, AttributeError) as error:
             raise PrerequisiteError(
-                f"{type(self._model).__name__} does not use a cache of transformers. Run it with vLLM."
+                f"{type(self._model).__name__} does not use a transformers cache. Run it with vLLM."
             ) from error
         parts = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
         return max(sum(int(part.nbytes) for part in parts if part is not None), 1)

@@ -54,8 +54,8 @@ def find_device(name: str) -> Device:
         raise InputError(f"{name!r} is not a device. Give auto, cpu, cuda, cuda:0, ... or mps.")
     if not available[kind]():
         raise PrerequisiteError(
-            f"torch {torch.__version__} finds no {kind} device. Set device to cpu, or install the build of "
-            "torch for this machine."
+            f"torch {torch.__version__} finds no {kind} device. Set device to cpu, or install the torch "
+            "build for this machine."
         )
     return Device(name, kind, torch.cuda.get_device_name(name) if kind == "cuda" else None)
 
@@ -96,8 +96,8 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
         )
         if missing := sorted(loaded["missing_keys"]):
             raise PrerequisiteError(
-                f"{checkpoint.name} lacks {len(missing):,} weights that its config.json names, such as "
-                f"{missing[0]}; they would be random. Merge adapters before use, or copy the folder again."
+                f"{checkpoint.name} lacks {len(missing):,} weights that its config.json requires, such as "
+                f"{missing[0]}; they would be random. Merge adapters first, or copy the folder again."
             )
         model = model.to(device.name).eval()
     except torch.OutOfMemoryError as error:

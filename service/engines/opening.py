@@ -121,8 +121,8 @@ class OpenModels:
                 if settings.base_url not in ((), opened.base_url):
                     places = [", ".join(each.base_url) or "its provider" for each in (opened, settings)]
                     raise InputError(
-                        f"{settings.model} is given two addresses, {redact(' and '.join(places))}. Ask one "
-                        "model at one place, or at the same servers."
+                        f"{settings.model} has two different addresses: {redact(' and '.join(places))}. Use "
+                        "the same base_url for every role of a model."
                     )
                 return opened
         return settings

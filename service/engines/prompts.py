@@ -122,12 +122,12 @@ class Renderer:
         if not self._template:
             if [message.role for message in chat] != ["user"]:
                 raise InputError(
-                    f"{self._name} has no chat template, so it takes one user message only. Use a chat "
-                    "model, or put the system prompt into the prompt."
+                    f"{self._name} has no chat template, so it accepts only a single user message. Use a "
+                    "chat model, or move the system prompt into the prompt."
                 )
             self._note(
-                f"{self._name} has no chat template, so it continues the prompts as raw text. If it is a "
-                "chat model, add its chat_template.jinja to the folder; if not, use form=raw."
+                f"{self._name} has no chat template, so it continues prompts as raw text. If it is a chat "
+                "model, add its chat_template.jinja to the folder; otherwise use form=raw."
             )
             return self._raw(chat[0].content)
         for name in json.loads(kwargs):
@@ -141,8 +141,8 @@ class Renderer:
         processor = self._open_processor() if self._open_processor else None
         if processor is None or not processor.chat_template:
             raise InputError(
-                f"{self._name} takes no images. Use a model that does (Qwen/Qwen2.5-VL-3B-Instruct), or "
-                "leave out the questions with images."
+                f"{self._name} does not support images. Use a model that does "
+                "(Qwen/Qwen2.5-VL-3B-Instruct), or remove the questions with images."
             )
         messages: list[dict[str, Any]] = []
         for message in chat:
@@ -191,13 +191,13 @@ class Renderer:
             )
         except TemplateError as error:
             raise InputError(
-                f"The chat template of {self._name} fails: {error}. If it takes no system message, put its "
-                "text into the prompt."
+                f"The chat template of {self._name} fails: {error}. If it does not support system messages, "
+                "move the text into the prompt."
             ) from error
         for message in messages:
             if message["role"] == "system" and message["content"].strip() not in rendered:
                 raise InputError(
-                    f"The chat template of {self._name} drops the system message. Put its text into the "
+                    f"The chat template of {self._name} drops the system message. Move its text into the "
                     "prompt."
                 )
         return rendered

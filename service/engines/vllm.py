@@ -41,17 +41,17 @@ class VllmSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    checkpoint: str = Field(description="Folder, or id on the Hugging Face Hub.")
+    checkpoint: str = Field(description="Folder or Hugging Face Hub id.")
     revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
-    dtype: str = Field("auto", description="float32, bfloat16, ...; auto: vLLM's choice.")
-    data_parallel_size: int = Field(1, ge=1, description="Copies of the model that share the requests.")
-    tensor_parallel_size: int = Field(1, ge=1, description="GPUs that share one copy of the model.")
+    dtype: str = Field("auto", description="float32, bfloat16, ...; auto: chosen by vLLM.")
+    data_parallel_size: int = Field(1, ge=1, description="Number of model copies that share the requests.")
+    tensor_parallel_size: int = Field(1, ge=1, description="Number of GPUs that share one copy of the model.")
     ray: bool = Field(False, description="Use the GPUs of the Ray cluster at RAY_ADDRESS, on all its nodes.")
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Share of each GPU's memory.")
-    max_model_len: int | None = Field(None, ge=2, description="Tokens of prompt and response together.")
-    options: tuple[str, ...] = Field((), description="More options of `vllm serve`.")
-    start_timeout_s: float = Field(1800.0, gt=0, description="Longest wait until the server is ready.")
-    max_concurrency: int = Field(256, ge=1, description="Requests in flight per copy of the model.")
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Fraction of GPU memory for vLLM.")
+    max_model_len: int | None = Field(None, ge=2, description="Maximum tokens of prompt and response.")
+    options: tuple[str, ...] = Field((), description="Additional options for `vllm serve`.")
+    start_timeout_s: float = Field(1800.0, gt=0, description="Maximum seconds until the server is ready.")
+    max_concurrency: int = Field(256, ge=1, description="Maximum in-flight requests per model copy.")
 
 
 class VllmEndpoint(PlainEndpoint):
@@ -97,7 +97,7 @@ class VllmEndpoint(PlainEndpoint):
         except importlib.metadata.PackageNotFoundError:
             raise PrerequisiteError(
                 "vLLM is not installed: pip install 'tagrpo[vllm]' on a machine with a GPU. Without a GPU, "
-                "run the checkpoint with transformers, or ask a vLLM server by its address."
+                "run the checkpoint with transformers, or give the address of a vLLM server."
             ) from None
         names = ("dtype", "tensor_parallel_size", "max_model_len", "options")
         return {
@@ -175,8 +175,8 @@ class VllmEndpoint(PlainEndpoint):
         except TimeoutError:
             how = f"was not ready after {self.settings.start_timeout_s:g} s"
         raise PrerequisiteError(
-            f"vLLM {how}. {self._last_lines()}\nIf memory ran out, raise tensor_parallel_size, lower "
-            "max_model_len, or set gpu_memory_utilization to what other programs leave free."
+            f"vLLM {how}. {self._last_lines()}\nIf the GPU ran out of memory, raise tensor_parallel_size or "
+            "lower max_model_len. If other programs use the GPU, lower gpu_memory_utilization."
         )
 
     def _last_lines(self) -> str:
@@ -200,9 +200,9 @@ class VllmEndpoint(PlainEndpoint):
 
     async def send(self, request: Request, server: Server) -> Reply:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
-        assert self._process is not None, "VllmEndpoint is not open"
+        assert self._process is not None, "VllmEndpoint is closed"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
-            raise Fault(SETTINGS, f"vLLM takes temperature 0, or {_LEAST_TEMPERATURE} and more.")
+            raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
         prompt, room = self.checkpoint.renderer.fit(request, self.serving.max_model_len)
         if room < request.max_tokens:
             request = replace(request, sampling={**request.sampling, "max_tokens": room})

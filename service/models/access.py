@@ -22,51 +22,50 @@ class Access(Config):
 
     endpoint: str | None = Field(
         None,
-        description="Profile [endpoint.NAME] with settings of this table.",
+        description="Profile [endpoint.NAME] that provides settings for this table.",
         json_schema_extra=OPERATIONAL,
     )
     base_url: tuple[str, ...] = Field(
         (),
-        description="Address of the server (vLLM: http://HOST:8000/v1); several share the requests.",
+        description="Server address (vLLM: http://HOST:8000/v1). Several servers share the requests.",
         json_schema_extra=OPERATIONAL,
     )
     api_key_env: str | None = Field(
         None,
-        description="Environment variable with the API key; by default the provider's usual one.",
+        description="Environment variable with the API key; by default the provider's standard one.",
         json_schema_extra=OPERATIONAL,
     )
     price: tuple[float, float] | None = Field(
         None,
-        description="USD per million tokens of prompt and response, for models that litellm cannot price.",
+        description="USD per million prompt and response tokens, for models without a litellm price.",
         json_schema_extra=OPERATIONAL,
     )
     max_concurrency: int | None = Field(
         None,
         ge=1,
         le=4096,
-        description="Maximum requests in flight per server; by default 64, with sampler=vllm 256 per copy.",
+        description="Maximum in-flight requests per server; by default 64, for vLLM 256 per copy.",
         json_schema_extra=OPERATIONAL,
     )
     timeout_s: float | None = Field(
         None,
         gt=0,
-        description="Seconds per attempt; by default 120 and the time of the longest response at "
-        "tokens_per_s.",
+        description="Timeout per attempt in seconds; by default 120 plus max_tokens / tokens_per_s.",
         json_schema_extra=OPERATIONAL,
     )
     tokens_per_s: float = Field(
         TOKENS_PER_S,
         ge=0.01,
-        description="Lowest generation speed for which the timeout still leaves enough time.",
+        description="Slowest expected generation speed, from which the default timeout is computed.",
         json_schema_extra=OPERATIONAL,
     )
     batch: bool = Field(
         False,
-        description="Use batch jobs: half the price, hours instead of minutes. Not for hosted_vllm/.",
+        description="Use batch jobs: half the price, but slower. Not available for hosted_vllm/.",
         json_schema_extra=OPERATIONAL,
     )
     batch_poll_s: float = Field(
-        60.0, ge=0.01, description="Seconds between two polls of a batch job.", json_schema_extra=OPERATIONAL
+        60.0, ge=0.01, description="Seconds between checks of a batch job.", json_schema_extra=OPERATIONAL
     )
 
     @field_validator("base_url")
@@ -81,7 +80,7 @@ class Access(Config):
     @classmethod
     def _check_price(cls, price: tuple[float, float] | None) -> tuple[float, float] | None:
         if price is not None and not all(0 <= each < math.inf for each in price):
-            raise ValueError("give two finite numbers from 0, as in [10,30].")
+            raise ValueError("give two finite numbers, 0 or more, such as [10,30].")
         return price
 
     @field_validator("api_key_env")
@@ -92,8 +91,8 @@ class Access(Config):
             return name
         if _VARIABLE.fullmatch(name) is None or name != redact(name):
             raise ValueError(
-                "give the name of an environment variable; this looks like a key itself. Never write keys "
-                "into files or commands: `export LAB_KEY=...` and give LAB_KEY."
+                "give the name of an environment variable; this looks like the key itself. Keep keys out of "
+                "files and commands: run `export LAB_KEY=...` and give LAB_KEY."
             )
         raise ValueError(f"the variable {name} is not set. Run `export {name}=...` first.")
 
@@ -109,11 +108,11 @@ def checked_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
         parts = urlsplit(address)
         if parts.username is not None:
             raise InputError(
-                f"the address of {parts.hostname} has a name or password, which cannot be sent next to a "
-                "key. Leave it out; a proxy of your own can add it."
+                f"the address of {parts.hostname} contains a user name or password, which cannot be "
+                "combined with an API key. Remove it, or let your own proxy add it."
             )
         if plain.count(address) > 1:
-            raise InputError(f"{address} is given twice. Name each server once.")
+            raise InputError(f"{address} appears twice. Give each server once.")
     return plain
 
 
@@ -123,8 +122,8 @@ class Model(Access):
     leading: ClassVar[str] = "model"
 
     model: str = Field(
-        description="Model, named as in litellm (gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B); on this machine a "
-        "checkpoint's folder or Hub name."
+        description="Model name as in litellm (gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B), or for a local "
+        "model a checkpoint folder or Hub name."
     )
     sampler: Literal["auto", "remote", "vllm", "local"] = Field(
         "auto",
@@ -132,19 +131,17 @@ class Model(Access):
         description="remote: an API or a server; local: transformers; vllm: vLLM on this machine's "
         "GPUs; auto: local if the model is a folder, otherwise remote.",
     )
-    revision: str | None = Field(None, description="local, vllm: revision of the weights.")
+    revision: str | None = Field(None, description="local, vllm: model revision on the Hub.")
     dtype: str | None = Field(None, description="local, vllm: float32, bfloat16, ...")
     device: str | None = Field(None, description="local: cpu, cuda, cuda:1, ...")
-    tensor_parallel: int | None = Field(
-        None, ge=1, description="vllm: GPUs that share one copy of the model."
-    )
+    tensor_parallel: int | None = Field(None, ge=1, description="vllm: number of GPUs per model copy.")
     max_model_len: int | None = Field(
         None, ge=2, description="vllm: maximum tokens of prompt and response together."
     )
     gpus: int | None = Field(
         None,
         ge=1,
-        description="vllm: total GPUs; every tensor_parallel of them run one copy.",
+        description="vllm: total number of GPUs, a multiple of tensor_parallel.",
         json_schema_extra=OPERATIONAL,
     )
     ray_address: str | None = Field(
@@ -156,7 +153,7 @@ class Model(Access):
         None,
         gt=0,
         le=1,
-        description="vllm: share of GPU memory; by default 0.9.",
+        description="vllm: fraction of GPU memory that vLLM uses; by default 0.9.",
         json_schema_extra=OPERATIONAL,
     )
     batch_size: int | None = Field(
@@ -175,7 +172,7 @@ class Model(Access):
     def _check_engine(self) -> "Model":
         for name in dict.fromkeys(_LOCAL + _VLLM):
             if getattr(self, name) is not None and name not in ENGINE_SETTINGS[self.sampler]:
-                raise ValueError(f"{name} does not belong to sampler={self.sampler}.")
+                raise ValueError(f"{name} does not apply to sampler={self.sampler}.")
         if self.base_url and self.sampler != "remote":
             raise ValueError(f"base_url is for remote models; {self.model} is a model on this machine.")
         if self.gpus is not None and self.gpus % (self.tensor_parallel or 1):
@@ -204,12 +201,12 @@ class Budget(Config):
     max_usd: float | None = Field(
         None,
         ge=0,
-        description="Hard cap on the cost of the whole run in USD, in-flight requests included. The run "
-        "keeps it.",
+        description="Hard cap in USD on the whole run, including in-flight requests. It also applies when "
+        "the run is resumed.",
         json_schema_extra=OPERATIONAL,
     )
     max_requests: int | None = Field(
-        None, ge=1, description="Maximum HTTP requests of this invocation.", json_schema_extra=ONCE
+        None, ge=1, description="Maximum HTTP requests in this invocation.", json_schema_extra=ONCE
     )
     halt_after: int = Field(
         HALT_AFTER,
@@ -220,17 +217,17 @@ class Budget(Config):
     stall_s: float = Field(
         STALL_S,
         ge=1,
-        description="Seconds without an answer before the run reports what it waits for.",
+        description="Seconds without an answer before tagrpo warns which servers it is waiting for.",
         json_schema_extra=OPERATIONAL,
     )
     grace_s: float = Field(
         GRACE_S,
         ge=0,
-        description="Seconds that in-flight requests get to finish after SIGTERM.",
+        description="Seconds that tagrpo waits for in-flight requests after SIGTERM.",
         json_schema_extra=OPERATIONAL,
     )
     retry_final: bool = Field(
         False,
-        description="Retry requests that failed for good: too long, refused by a policy, or timed out twice.",
+        description="Retry requests that failed permanently: too long, blocked, or timed out twice.",
         json_schema_extra=ONCE,
     )

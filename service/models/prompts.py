@@ -77,20 +77,20 @@ class PromptConfig(Config):
 
     preset: Literal["default", "paper", "paper-eval", "plain"] = Field(
         "default",
-        description="Prompt and sampling settings together. paper: arXiv 2601.22478; paper-eval: its public "
-        "evaluation, raw text; plain: the bare question.",
+        description="Prompt and sampling settings. paper: arXiv 2601.22478; paper-eval: that paper's public "
+        "evaluation code, as raw text; plain: the question without instructions.",
     )
     prompt_file: Path | None = Field(
-        None, description="File with the prompt; must contain {question}. By default the preset's prompt."
+        None, description="File with a prompt that contains {question}; by default the preset's."
     )
     system: str | None = Field(None, description="System prompt.")
     form: Literal["chat", "raw"] | None = Field(
         None,
-        description="chat: by the model's chat template; raw: as text that is continued. By default the "
-        "preset's.",
+        description="chat: apply the model's chat template; raw: send plain text to continue. By default as "
+        "in the preset.",
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
-        None, description="Arguments of the model's chat template, as in {enable_thinking = false}."
+        None, description="Arguments for the model's chat template, such as {enable_thinking = false}."
     )
 
     def prompt(self, *, choice: bool = False, programs: bool = False) -> PromptSpec:
@@ -126,7 +126,5 @@ def _read_template(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the prompt cannot be read: {error}.") from error
     if "{question}" not in text:
-        raise InputError(
-            f"{path}: a prompt needs the placeholder {{question}}, where the problem's text goes."
-        )
+        raise InputError(f"{path}: the prompt must contain {{question}}, the placeholder for the problem.")
     return text.removesuffix("\n")

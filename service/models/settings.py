@@ -11,9 +11,7 @@ SHORTEST_TIMEOUT_S = 120.0
 TOKENS_PER_S = 10.0
 """The slowest that a response is waited for: a server under load, a large model."""
 
-NO_RAW_IMAGES = (
-    "raw text has no place for images: leave out form=raw, or take another preset than paper-eval."
-)
+NO_RAW_IMAGES = "raw text cannot contain images: remove form=raw, or use a preset other than paper-eval."
 
 _THINKING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": 0.0, "max_tokens": 32_768}
 
@@ -43,11 +41,11 @@ class Sampling(Config):
     """
 
     temperature: float = Field(0.6, ge=0, le=10, description="Sampling temperature; 0 is greedy.")
-    top_p: float = Field(0.95, gt=0, le=1, description="Nucleus sampling.")
+    top_p: float = Field(0.95, gt=0, le=1, description="Nucleus sampling probability; 1 is off.")
     max_tokens: int = Field(3072, ge=1, le=10_000_000, description="Maximum tokens in a response.")
-    top_k: int = Field(0, ge=0, description="Number of most probable tokens to draw from; 0: all.")
+    top_k: int = Field(0, ge=0, description="Sample only from this many most probable tokens; 0 is off.")
     min_p: float = Field(
-        0.0, ge=0, le=1, description="Drop tokens less probable than this share of the most probable one."
+        0.0, ge=0, le=1, description="Minimum probability relative to the top token; 0 is off."
     )
     repetition_penalty: float = Field(1.0, gt=0, le=10, description="1 changes nothing.")
     presence_penalty: float = Field(0.0, ge=-2, le=2, description="0 changes nothing.")
@@ -57,7 +55,7 @@ class Sampling(Config):
     @model_validator(mode="after")
     def _check_stop(self) -> "Sampling":
         if "" in self.stop:
-            raise ValueError("an empty text in stop would end every response; leave it out.")
+            raise ValueError("an empty text in stop would end every response. Remove it.")
         return self
 
     def without_neutral(self) -> dict[str, Any]:
@@ -86,9 +84,9 @@ class SamplingSettings(Sampling):
     None sends no seed, and what is drawn cannot be drawn again.
     """
 
-    seed: int | None = Field(0, ge=0, le=2**63 - 1, description="Random seed; none sends no seed.")
+    seed: int | None = Field(0, ge=0, le=2**63 - 1, description="Random seed; with none, no seed is sent.")
     samples_per_request: int = Field(
-        8, ge=1, le=1024, description="Responses per request; the last of a problem may be smaller."
+        8, ge=1, le=1024, description="Responses per request; the last request may ask for fewer."
     )
 
 
@@ -97,7 +95,7 @@ class PublishedSampling(Config):
 
     sampling: Literal["qwen3-thinking", "qwen3-non-thinking", "qwq", "deepseek-r1", "gpt-oss"] | None = Field(
         None,
-        description="Sampling settings that the model's authors publish, instead of the defaults.",
+        description="Use the sampling settings that the model's authors recommend.",
     )
 
     @model_validator(mode="before")
@@ -123,7 +121,7 @@ class PromptSpec(Config):
     @model_validator(mode="after")
     def _check(self) -> "PromptSpec":
         if "{question}" not in self.template:
-            raise ValueError("a prompt needs the placeholder {question}, where the problem's text goes.")
+            raise ValueError("the prompt must contain {question}, the placeholder for the problem.")
         if self.form == "raw" and (self.system or self.chat_template_kwargs):
             raise ValueError("a system prompt and chat-template arguments need a chat prompt, not raw text.")
         return self

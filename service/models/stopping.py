@@ -75,8 +75,8 @@ def finish_on_signals(interrupt: Callable[[], bool], *, grace_s: float = GRACE_S
         if not interrupt():
             signal.raise_signal(number)
             return
-        wait = f"for at most {grace_s:g} s" if number == signal.SIGTERM else "until they have come"
-        _LOG.warning("%s: waiting for requests in flight %s; again to drop them", number.name, wait)
+        wait = f"for at most {grace_s:g} s" if number == signal.SIGTERM else "until they finish"
+        _LOG.warning("%s: waiting for in-flight requests %s; signal again to drop them", number.name, wait)
         if number == signal.SIGTERM:
             timers.append(loop.call_later(grace_s, signal.raise_signal, number))
 

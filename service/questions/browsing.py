@@ -1,4 +1,4 @@
-"""Looking at what is stored: sets with their counts, a set page by page, one question, labels."""
+"""Browse stored questions: sets with counts, pages of a set, single questions, labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

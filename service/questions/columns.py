@@ -289,7 +289,7 @@ def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
     if part == "question":
         value = asked_in(value) or value
     if not isinstance(value, str) or isinstance(value, JsonNumber):
-        raise RowProblem(f'"{column}" is {_kind(value)}, not text. Name another column with --{part}-column')
+        raise RowProblem(f'"{column}" is {_kind(value)}, not text. Change it with --{part}-column')
     return _checked(value, column, limits)
 
 
@@ -379,7 +379,7 @@ def _checked(text: str, column: str | None, limits: RowLimits) -> str:
         return "".join(char for char in text if not _is_control(char))
     char = text[bad]
     eaten = _EATEN_BACKSLASH.get(char)
-    hint = f' (often a "{eaten}" of LaTeX whose backslash was lost)' if eaten else ""
+    hint = f' (often caused by "{eaten}" in LaTeX after a lost backslash)' if eaten else ""
     raise RowProblem(
         f'"{column}" contains the control character U+{ord(char):04X} at character {bad + 1}{hint}. Fix the '
         "file, or pass --strip-control to remove such characters"

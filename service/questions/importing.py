@@ -1,4 +1,4 @@
-"""Imports a source as a named set: read, check every gold against itself, compare, store at once."""
+"""Import a source as a named set: read, check golds against themselves, compare, store."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ from service.telling import TellProgress, TellStage
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import found and did. Rows count from 0; pairs are (row, earlier row) of the source."""
+    """Result of an import. Rows count from 0; pairs are (row, earlier row) of the source."""
 
     name: str
     source: str
@@ -217,7 +217,7 @@ def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: TellS
 
 
 def _held_reason(value: str, reason: str) -> str:
-    return "no answer" if reason == "no answer" else f"gold graded against itself: {value} ({reason})"
+    return "no answer" if reason == "no answer" else f"gold answer graded against itself: {value} ({reason})"
 
 
 def _hold_back_tests(

@@ -75,8 +75,8 @@ def chunks_for(times: float, base: int, chunk: int) -> int:
         steps = [1 + count * chunk / base for count in (max(0, chunks - 1), chunks, chunks + 1)]
         near = ", ".join(f"{step:.3g}" for step in dict.fromkeys(steps))
         raise InputError(
-            f"--times {times:g}: {base:,} questions and chunks of {chunk:,} cannot give this size, but "
-            f"{near}. Choose one of these, or another --chunk."
+            f"--times {times:g}: {base:,} questions and chunks of {chunk:,} cannot give this size. "
+            f"Possible: {near}. Choose one of these, or another --chunk."
         )
     return chunks
 

@@ -1,1 +1,1 @@
-"""Runs: their settings, what they have spent, how far they are; removing and renaming them."""
+"""Runs: settings, costs and progress; removing and renaming them."""

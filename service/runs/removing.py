@@ -53,7 +53,7 @@ def remove_run(session: Session, run: Run) -> None:
     Answers that runs share stay, and are no longer paid by any run.
 
     Raises:
-        InputError: another run builds on it, a process or a batch job is at work on it, or people have
+        InputError: another run depends on it, a process or a batch job is at work on it, or people have
             decided in its audits.
     """
     obstacles = list(_obstacles(session, run))
@@ -75,7 +75,7 @@ def rename_run(session: Session, run: Run, name: str) -> None:
     """
     check_name(name)
     if session.scalar(select(RunRow.id).where(RunRow.name == name)) is not None:
-        raise InputError(f"there is a run {name!r} already; choose another name, or remove it first.")
+        raise InputError(f"a run {name!r} already exists. Choose another name or remove that run.")
     session.execute(update(RunRow).where(RunRow.id == run.id).values(name=name))
 
 
@@ -129,16 +129,16 @@ def _obstacles(session: Session, run: Run) -> Iterator[str]:
         other.name for other in list_runs(session) if other.id != run.id and run.id in json.dumps(other.spec)
     ]
     if builders:
-        yield f"{', '.join(builders)} builds on it"
+        yield f"{', '.join(builders)} depends on it"
     holders = select(TaskRow.worker).where(TaskRow.run_id == run.id, TaskRow.worker.is_not(None)).distinct()
     workers = {worker for worker in session.scalars(holders) if worker is not None}
     if workers - dead_workers(session, workers):
-        yield "a process is at work on it"
+        yield "a process is working on it"
     elif session.scalar(select(exists().where(JobRow.run_id == run.id, ~JobRow.collected))):
-        yield "a batch job of it is under way; collect it by resuming the run"
+        yield "one of its batch jobs is still running; resume the run to collect it"
     audits, reviews = Base.metadata.tables["audits"], Base.metadata.tables["reviews"]
     decided = select(func.count()).where(
         reviews.c.audit_id.in_(select(audits.c.id).where(audits.c.run_id == run.id))
     )
     if count := session.scalar(decided):
-        yield f"people have decided in its audits ({count} decisions), and what they said is kept"
+        yield f"its audits contain human decisions ({count} decisions), which are never deleted"

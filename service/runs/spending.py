@@ -1,4 +1,4 @@
-"""What runs have spent, and the cap that all processes of a run share.
+"""Costs of runs, and the cap that all processes of a run share.
 
 Sums are kept in whole picodollars, in the transactions that store answers.
 """
@@ -100,7 +100,7 @@ def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Cal
         for run in runs:
             account = read_account(session, run.id)
             if account.max_usd is not None and max_usd in (None, account.max_usd):
-                note(f"{run.name} keeps its cap of ${account.max_usd:g}; ${account.spent_usd:.2f} is spent")
+                note(f"{run.name} keeps its cap of ${account.max_usd:g}, ${account.spent_usd:.2f} spent")
             elif account.max_usd not in (None, max_usd):
                 note(f"{run.name}: the cap changes from ${account.max_usd:g} to ${max_usd:g}")
         if max_usd is not None:
@@ -114,7 +114,7 @@ def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> float |
         InputError: a cap that is negative or not a number.
     """
     if not 0 <= max_usd < math.inf:
-        raise InputError(f"--max-usd {max_usd}: give an amount from 0.")
+        raise InputError(f"--max-usd {max_usd}: give an amount of at least 0.")
     max_pico = round(max_usd * PICO_PER_USD)
     caps = set(session.scalars(select(RunRow.cap_id).where(RunRow.id.in_(run_ids))))
     cap_id = caps.pop() if len(caps) == 1 else None

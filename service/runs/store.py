@@ -1,4 +1,4 @@
-"""Runs in the database: made once, found by name or id, keyed by everything that shapes their result."""
+"""Runs in the database: created once, found by name or id, keyed by all result-shaping settings."""
 
 import os
 import platform
@@ -51,8 +51,8 @@ def check_name(name: str) -> str:
     """Return `name` where it may name a run, set or tag; raise `InputError` otherwise."""
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} cannot be a name: use letters, digits, '.', '_' and '-', at most 100, beginning with "
-            "a letter or digit."
+            f"{name!r} is not a valid name. Use at most 100 letters, digits, '.', '_' and '-', and start "
+            "with a letter or digit."
         )
     return name
 
@@ -145,7 +145,7 @@ def find_run(session: Session, reference: str) -> Run:
         rows = session.scalars(by_id).all()
         if len(rows) != 1:
             names = ", ".join(session.scalars(select(RunRow.name).order_by(RunRow.created_at)).all())
-            others = f"only: {names}" if names else "and no other"
+            others = f"only: {names}" if names else "because there are no runs"
             raise NotFoundError(f"there is no run {reference!r}, {others}.")
         row = rows[0]
     return as_run(row)
@@ -214,18 +214,18 @@ def _run_id(
 def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
     old, new = dict(_settings(row.spec)), dict(_settings(spec))
     changed = [
-        f"{key} ({_brief(old, key)} there, {_brief(new, key)} now)"
+        f"{key} ({_brief(old, key)} stored, {_brief(new, key)} given)"
         for key in sorted(set(old) | set(new))
         if old.get(key, _ABSENT) != new.get(key, _ABSENT)
     ]
     if not changed:
         there, now = len(run_question_ids(session, row.id)), len(question_ids)
-        changed = [f"its questions ({there:,} there, {now:,} now)" if there != now else "its questions"]
+        changed = [f"its questions ({there:,} stored, {now:,} given)" if there != now else "its questions"]
         if now < there:
-            changed[0] += "; a run can grow by a larger --limit and not shrink"
+            changed[0] += "; a larger --limit can extend a run, but a smaller one cannot shrink it"
     return (
-        f"run {row.name!r} exists with other settings: {'; '.join(changed)}. Give this one another --name, "
-        "or repeat the settings of the first to continue it."
+        f"run {row.name!r} exists with other settings: {'; '.join(changed)}. Choose another --name, or "
+        "repeat the stored settings to continue the run."
     )
 
 

@@ -78,9 +78,9 @@ def _explained(error: OSError, address: Address) -> InputError:
         )
     if error.errno == errno.EACCES:
         return InputError(
-            f"port {address.port} is not allowed for this user. Choose one from 1024 with --port."
+            f"port {address.port} is not allowed for this user. Choose port 1024 or higher with --port."
         )
-    return InputError(f"--host {address.host}: cannot listen there ({error.strerror or error}).")
+    return InputError(f"--host {address.host}: cannot listen here ({error.strerror or error}).")
 
 
 def run_until_signal(server: "uvicorn.Server", listening: socket.socket) -> None:

@@ -81,7 +81,7 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
         ('file = "a.jsonl"\nhub = "org/a"', "give either file"),
         (
             'name = "gsm8k"\nfile = "rows.jsonl"',
-            r'mine\.toml:1: the name "gsm8k" is that of a known benchmark',
+            r'mine\.toml:1: the name "gsm8k" belongs to a built-in benchmark',
         ),
         ('name = "a b"\nfile = "rows.jsonl"', r'"a b" is not a valid benchmark name\. Use letters \(a to'),
         (
@@ -165,12 +165,12 @@ def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> N
     [
         (
             {"question": "1?", "answer": "1", "kind": "number"},
-            r'"number" is not a kind of answer \(latex, integer',
+            r'"number" is not a valid kind of answer \(latex, integer',
         ),
         ({"question": "1?", "answer": "1", "tolerance": "wide"}, "tolerance 'wide' is not"),
         (
             {"question": "1?", "answer": "1", "kind": "latex", "tolerance": "1%"},
-            "has a tolerance, but the kind",
+            "has a tolerance, but its kind",
         ),
         ({"question": "1?", "answer": "1", "kind": ["latex"]}, '"kind" is not text'),
         ({"question": "", "answer": "1"}, '"question" is empty'),

@@ -94,7 +94,7 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "not JSON"),
-        ('{"reward": 1}', "does not name its question"),
+        ('{"reward": 1}', "the row has no question"),
         ('{"question_id": "a"}', "has no reward"),
         ('{"question_id": "a", "reward": "yes"}', "boolean; or .*number; or .*'correct'"),
         ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),
@@ -123,10 +123,10 @@ def test_contradictions_are_refused(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_rollouts(tmp_path / "none.jsonl")
-    with pytest.raises(InputError, match=r"holds no \.jsonl files"):
+    with pytest.raises(InputError, match=r"contains no \.jsonl or \.parquet files"):
         read_rollouts(tmp_path)
     (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
-    with pytest.raises(InputError, match="there are no rollouts"):
+    with pytest.raises(InputError, match="contains no rollouts"):
         read_rollouts(tmp_path / "empty.jsonl")
     with pytest.raises(InputError, match="there are no rows"):
         read_visits(tmp_path / "empty.jsonl")

@@ -65,7 +65,7 @@ def test_a_run_of_the_first_problems_grows_and_does_not_shrink(db: Database) -> 
         assert (grown.id, before) == (run.id, 1)
         assert run_problems(session, run.id)[:1] == first
         assert [problem.text for problem in run_problems(session, run.id)] == [p.text for p in PROBLEMS]
-        with pytest.raises(InputError, match=r"has 3 problems \(2 now\); a run can grow by a larger limit"):
+        with pytest.raises(InputError, match=r"has 3 problems \(2 now\); a larger limit can extend a run"):
             open_eval_run(session, "r", spec, PLACED[:2], {})
 
 

@@ -165,7 +165,7 @@ def test_questions_are_found_in_a_benchmark(
     else:
         assert read.numbers == sorted({0, place})
         assert not read.unmatched
-    with pytest.raises(InputError, match="none of its 1 responses belongs to a problem"):
+    with pytest.raises(InputError, match="none of its 1 responses matches a problem"):
         survey(
             open_responses([write_rows(tmp_path / "no.jsonl", {"response": "", "question": "?"})]).read(),
             InBenchmark("b", BENCHMARK, by),
@@ -178,7 +178,7 @@ def test_questions_are_found_in_a_benchmark(
         (
             '{"a": 1}',
             {},
-            r"no column looks like the response\. Name it with --column response=NAME; available: a",
+            r"no column looks like the response\. Pass it with --column response=NAME; available: a",
         ),
         ('{"text": "x"}', {}, r"no column looks like the question or its id"),
         (
@@ -186,7 +186,7 @@ def test_questions_are_found_in_a_benchmark(
             {"question": "z"},
             r'no column "z" \(--column question=\.\.\.\)\. Available: q',
         ),
-        ('{"text": "x", "problem": "q"}', {}, r"r\.jsonl:1: it has no gold answer\. Name the column"),
+        ('{"text": "x", "problem": "q"}', {}, r"r\.jsonl:1: it has no gold answer\. Pass its column"),
         (
             '{"text": "x", "problem": "q", "answer": "1"}\n{"problem": "q"}',
             {},
@@ -194,7 +194,7 @@ def test_questions_are_found_in_a_benchmark(
         ),
         ('{"text": [{}], "problem": "q", "answer": "1"}', {}, r'r\.jsonl:1: "text" is not text'),
         ('{"text": "", "problem": "q", "answer": "1"}\n{"text', {}, r"r.jsonl:2: not valid JSON .* cut off"),
-        ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row has a response"),
+        ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row contains a response"),
         ("", {}, r"the file is empty"),
         ('{"text"\n' * 300, {}, r"the first 200 rows cannot be used:(\n  r.jsonl:\d: .*){5}\n  and 195 more"),
     ],
@@ -225,7 +225,7 @@ def test_what_is_exported_comes_back_whole(form: SamplesFormat, db: Database, tm
         *("correct", "wrong") * 3
     ]
     if form == "hf":
-        with pytest.raises(InputError, match="is not empty; name another folder or pass --overwrite"):
+        with pytest.raises(InputError, match=r"is not empty. Choose another folder or pass --overwrite"):
             export_samples(db, run, target, form, overwrite=False, report=nothing)
         assert "1e-1" in {each.tolerance for each in file.read()}
 
@@ -233,6 +233,6 @@ def test_what_is_exported_comes_back_whole(form: SamplesFormat, db: Database, tm
 def test_texts_of_gated_benchmarks_are_not_exported(db: Database, tmp_path: Path) -> None:
     problems = make_problems(1)
     run = add_eval_run(db, "r", [(1, 1, 0)], problems=problems, benchmark="gpqa-diamond")
-    with pytest.raises(InputError, match="gated benchmark, whose texts are not exported"):
+    with pytest.raises(InputError, match="gated benchmark, whose texts may not be exported"):
         export_samples(db, run, tmp_path / "o.jsonl", "jsonl", overwrite=False, report=nothing)
     assert not (tmp_path / "o.jsonl").exists()

@@ -59,7 +59,7 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert open_responses(outputs[:1]).sha256 != file.sha256
     with pytest.raises(InputError, match="a file is given twice"):
         open_responses([outputs[0], outputs[0]])
-    with pytest.raises(InputError, match=r"its format is rows, but that of .* is lighteval"):
+    with pytest.raises(InputError, match=r"the format is rows, but in .* it is lighteval"):
         open_responses([details, *outputs])
     table = tmp_path / "rows.csv"
     table.write_text('prompt,target,completion\n"2+2?",4,"a, b"\n', encoding="utf-8")
@@ -123,7 +123,7 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
         ("correct", "3"),
     ]
     with pytest.raises(
-        InputError, match="Give METRIC,FILTER: metrics are exact_match, filters strict, flexible"
+        InputError, match=r"Give METRIC,FILTER. Metrics: exact_match. Filters: strict, flexible"
     ):
         open_responses([path], scorer="exact_match,loose")
 

@@ -173,7 +173,7 @@ def test_the_clients_of_the_page_work_as_they_stand_there(client: httpx.Client) 
         (b'{"cases": [{"response": "a", "gold": "1", "golds": "1"}]}', 422, "cases.0.golds: Extra inputs"),
         (b"[" * 10_000, 422, "nested too deeply"),
         (b" " * 17_000_000, 413, "more than 16,000,000 bytes"),
-        (json.dumps(batch(*[("a", "1")] * 301)).encode(), 413, "301 cases exceed the size of the queue"),
+        (json.dumps(batch(*[("a", "1")] * 301)).encode(), 413, "301 cases exceed the maximum queue size"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_graded_is_refused_in_one_line(

@@ -76,7 +76,7 @@ def test_its_version_is_its_name_and_its_code_and_part_of_a_runs_key(grader: Gra
     ("name", "words"),
     [
         ("grade", "give module:function"),
-        ("no_such_module:grade", "put its folder on PYTHONPATH"),
+        ("no_such_module:grade", "add its folder to PYTHONPATH"),
         ("graders_of_the_tests:missing", "has no missing"),
         ("graders_of_the_tests:number", "is int, not a function"),
     ],

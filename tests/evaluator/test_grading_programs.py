@@ -27,7 +27,7 @@ CASES = {
     "the last of several": f"Try:\n```python\ndef halves(n): return n\n```\nBetter:\n```python\n{RIGHT}\n```",
     "examples behind it": f"```python\n{RIGHT}\n```\nUse it:\n```python\nprint(halves([2]))\n```\n",
     "output behind it": f"```\n{RIGHT}\n```\nwhich prints\n```text\n[1.0]\n```",
-    "two blocks that belong together": (
+    "two blocks that work only together": (
         "```python\ndef one(number):\n    return number / 2\n```\nand with it\n"
         "```python\ndef halves(numbers):\n    return list(map(one, numbers))\n```"
     ),

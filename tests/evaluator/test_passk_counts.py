@@ -31,7 +31,7 @@ def some_counts(draw: st.DrawFn, least: int = 1) -> Counts:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (((), (), ()), "counts without problems"),
+        (((), (), ()), "the counts contain no problems"),
         ((("a", "a"), (1, 1), (0, 0)), "repeated: a"),
         ((("a",), (1, 1), (0,)), "n has shape"),
         ((("a", "b"), (4, 4), (1, 5)), "problem b: 5 correct and 0 unknown among 4"),

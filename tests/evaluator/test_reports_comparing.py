@@ -62,14 +62,14 @@ def test_different_problems_need_to_be_asked_for(db: Database) -> None:
         compared(db, "a", "b", ks=[1])
     found = compared(db, "a", "b", ks=[1], common_only=True)
     assert [change["problem_id"] for change in found.parts[0].changes] == [problems[1].id]
-    assert any("1 problems of A only and 1 of B only" in note for note in comparison_document(found).notes)
+    assert any("1 problems only in A and 1 only in B" in note for note in comparison_document(found).notes)
 
 
 def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
     runs(db, "a", one=LOW, two=LOW)
     add_eval_run(db, "b.one", LOW, benchmark="one", temperature=1.0, model="other", seed=3)
     notes = comparison_document(compared(db, "a", "b")).notes
-    assert "Only a has two, so there is no comparison." in notes
+    assert "Only a has two, so it is not compared." in notes
     assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
 
 

@@ -123,10 +123,10 @@ def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("=a", "names no runs"),
-        ("X=", "names no runs"),
-        ("a++b", "names no runs"),
-        ("a+a", "names a run twice"),
+        ("=a", "contains no runs"),
+        ("X=", "contains no runs"),
+        ("a++b", "contains no runs"),
+        ("a+a", "contains a run twice"),
     ],
 )
 def test_references_that_cannot_be_read(db: Database, reference: str, message: str) -> None:

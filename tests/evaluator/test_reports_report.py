@@ -50,7 +50,7 @@ def test_k_is_32_where_samples_allow_else_the_largest_power_of_two(db: Database)
     assert said(build(db, "a"), "k = ") == []
     report = build(db, "a", "b")
     assert report.ks == (16,)
-    assert "k = 16, not 32: b has only 31 graded samples of some problem of one." in report_notes(report)[0]
+    assert "k = 16, not 32: b has only 31 graded samples for some problem of one." in report_notes(report)[0]
 
 
 def test_left_out_problems_are_left_out_for_all_rows_and_said(db: Database) -> None:
@@ -59,7 +59,7 @@ def test_left_out_problems_are_left_out_for_all_rows_and_said(db: Database) -> N
     report = build(db, "a", "b", ks=[8], allow_missing=True)
     assert [line.at(8).value for line in report.lines] == [0.5, 1.0]
     assert {(line.left_out, one.problems) for line in report.lines for one in line.scores} == {(1, 2)}
-    assert len(said(report, "1 of 3 problems are left out at every k")) == 2
+    assert len(said(report, "1 of 3 problems are excluded at every k")) == 2
     basis = report_document(report).tables[-1]
     assert [row[3] for row in basis.rows] == ["2 of 3", "2 of 3"]
     with pytest.raises(InputError, match="no problem of test has 16 graded samples"):
@@ -127,7 +127,7 @@ def test_unknown_grades_are_bounds(db: Database) -> None:
     assert value == "25.00 to 50.00"
     low, high = interval.strip("[]").split(", ")
     assert float(low) < 25 < 50 < float(high)
-    assert said(report, "there are two values")
+    assert said(report, "the report shows two values")
     assert document.tables[-1].rows[0][6] == "25.00"  # unknown %
 
 
@@ -145,7 +145,7 @@ def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None
         ("100.0", "0.0", "0.0", "0.0", "0.0"),
     ]
     assert source_rows(report)[0]["marker"] == 13 / 16
-    [note] = said(report, "Many correct answers were found in the last sentence")
+    [note] = said(report, "Many correct answers come from the last sentence")
     assert "a on one (100%)" in note
     assert "mixed" not in note
     first = records(report)[0]
@@ -197,8 +197,8 @@ def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
     placed = [PlacedProblem(problem, "g", place) for place, problem in enumerate(make_problems(2))]
     for name in ("a", "b"):
         add_eval_run(db, name, HALF, problems=placed)
-    assert said(build(db, "a"), "Run a contains 1 neighbor; only the original questions")
-    assert said(build(db, "a", "b"), "Runs a, b contain 1 neighbor each; only the original questions count")
+    assert said(build(db, "a"), "Run a contains 1 neighbor. Only the original questions")
+    assert said(build(db, "a", "b"), "Runs a, b contain 1 neighbor each. Only the original questions count")
 
 
 def test_contamination_is_said(db: Database) -> None:

@@ -45,7 +45,7 @@ def test_majority_by_hand() -> None:
 
 
 def test_what_a_metric_has_not_is_refused() -> None:
-    with pytest.raises(InputError, match="no interval of"):
+    with pytest.raises(InputError, match=r"has no .* interval"):
         score(counts((4, 2, 0)), Metric("g-pass@k"), [2], SAME_PROBLEMS)
     with pytest.raises(InputError, match="cannot be computed from counts"):
         score(counts((4, 2, 0)), Metric("maj@k"), [2], NEW_PROBLEMS)

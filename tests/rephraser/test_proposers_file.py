@@ -54,7 +54,7 @@ def test_the_content_hash_covers_what_is_taken_and_its_order(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{"key": FIRST.id, "candidate": "a"}], {}, "Name another column with proposer.question_column"),
+        ([{"key": FIRST.id, "candidate": "a"}], {}, "Choose another column with proposer.question_column"),
         ([], {}, "the file is empty"),
         ([{"question": "Whose?", "candidate": "a"}], {}, "none of its 1 rows belongs to a question"),
         ([{"question": FIRST.text, "mine": "a"}], {}, "proposer.candidate_column; available: question, mine"),

@@ -267,7 +267,7 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert (again.judged, again.changes) == (2, ())
     found = summary(world)
     assert (found.unreadable_questions, found.candidates) == (1, {"undecided": 2})
-    assert found.unfinished[0].reason == "2 undecided, its own answers are unreadable"
+    assert found.unfinished[0].reason == "2 undecided, the question's own answers are unreadable"
     with world.db.read() as session:
         reasons = set(session.scalars(select(VerdictRow.reason).where(VerdictRow.status == "undecided")))
     assert reasons == {"32 of 32 answers to the original could not be parsed; at most 50% may fail."}
@@ -402,7 +402,7 @@ def test_a_stricter_rule_takes_back_what_was_accepted_and_the_first_verdict_stay
     found = judge_anew(world, STRICT)
     (change,) = found.changes
     assert (change.before, change.after) == ("accepted", "undecided")
-    assert "accepting needs 13" in change.reason
+    assert "acceptance needs 13" in change.reason
     assert (found.judged, found.stored, found.before, found.after) == (
         1,
         1,

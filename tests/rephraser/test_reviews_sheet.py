@@ -78,7 +78,7 @@ def test_rows_without_a_decision_are_counted_and_equal_rows_taken_once(
         ({"candidate": "c_zz", "decision": "accept"}, "no candidate has an id"),
         ({"candidate": "c_", "decision": "accept"}, "several candidates"),
         ({"candidate": GOOD, "decision": "reject", "reason": " "}, "needs a reason"),
-        ({"candidate": GOOD, "decision": "accept", "audit": "1"}, "not the number of an audit"),
+        ({"candidate": GOOD, "decision": "accept", "audit": "1"}, "not an audit number"),
         ({"candidate": GOOD, "decision": "accept", "audit": 9}, "belongs to audit 9, not to --audit 1"),
         ({"candidate": BAD, "decision": "reject", "reason": "no"}, "contradicts line 1"),
     ],

@@ -47,9 +47,9 @@ def test_adaptive_leaves_questions_alone_that_give_a_gradient(db: Database) -> N
 
 def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
     add_run(db, "mixed", ASKED[:1])
-    with pytest.raises(InputError, match=r"give neighbors to all \(1 questions yield a gradient alone\)"):
+    with pytest.raises(InputError, match=r"give neighbors to all \(1 questions give a gradient alone\)"):
         sets.publish(db, "math", run="mixed", adaptive=Adaptive())
-    with pytest.raises(InputError, match="a chance between 0 and 1, not 8 and 1"):
+    with pytest.raises(InputError, match="a probability between 0 and 1, not 8 and 1"):
         Adaptive(unmixed=1.0)
     with pytest.raises(NotFoundError, match="pilot"):
         sets.publish(db, "math", run="run", adaptive=Adaptive(pilot="pilot"))
@@ -76,5 +76,5 @@ def test_several_runs_make_one_set_without_repetition(db: Database) -> None:
         (entry,) = [e for e in sets.load_set(session, "math").entries if e.question.text == "What is 2+3?"]
         assert {one.text: one.model for one in entry.neighbors}[FAR] == "test/proposer"
         assert sets.verify(session, "math").ok
-    with pytest.raises(InputError, match="name each run once, not run, run"):
+    with pytest.raises(InputError, match="give each run exactly once, not run, run"):
         sets.publish(db, "twice", run=["run", "run"])

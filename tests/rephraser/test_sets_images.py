@@ -62,4 +62,4 @@ def test_datasets_reads_pictures_out_of_the_folder(source: Database, tmp_path: P
     assert rows[0]["images"][0].convert("RGB").getpixel((4, 3)) == (255, 0, 0)
     assert rows[1]["images"] == []
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    assert "- `images`: those of the question and its neighbors" in card
+    assert "- `images` of the question and its neighbors" in card

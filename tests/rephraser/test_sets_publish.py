@@ -117,7 +117,7 @@ def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> N
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("no spaces", {}, "cannot be a name"),
+        ("no spaces", {}, "is not a valid name"),
         ("math", {"n": 0}, "at least 1"),
         ("math", {"include": ("good",)}, "cannot include good"),
         ("math", {"strategies": ("absent",)}, "no candidate of run 'run' qualifies"),

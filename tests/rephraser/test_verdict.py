@@ -68,13 +68,13 @@ BRANCHES = [
     ),
     ("a" * 31 + "b", "a" * 11 + "b", "g", "accepted", "12 of 12"),  # never solved, the same mistakes
     ("g" * 16 + "a" * 16, "g" * 5 + "a" * 4 + "n" * 3 + "mmkk", "g", "accepted", "9 of 16"),
-    ("g" * 32, "g" * 9 + "n" * 4 + "mmm", "g", "accepted", "the largest new answer was given 4 times"),
+    ("g" * 32, "g" * 9 + "n" * 4 + "mmm", "g", "accepted", "the most frequent new answer was given 4 times"),
     (
         "g" * 32,
         "g" * 9 + "n" * 5 + "mm",
         "g",
         "undecided",
-        "given 5 times: accepting needs more than 10 shared",
+        "given 5 times: acceptance needs more than 10 shared",
     ),
     (
         "g" * 32,
@@ -91,10 +91,10 @@ BRANCHES = [
     ("g" * 5 + "a" * 27, "a" * 15 + "g", "g", "accepted", "16 of 16"),
     ("g" * 4 + "a" * 28, "a" * 16, "g", "accepted", "16 of 16"),
     ("g" * 5 + "a" * 27, "a" * 16, None, "accepted", "16 of 16"),
-    ("g" * 32, "g" * 15 + "m", "g", "accepted", "the largest new answer was given once"),
+    ("g" * 32, "g" * 15 + "m", "g", "accepted", "the most frequent new answer was given once"),
     ("g" * 32, "n" * 12, "g", "rejected", "a new answer was given 12 times"),
     ("g" * 32, "n" * 11 + "m" * 5, "g", "rejected", "a new answer was given 11 times"),
-    ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, and rejecting needs 11"),
+    ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, and rejection needs 11"),
     ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "N" * 12, "g", "rejected", "was given 5 times"),
     (
         "g" * 4 + "abcdefhijklmopqrstuvwxyzABCD",
@@ -261,8 +261,8 @@ def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
     assert rule_from_spec({"rule": "overlap", "reject_new": 10}) == OverlapRule(reject_new=10)
     assert rule_from_spec({"rule": "overlap", "flagged_looks": [20, 24]}) == OverlapRule()
     for spec, message in (
-        ({"rule": "coin"}, r"'coin' is not a rule\. Choose overlap"),
-        ({}, "None is not a rule"),
+        ({"rule": "coin"}, r"'coin' is not a valid rule. Choose overlap"),
+        ({}, "None is not a valid rule"),
         ({"rule": "overlap", "prior": 0.5}, r"overlap has no prior\. It has accept_gold_from"),
         ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
     ):

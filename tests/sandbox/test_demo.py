@@ -76,7 +76,7 @@ def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are() ->
     [
         ({"recipes": ("ta_grpo", "nope")}, "no recipe 'nope'; `tagrpo train recipes` shows them"),
         ({"recipes": ()}, "--recipes is empty"),
-        ({"recipes": ("ta_grpo", "ta_grpo")}, "one is named twice"),
+        ({"recipes": ("ta_grpo", "ta_grpo")}, "a recipe appears twice"),
         ({"seeds": 0}, "--seeds is 0"),
     ],
 )

@@ -37,7 +37,7 @@ def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
         held.finish("a step", 1)
     other = replace(plan, size=replace(QUICK, responses=60))
     with (
-        pytest.raises(InputError, match=r"begun with other settings \(responses was 512, now 60\)"),
+        pytest.raises(InputError, match=r"started with other settings \(responses was 512, now 60\)"),
         open_demo_folder(other),
     ):
         pass
@@ -58,7 +58,7 @@ def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match="another demo is at work here"), open_demo_folder(plan):
+        with pytest.raises(InputError, match="another demo is running here"), open_demo_folder(plan):
             pass
         other.kill()
     with open_demo_folder(plan) as held:  # a killed one holds nothing
@@ -70,7 +70,7 @@ def test_a_database_that_is_gone_is_named(plan: DemoPlan) -> None:
         held.finish("python -m sandbox policy ./policy", 1)
     with open_demo_folder(plan) as held:  # no step has used it yet
         held.finish(WITH_DB, 1)
-    with pytest.raises(InputError, match=r"tagrpo\.db: is gone"), open_demo_folder(plan):
+    with pytest.raises(InputError, match=r"tagrpo\.db: the database is missing"), open_demo_folder(plan):
         pass
 
 
@@ -78,7 +78,7 @@ def test_a_database_that_is_gone_is_named(plan: DemoPlan) -> None:
     ("content", "said"),
     [
         ("{", "cannot be read"),
-        ("[]", "not the state of a demo"),
+        ("[]", "not a demo's state file"),
         (json.dumps({"format": "tagrpo demo", "format_version": 99}), "another version of tagrpo"),
     ],
 )

@@ -106,7 +106,7 @@ def test_refusals(cli: CommandLine) -> None:
     prepare(cli)
     Path("other.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n')
     other = cli("sandbox", "score", "checked", "--truth", "other.jsonl")
-    assert (other.code, "has no candidate of this truth file" in other.err) == (2, True)
+    assert (other.code, "has no candidate from this truth file" in other.err) == (2, True)
     Path("bad.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n{}\n')
     bad = cli("sandbox", "score", "checked", "--truth", "bad.jsonl")
     assert (bad.code, "bad.jsonl:2: not a row of a truth file" in words(bad.err)) == (2, True)

@@ -134,7 +134,7 @@ async def test_an_answer_is_paid_once_and_replayed(db: Database) -> None:
         answer = await asker.ask(question(n=2))
     async with asking(db, run, endpoint) as later, asking(db, run) as replay:
         assert await later.ask(question(n=2)) == await replay.ask(question(n=2)) == answer
-        with pytest.raises(NotStored, match="was never asked for this answer"):
+        with pytest.raises(NotStored, match="has no stored reply to this answer request"):
             await replay.ask(question(3))
     assert [choice.text for choice in answer.choices] == ["seed 2"] * 2
     assert (answer.prompt_tokens, answer.completion_tokens, answer.model, answer.seeded) == (4, 4, "m", True)
@@ -238,7 +238,7 @@ def test_failures_in_a_row_stop_the_run(db: Database) -> None:
     run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(BAD_REQUEST, "no"))
     outcome = work(db, run, endpoint, at_once=4, retries=RetryPolicy(base_s=0.001, halt_after=10))
     assert outcome.stopped == "failing"
-    assert outcome.message == "10 requests in a row failed, the last: no"
+    assert outcome.message == "10 consecutive requests failed, last: no"
     assert 10 <= len(endpoint.sent) <= 14
     assert outcome.failures == {BAD_REQUEST: len(endpoint.sent)}
     assert task_states(db, run) == {"open": 50}

@@ -263,7 +263,7 @@ async def test_places_without_batch_jobs_are_refused() -> None:
         BatchJobs(two)
     anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
     await anthropic.load()
-    with pytest.raises(PrerequisiteError, match="anthropic has no batch jobs in OpenAI's form"):
+    with pytest.raises(PrerequisiteError, match="anthropic does not support OpenAI's batch API"):
         BatchJobs(anthropic)
 
 
@@ -271,9 +271,7 @@ def test_a_cap_below_the_next_request_stops(db: Database) -> None:
     server = OpenAIServer()
     outcomes = run_batch(db, server, cap=WORST - 1)
     assert server.batches.created == 0
-    assert [str(each) for each in outcomes] == [
-        "what is left under --max-usd is enough for 0 of 6 requests"
-    ] * 6
+    assert [str(each) for each in outcomes] == ["the rest of --max-usd covers only 0 of 6 requests"] * 6
 
 
 def test_the_number_of_requests_is_capped(db: Database) -> None:
@@ -281,7 +279,9 @@ def test_the_number_of_requests_is_capped(db: Database) -> None:
     outcomes = run_batch(db, server, max_requests=4)
     assert server.batches.lines == 4
     assert sum(isinstance(each, Answer) for each in outcomes) == 4
-    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {"max_requests=4 is reached"}
+    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {
+        "the limit max_requests=4 is reached"
+    }
 
 
 def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
@@ -289,7 +289,7 @@ def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
     server.batches.room = 0
     outcomes = run_batch(db, server, cap=6 * WORST)
     assert {type(each) for each in outcomes} == {Stopped}
-    assert "Nothing is lost; resume when other batch jobs have ended." in str(outcomes[0])
+    assert "All answers are kept. Resume when other batch jobs have finished." in str(outcomes[0])
     assert committed(db) == 0
 
 

@@ -146,9 +146,9 @@ async def test_refused_fields_are_left_out_remembered_and_noted(model: str) -> N
     assert not {"seed", "n", "response_format"} & set(server.requests[-1].body)
     assert not endpoint.takes("n")
     assert endpoint.notices == [
-        f"{model} does not take n: every response is requested by itself.",
-        f"{model} does not take response_format: only the prompt asks for structured output.",
-        f"{model} does not take seed: another run draws other responses.",
+        f"{model} does not take n: tagrpo sends one request per response.",
+        f"{model} does not take response_format: only the prompt requests structured output.",
+        f"{model} does not take seed: the run cannot be repeated exactly.",
     ]
 
 
@@ -220,23 +220,27 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
     with pytest.raises(PrerequisiteError, match="set OPENAI_API_KEY in the environment"):
         await RemoteEndpoint("gpt-4-turbo").open()
-    with pytest.raises(PrerequisiteError, match="needs a key: set MY_KEY"):
+    with pytest.raises(PrerequisiteError, match="needs an API key: set MY_KEY"):
         await RemoteEndpoint("hosted_vllm/m", ["http://127.0.0.1:9/v1"], key_env="MY_KEY").open()
-    with pytest.raises(PrerequisiteError, match="needs its server's address: --base-url"):
+    with pytest.raises(PrerequisiteError, match="needs the address of its server: --base-url"):
         await RemoteEndpoint("hosted_vllm/m").open()
     with pytest.raises(PrerequisiteError, match="Spell it as gpt-4-turbo"):
         await RemoteEndpoint("nobody-knows-this").open()
     with pytest.raises(PrerequisiteError, match="cannot be reached"):
         await remote(["http://127.0.0.1:9/v1"]).open()
-    with pytest.raises(InputError, match="the address of host has a name or password"):
+    with pytest.raises(InputError, match="the address of host contains a user name or password"):
         remote(["http://me:secret@host/v1"])
     async with OpenAIServer(key="right") as server:
-        with pytest.raises(PrerequisiteError, match=r"refuses the key \(401\)"):
+        with pytest.raises(PrerequisiteError, match=r"rejects the API key \(401\)"):
             await remote([server]).open()
     async with OpenAIServer(models=["other"]) as server:
-        with pytest.raises(PrerequisiteError, match="does not list the model 'test-model', only: other"):
+        with pytest.raises(
+            PrerequisiteError, match=r"does not serve the model 'test-model'. It serves: other"
+        ):
             await remote([server]).open()
-        with pytest.raises(PrerequisiteError, match="does not list the model 'test-model', only: other"):
+        with pytest.raises(
+            PrerequisiteError, match=r"does not serve the model 'test-model'. It serves: other"
+        ):
             await plain(server).open()
     async with OpenAIServer(version="0.11", max_model_len=4096) as server:
         endpoint = remote([server])
@@ -251,7 +255,11 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("gpt-4-turbo", {"sampling": {"top_k": 20}}, r"openai does not take top_k \(20\). Set it to 0"),
         ("gpt-4-turbo", {"sampling": {"min_p": 0.1}}, r"openai does not take min_p \(0.1\). Set it to 0.0"),
-        ("anthropic/claude-3-5-sonnet-20240620", {"prompt": "2 + 2 ="}, "anthropic takes chats only"),
+        (
+            "anthropic/claude-3-5-sonnet-20240620",
+            {"prompt": "2 + 2 ="},
+            "anthropic supports chat prompts only",
+        ),
         ("gpt-4-turbo", {"extra": {"chat_template_kwargs": {}}}, "openai does not take chat_template_kwargs"),
     ],
 )

@@ -81,9 +81,7 @@ async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFi
     assert good.stats["requests"] == 160 - 20
     lines = [record.getMessage() for record in caplog.records if record.name == "tagrpo.servers"]
     assert len(lines) == 1
-    assert lines[0].startswith(
-        f"{bad.url} rests and is tried again from time to time; 1 of 2 servers answer:"
-    )
+    assert lines[0].startswith(f"{bad.url} is paused and retried periodically; 1 of 2 servers answer. Error:")
 
 
 async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,7 +104,7 @@ async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
         ({"root": "other/weights"}, "root other/weights instead of test-model"),
         ({"version": "0.12"}, "version 0.12 instead of 0.11"),
         ({"max_model_len": 512}, "max_model_len 512 instead of 4096"),
-        ({"models": ["other"]}, "does not list the model 'test-model'"),
+        ({"models": ["other"]}, "does not serve the model 'test-model'"),
     ],
 )
 async def test_servers_of_different_models_are_refused(other: dict[str, Any], words: str) -> None:
@@ -120,7 +118,7 @@ async def test_servers_of_different_models_are_refused(other: dict[str, Any], wo
 async def test_none_reachable_at_the_start() -> None:
     with pytest.raises(PrerequisiteError, match=r"no server answers: .*:9/v1/models cannot be reached"):
         await remote(["http://127.0.0.1:9/v1", "http://127.0.0.1:19/v1"]).open()
-    with pytest.raises(InputError, match="http://h/v1 is given twice"):
+    with pytest.raises(InputError, match="http://h/v1 appears twice"):
         remote(["http://h/v1", "http://h/v1/"])
 
 

@@ -138,12 +138,17 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
         (EvalConfig, "x", [], "0.toml: not valid TOML"),
         (EvalConfig, "", ["temperature=hot"], "temperature=hot: give a number, 0 to 10."),
         (EvalConfig, "", ['stop=[""]'], "an empty text in stop would end every response"),
-        (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: give two finite numbers from 0"),
-        (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 is given twice"),
-        (EvalConfig, "", ["base_url=http://me:secret@h/v1"], "the address of h has a name or password"),
-        (EvalConfig, "", ["device=cpu"], "device does not belong to sampler=remote."),
+        (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: give two finite numbers, 0 or more"),
+        (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 appears twice"),
+        (
+            EvalConfig,
+            "",
+            ["base_url=http://me:secret@h/v1"],
+            "the address of h contains a user name or password",
+        ),
+        (EvalConfig, "", ["device=cpu"], "device does not apply to sampler=remote."),
         (EvalConfig, "", ["sampler=vllm", "base_url=http://h/v1"], "base_url is for remote models"),
-        (EvalConfig, "", ["neighbors=x"], "name either benchmarks, or a published neighbor set"),
+        (EvalConfig, "", ["neighbors=x"], "give either benchmarks, or a published neighbor set"),
         (
             EvalConfig,
             "",
@@ -161,7 +166,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
             RephraseConfig,
             "",
             ["proposer=rules", "proposer.model=x"],
-            "proposer.model=x: belongs to proposer=llm.",
+            "proposer.model=x: applies only to proposer=llm.",
         ),
     ],
 )
@@ -185,7 +190,7 @@ def test_all_errors_come_at_once(tmp_path: Path) -> None:
     message = refused(
         tmp_path, EvalConfig, ["n=0", "zzz=1"], 'temperature = "hot"\n', "max_tokns = 1\nseed = -1\n"
     )
-    assert message.splitlines()[0] == "6 settings cannot be used:"
+    assert message.splitlines()[0] == "6 settings are invalid:"
     lines = [line.strip() for line in message.splitlines()[1:]]
     for start in (
         "0.toml:1: temp",
@@ -202,14 +207,14 @@ def test_all_errors_come_at_once(tmp_path: Path) -> None:
 def test_a_key_is_refused_and_never_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    says = 'name the variable: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
+    says = 'give its name: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
     profile = f'[endpoint.lab]\n{name} = "credential-4711"\n'
     for words, profiles in (([f"{name}=credential-4711"], None), (["endpoint=lab"], profile)):
         message = refused(tmp_path, EvalConfig, [*EVAL, *words], profiles=profiles)
         assert (says in message, "4711" in message) == (True, False)
     for variable, says in (
-        ("credential-4711", "looks like a key itself"),
-        ("hf_abcdefghijklm", "looks like a key itself"),
+        ("credential-4711", "looks like the key itself"),
+        ("hf_abcdefghijklm", "looks like the key itself"),
         ("LAB_CREDENTIAL", "the variable LAB_CREDENTIAL is not set"),
     ):
         message = refused(tmp_path, EvalConfig, [*EVAL, f"api_key_env={variable}"])
@@ -219,7 +224,7 @@ def test_a_key_is_refused_and_never_repeated(
 
 
 def test_the_file_of_profiles_holds_nothing_else(tmp_path: Path) -> None:
-    says = "tagrpo.toml: n: this file may hold profiles only"
+    says = "tagrpo.toml: n: this file may contain profiles only"
     assert says in refused(tmp_path, EvalConfig, EVAL, profiles="n = 3\n" + LAB)
     wrong = refused(tmp_path, EvalConfig, EVAL, profiles="[endpoint]\nlab = 1\n")
     assert "endpoint.lab is not a table" in wrong
@@ -282,9 +287,13 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path: Path
 @pytest.mark.parametrize(
     ("kind", "word", "says"),
     [
-        (EvalConfig, "temperature=1", "temperature=1: this shapes the results, so a run keeps it."),
-        (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this shapes the results"),
-        (RephraseConfig, "proposer.kind=rules", "this shapes the results"),
+        (
+            EvalConfig,
+            "temperature=1",
+            "temperature=1: this setting shapes the results, so it cannot change in an existing run.",
+        ),
+        (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this setting shapes the results"),
+        (RephraseConfig, "proposer.kind=rules", "this setting shapes the results"),
         (EvalConfig, "max_usd=-1", "max_usd=-1: give a number, at least 0."),
     ],
 )

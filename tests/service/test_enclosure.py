@@ -249,7 +249,7 @@ def f():
 def test_tests_that_do_not_end_are_ended(enclosures: Enclosures, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "GRACE_S", 0.2)
     result = run(enclosures, "def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
-    assert result == ProgramResult("bad tests", None, "the tests do not end")
+    assert result == ProgramResult("bad tests", None, "the tests did not finish")
     assert run(enclosures, "def f(): pass").value == "passed"
 
 

@@ -50,7 +50,7 @@ def test_a_model_without_a_template_continues_one_user_message(tokenizer: Any) -
     assert renderer.template_id is None
     assert [renderer.render(chat(text)).text for text in ("1+1?", "2+2?")] == ["1+1?", "2+2?"]
     assert [notice.startswith("tiny has no chat template") for notice in renderer.notices] == [True]
-    with pytest.raises(InputError, match="one user message only"):
+    with pytest.raises(InputError, match="accepts only a single user message"):
         renderer.render(chat("1+1?", system="Be brief."))
 
 

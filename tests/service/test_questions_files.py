@@ -157,7 +157,7 @@ def test_nul_and_other_control_characters_are_refused_or_stripped(tmp_path: Path
     content = jsonl({"question": "a\0b\x1b[31m", "answer": "\x0crac12"})
     with pytest.raises(InputError, match=r'"question" contains the control character U\+0000 at character 2'):
         read(tmp_path / "a.jsonl", content)
-    with pytest.raises(InputError, match=r'U\+000C at character 1 \(often a "\\f" of LaTeX'):
+    with pytest.raises(InputError, match=r'U\+000C at character 1 \(often caused by "\\f" in LaTeX'):
         read(tmp_path / "a.jsonl", jsonl({"question": "a", "answer": "\x0crac12"}))
     assert answers(read(tmp_path / "a.jsonl", content, strip_control=True)) == [(0, "ab[31m", "rac12")]
 

@@ -83,7 +83,7 @@ def test_a_step_of_dgpo_averages_over_the_tokens_of_groups_with_a_gradient() -> 
 
 
 def test_a_temperature_of_0_is_refused() -> None:
-    with pytest.raises(ValueError, match="Give more than 0"):
+    with pytest.raises(ValueError, match="must be above 0"):
         dgpo_advantages(DGPO_REWARDS, DGPO_IDS, temperature=0.0)
     with pytest.raises(InputError, match="temperature must be above 0"):
         compose(RECIPES["dgpo"], {"temperature": 0})
@@ -175,7 +175,7 @@ def test_a_step_uses_the_recipes_k_on_its_groups(changes: dict[str, object], gro
 
 
 @pytest.mark.parametrize(
-    ("k", "says"), [(9, "k must be 1 to"), (0, "k must be 1 to"), (2.5, "Give a whole number")]
+    ("k", "says"), [(9, "k must be between 1"), (0, "k must be between 1"), (2.5, "Give a whole number")]
 )
 def test_k_must_fit_the_group(k: float, says: str) -> None:
     with pytest.raises(InputError, match=says):

@@ -96,7 +96,7 @@ def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
         (lambda: aggregate(torch.zeros(1, 1), torch.ones(1, 1), "token-mean", ranks=2), "number of tokens"),
         (lambda: kl_estimate(torch.zeros(1), torch.zeros(1), "k4"), "unknown KL estimator 'k4'"),
         (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, ratio=0.0), "ratio is 0.0"),
-        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, formula="repo"), "pass old_log_prob_BT"),
+        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, formula="repo"), "Pass old_log_prob_BT"),
     ],
 )
 def test_what_is_not_defined_is_refused(run: Any, says: str) -> None:
@@ -169,5 +169,5 @@ def test_rewards_for_form_are_weighed_as_the_recipe_says() -> None:
             recipe, scores, correct, torch.ones(4), Groups.of(torch.zeros(4)), max_length=9
         )
         torch.testing.assert_close(shaped, torch.tensor(expected, dtype=torch.float64))
-    with pytest.raises(ValueError, match="at most 1 for form"):
+    with pytest.raises(ValueError, match="at most 1 for format"):
         shaped_rewards(recipe, scores + 1, correct, torch.ones(4), Groups.of(torch.zeros(4)), max_length=9)

@@ -120,7 +120,7 @@ def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
         ("my_formulas:NOT_A_FUNCTION", "is int, not a function"),
         (
             "nothing",
-            "advantage 'nothing' is not a formula; available: .*; or give your own",
+            "advantage 'nothing' is not a known formula; available: .*; or give your own",
         ),
     ],
 )

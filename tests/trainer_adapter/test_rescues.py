@@ -29,10 +29,10 @@ def test_totals_count_groups_responses_and_weights(record: Record) -> None:
     assert totals.effective == pytest.approx(sum(weights) ** 2 / (3 * sum(w**2 for w in weights)))
     dead, responses, weighed = totals.sentences()
     assert dead.startswith(
-        "4 of 6 groups were dead (66.7%); in 4 neighbors were asked, 2 of these were revived"
+        "4 of 6 groups were all wrong at first (66.7%); neighbors were sampled for 4 and rescued 2"
     )
-    assert responses == "responses: 24 first ones, 8 more to questions, 16 to neighbors"
-    assert weighed.startswith("6 wrong responses of neighbors weigh 0.395")
+    assert responses == "responses: 24 in the first stage; then 8 to questions, 16 to neighbors"
+    assert weighed.startswith("6 wrong responses to neighbors have mean weight 0.395")
 
 
 def test_questions_are_listed_with_the_neighbors_that_did_it(record: Record) -> None:
@@ -53,7 +53,7 @@ def test_questions_are_listed_with_the_neighbors_that_did_it(record: Record) -> 
 
 def test_other_trainings_and_outcomes_are_refused(record: Record) -> None:
     assert RECIPE["sampling"] == "rescue"
-    with pytest.raises(InputError, match="asks neighbors of every question"):
+    with pytest.raises(InputError, match="samples neighbors for every question"):
         rescue_totals(record.counts(), {"recipe": "ta_grpo"})
     with pytest.raises(InputError, match="Choose rescued or never rescued"):
         page_rescues(record.counts(), record.run.spec, outcome="dead")

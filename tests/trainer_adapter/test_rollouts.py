@@ -38,7 +38,7 @@ def test_any_order_of_records_gives_the_same_files_but_a_function_must_keep_it(t
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
     with (
         RolloutWriter(tmp_path / "c", "ta", background=False) as writer,
-        pytest.raises(ValueError, match="not in order of question, session and group"),
+        pytest.raises(ValueError, match="not sorted by question, session and group"),
     ):
         writer.write(1, lambda: make_step(1)[::-1])
 
@@ -62,7 +62,7 @@ def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
         RolloutWriter(tmp_path, "ta")
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(InputError, match="cannot be recorded"):
+    with pytest.raises(InputError, match="cannot record rollouts"):
         RolloutWriter(blocked / "folder", "ta")
 
 
@@ -78,7 +78,7 @@ def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
         writer.write(1, [make_record(advantage=float("nan"), old_log_prob=float("-inf"))])
         with pytest.raises(ValueError, match="the reward is nan"):
             writer.write(2, [make_record(2, reward=float("nan"))])
-        with pytest.raises(ValueError, match="step 5 among those of step 2"):
+        with pytest.raises(ValueError, match="step 2 contains a record of step 5"):
             writer.write(2, [make_record(2), make_record(5)])
     (found,) = read_rollouts(tmp_path)
     assert (found.advantage, found.old_log_prob) == (None, None)
@@ -130,7 +130,7 @@ def test_faults_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         list(read_rollouts(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no rollouts"):
+    with pytest.raises(InputError, match="contains no rollouts"):
         list(read_rollouts(tmp_path / "empty"))
 
 
@@ -150,5 +150,5 @@ def test_the_diagnostics_name_a_parquet_file_without_rewards(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"mine\.parquet: row 1: has no reward"):
         diagnose(path)
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"mine\.parquet: no whole parquet file"):
+    with pytest.raises(InputError, match=r"mine\.parquet: not a complete parquet file"):
         diagnose(path)

@@ -152,7 +152,7 @@ def test_a_kill_between_the_files_of_a_step_mixes_nothing(
         second = record.counts().page_steps(GroupFilters(step=2))[0]
         if killed_after == 1:  # new texts, old headers
             assert second.wrong < wrong
-            with pytest.raises(DamagedFileError, match=r"texts-00000002\.parquet: .* not of the same time"):
+            with pytest.raises(DamagedFileError, match=r"texts-00000002\.parquet: .* does not match"):
                 record.rollout("2:0")
         else:  # new headers, old counts
             assert second.wrong == wrong

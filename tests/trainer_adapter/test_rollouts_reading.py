@@ -182,7 +182,7 @@ def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
     [texts] = source.texts("ta, steps 2-3", [QUESTION])
     assert {variant: len(texts) for variant, texts in texts.prompts.items()} == {0: 8, 1: 8}
     assert [texts.prompts[0][place][:7] for place in (0, -1)] == ["Step 2:", "Step 3:"]
-    with pytest.raises(InputError, match="no rollouts at the steps 7 to 9"):
+    with pytest.raises(InputError, match="no rollouts at steps 7 to 9"):
         training_source(record, "ta", [(7, 9)])
 
 
@@ -253,7 +253,7 @@ def test_the_database_has_a_row_with_the_folder(db: Database, tmp_path: Path) ->
 
 def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "rollouts")
-    with db.read() as session, pytest.raises(InputError, match="no training run yet"):
+    with db.read() as session, pytest.raises(InputError, match="no training runs yet"):
         choose_train_run(session, None)
     with db.write() as session:
         open_run(session, name="ta", kind="eval", spec={}, question_ids=(), versions={})
@@ -267,11 +267,11 @@ def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="other settings: recipe"):
         add_training(db, tmp_path / "other", "first")
     (folder / "run.json").unlink()
-    with pytest.raises(InputError, match="does not say which run"):
+    with pytest.raises(InputError, match="the folder does not record its run"):
         add_training(db, folder)
     add_training(db, folder, "first")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no rollouts"):
+    with pytest.raises(InputError, match="contains no rollouts"):
         add_training(db, tmp_path / "empty")
     with db.read() as session:
         assert [one.run.name for one in list_train_runs(session)] == ["first"]

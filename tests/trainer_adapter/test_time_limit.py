@@ -48,7 +48,7 @@ def test_verls_weight_updates_have_a_limit() -> None:
     trainer.on_init_end()
     trainer.global_steps = 1
     with pytest.raises(
-        TimeoutError, match=r"step 1: the rollout engine did not accept the new weights within 0\.2"
+        TimeoutError, match=r"step 1: the rollout engine did not load the new weights within 0\.2"
     ):
         trainer.on_step_end()
     assert updated == [0, 1]

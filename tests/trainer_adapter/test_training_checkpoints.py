@@ -96,7 +96,7 @@ def test_a_tracker_that_a_kill_left_empty_is_written_anew(tmp_path: Path) -> Non
     save(tmp_path, 4)
     (tmp_path / TRACKER).write_text("")
     assert mend(tmp_path) == (
-        f"{TRACKER} does not name a step; training resumes from the checkpoint of step 4"
+        f"{TRACKER} does not contain a step number; training resumes from the checkpoint at step 4"
     )
     assert (tmp_path / TRACKER).read_text() == "4"
 
@@ -105,13 +105,13 @@ def test_a_checkpoint_that_is_gone_gives_way_to_the_one_before(tmp_path: Path) -
     save(tmp_path, 2)
     cut(save(tmp_path, 4) / "actor" / "model_world_size_2_rank_0.pt")
     assert mend(tmp_path) == (
-        f"{TRACKER} names step 4, which has a damaged actor/model_world_size_2_rank_0.pt; training resumes "
-        "from the checkpoint of step 2"
+        f"{TRACKER} points to step 4, which has a damaged actor/model_world_size_2_rank_0.pt; training "
+        "resumes from the checkpoint at step 2"
     )
     assert tracked_step(tmp_path) == 2
     (tmp_path / TRACKER).write_text("6")
     assert mend(tmp_path) == (
-        f"{TRACKER} names step 6, which does not exist; training resumes from the checkpoint of step 2"
+        f"{TRACKER} points to step 6, which does not exist; training resumes from the checkpoint at step 2"
     )
 
 
@@ -119,12 +119,13 @@ def test_without_a_whole_checkpoint_training_is_refused_or_begins_anew(tmp_path:
     cut(save(tmp_path, 4) / "data.pt")
     with pytest.raises(
         InputError,
-        match=r"names step 4, which has a damaged data\.pt, and no other .* Restore the files",
+        match=r"points to step 4, which has a damaged data\.pt, and no other .* Restore the files",
     ):
         mend(tmp_path)
     assert tracked_step(tmp_path) == 4
     (tmp_path / TRACKER).write_text("")  # killed while it saved for the first time
     assert mend(tmp_path) == (
-        f"{TRACKER} does not name a step, and no checkpoint is complete; training starts again at step 1"
+        f"{TRACKER} does not contain a step number, and no checkpoint is complete; training starts again at "
+        "step 1"
     )
     assert not (tmp_path / TRACKER).exists()

@@ -193,8 +193,8 @@ def test_the_template_is_that_of_the_export() -> None:
     [
         ({"layout": "flat"}, [], "flat, but recipe ta_grpo samples the neighbors"),
         ({"neighbors_per_question": {0: 7498}}, [], "no question of math@1 has a neighbor"),
-        ({}, ["data.train_max_samples=100"], "a batch has 256 questions, but the training file only 100"),
-        ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "updates of 100 questions do not divide a batch of 256"),
+        ({}, ["data.train_max_samples=100"], "a batch has 256 questions, but the training file has only 100"),
+        ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "a batch of 256 questions is not a multiple of 100"),
         ({}, ["trainer.test_freq=5"], "no validation file, .* validation_share"),
         ({}, ["trainer.val_before_train=true"], "no validation file"),
         ({}, ["data.max_prompt_length=400"], "the longest prompt of /sets/math has 500 tokens"),

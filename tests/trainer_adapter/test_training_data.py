@@ -73,7 +73,7 @@ def other_golds(path: Path) -> None:
         ("train", lambda path: path.write_bytes(b""), "not a complete parquet file"),
         ("validation", lambda path: path.write_text("question,answer\n"), "not a complete parquet file"),
         ("train", Path.unlink, "missing, although manifest.json lists it"),
-        ("train", other_golds, "changed since the export (its checksum is not the manifest's)"),
+        ("train", other_golds, "changed after the export (its checksum differs from the manifest)"),
     ],
     ids=["neighbors", "reward", "prompt", "empty", "cut", "nothing", "text", "missing", "changed"],
 )

@@ -213,7 +213,7 @@ def test_the_log_says_how_far_it_came_and_why_it_failed(tmp_path: Path) -> None:
         "ray.exceptions.RayTaskError(OutOfMemoryError): ray::TaskRunner.run()",
         "ValueError: a value",
     ]
-    assert hints(log)[0].startswith("the GPU's memory is too small: ")
+    assert hints(log)[0].startswith("the GPU ran out of memory: ")
     # As Ray says that it did not start, and what nanobind says at the end of a process.
     log.write_text("Exception: The current node timed out during startup.\nnanobind: leaked 514 functions!\n")
     assert last_errors(log) == ["Exception: The current node timed out during startup."]

@@ -126,7 +126,7 @@ def test_a_base_model_takes_a_template_from_its_folder(tmp_path: Path, model: Pa
     template = file.read_text("utf-8")
     file.unlink()
     data = exported(tmp_path / "out", "Sum 2 and 3.")
-    with pytest.raises(InputError, match=r"no chat template.*write a template to chat_template\.jinja"):
+    with pytest.raises(InputError, match=r"no chat template.*add a template as chat_template\.jinja"):
         checked(data, model)
     file.write_text(template, "utf-8")
     assert checked(data, model)

@@ -41,14 +41,14 @@ def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
     ("texts", "message"),
     [
         (["verl.=3"], "is not an override"),
-        (["advantage=mine"], "advantage 'mine' is not a formula"),
+        (["advantage=mine"], "advantage 'mine' is not a known formula"),
         (["group=prompt", "filter=dynamic"], "use the flat export"),
         (["run.seed=1700000000000000000"], r"at least 0 and less than 4,294,967,296"),
         (["run.engine_threshold=inf"], r"inf: give a number, more than 0"),
         (["advantage=a_grae", "alpha=nan"], "alpha must be a number above 0"),
-        (["loss.clip_low=nan"], "the clip range must be 0 to 1 below"),
-        (["loss.clip_high=inf"], "the clip range must be 0 to 1 below"),
-        (["loss.dual_clip=nan"], "dual clip must be a number above 1"),
+        (["loss.clip_low=nan"], "clip_low must be between 0 and 1"),
+        (["loss.clip_high=inf"], "clip_low must be between 0 and 1"),
+        (["loss.dual_clip=nan"], "dual_clip must be above 1"),
         (["verl.+tagrpo_recipe={}"], "set an axis"),
     ],
 )
@@ -90,7 +90,7 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         ("algorithm.gamma=0.99", "without a discount"),
         ("trainer.critic_warmup=5", "recipe ta_grpo decides this"),
         ("actor_rollout_ref.model.lora_adapter_path=/mine", "no adapter if lora_rank is 0"),
-        ("reward.reward_model.enable=true", "Name your own function with"),
+        ("reward.reward_model.enable=true", "Set your own function with"),
     ],
 )
 def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message: str) -> None:
@@ -142,4 +142,6 @@ def test_an_added_key_that_verl_never_names_is_told(tmp_path: Path) -> None:
     overrides = assign(RECIPES["grpo"], ["+trainer.saev_freq=5", "+trainer.rollout_data_dir=/x"]).overrides
     composition = compose_run(RECIPES["grpo"], Machine(1), model="m", overrides=overrides)
     [note] = check_configuration(composition, tmp_path)
-    assert note.startswith("+trainer.saev_freq=5: verl's code never names saev_freq, so it is ignored")
+    assert note.startswith(
+        "+trainer.saev_freq=5: verl's code does not contain saev_freq, so verl may ignore it"
+    )

@@ -75,11 +75,11 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Pat
     with pytest.raises(InputError, match="not valid JSON"):
         find_shape(str(tmp_path))
     file.write_text(json.dumps({"model_type": "mixtral"}))
-    with pytest.raises(InputError, match=r"model_type is 'mixtral'\. Sizes are known for llama"):
+    with pytest.raises(InputError, match=r"model_type is 'mixtral'\. Supported: llama"):
         find_shape(str(tmp_path))
     sizes = {"hidden_size": 4, "num_attention_heads": 2, "vocab_size": 10, "num_hidden_layers": 2}
     file.write_text(json.dumps({"model_type": "llama", **sizes}))
-    with pytest.raises(InputError, match="a size of the model is missing"):
+    with pytest.raises(InputError, match="a model size is missing"):
         find_shape(str(tmp_path))
     file.write_text(json.dumps({"model_type": "llama", **sizes, "intermediate_size": 8}))
     assert find_shape(str(tmp_path)).kv_heads == 2
@@ -172,7 +172,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     assert hours[0].generation_hours == hours[1].generation_hours
     plans = plan_compute(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
     [note] = uncounted(plans)
-    assert note.startswith("grpo_ds draws more than the 8,192 responses that it keeps; --pilot")
+    assert note.startswith("grpo_ds draws more responses than the 8,192 that it keeps. Pass --pilot")
     assert "draw inf batches" in warnings(composition, plan)[0]
 
 

@@ -129,7 +129,7 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
     assert not failed.finished
     assert failed.attempt.returncode == 1
     assert failed.errors == ("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",)
-    assert failed.hints[0].startswith("the GPU's memory is too small")
+    assert failed.hints[0].startswith("the GPU ran out of memory")
     with opened() as database, database.read() as session:
         assert find_run(session, "x").finished_at is None
 
@@ -222,7 +222,7 @@ def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
         ({"set": "absent"}, NotFoundError, "absent"),
         ({"set": None}, InputError, "--set"),
         ({"set": None, "data": "nowhere"}, InputError, "an export for verl"),
-        ({"name": "a b"}, InputError, "cannot be a name"),
+        ({"name": "a b"}, InputError, "is not a valid name"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(
@@ -249,6 +249,6 @@ def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
 
 @pytest.mark.slow
 def test_a_machine_without_gpus_is_told_so(place: Path, model: Path) -> None:
-    with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|there is no GPU"):
+    with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|has no GPU"):
         trained(wanted(model, cpu=None, gpus=16))
     assert not (place / "runs" / "x" / "config.json").exists()

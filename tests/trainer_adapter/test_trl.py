@@ -263,17 +263,17 @@ def test_rollouts_are_recorded_as_by_verl(world: World, tmp_path: Path) -> None:
 
 
 def test_settings_that_would_not_be_ta_grpo_are_refused(world: World, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="say a multiple of 4"):
+    with pytest.raises(InputError, match="must be a multiple of 4"):
         Step(world, num_generations=2).batch()
     step = Step(world)
     step.trainer.use_vllm = step.trainer.vllm_importance_sampling_correction = True
-    with pytest.raises(InputError, match="say False"):
+    with pytest.raises(InputError, match="Set it to False"):
         step.draw([row["prompt"] for row in step.rows], step.trainer)
-    with pytest.raises(InputError, match="no place for that"):
+    with pytest.raises(InputError, match="does not support"):
         Step(world, "corrected").batch()
     with pytest.raises(InputError, match="none of question, own, corrected, tapered, dropped"):
         NeighborRollout("neighbor")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="more than 0"):
+    with pytest.raises(InputError, match="must be above 0"):
         NeighborRollout("corrected", threshold=0)
     with pytest.raises(InputError, match="is not there"):
         load_export(tmp_path)

@@ -232,9 +232,9 @@ def test_what_no_set_can_be_made_of_is_refused(exported: Path) -> None:
         return NeighborTaskset(NeighborTasksetConfig(id="tagrpo", **settings)).load()
 
     source = str(exported / "set.jsonl")
-    with pytest.raises(InputError, match=r"no set: say --env\.taskset\.source FILE"):
+    with pytest.raises(InputError, match=r"the set is missing. Pass --env\.taskset\.source"):
         load()
-    with pytest.raises(InputError, match="only the answer kind tolerance has one"):
+    with pytest.raises(InputError, match="only the answer kind tolerance uses a tolerance"):
         load(source=source, task=GradingConfig(tolerance="1%"))
     with pytest.raises(InputError, match="its answer '4' is not a valid choice"):
         load(source=source, task=GradingConfig(answer_kind="choice"))

@@ -119,7 +119,7 @@ def test_prompts_too_long_with_their_images_are_named(exported: Path, model: Pat
 
 def test_a_model_that_does_not_see_is_refused(exported: Path, tmp_path: Path, model: Path) -> None:
     text_model = save_tiny_model(tmp_path / "text")
-    with pytest.raises(InputError, match="not accept images, but questions of the set have some"):
+    with pytest.raises(InputError, match="not support images, but some questions of the set have images"):
         check_lengths(composed(exported, text_model), read_data(exported))
     blind = tmp_path / "blind"
     blind.mkdir()

@@ -90,7 +90,7 @@ def test_what_would_train_something_else_is_refused(name: str, key: str, value: 
 def test_an_engine_that_would_cut_responses_short_is_refused() -> None:
     lengths = {"data.max_prompt_length": 512, "data.max_response_length": 3072}
     config = config_of(RECIPES["grpo"], **lengths, **{f"{ROLLOUT}.max_model_len": 2048})
-    with pytest.raises(InputError, match=r"max_model_len=2048 cuts responses short, .* 3584 tokens"):
+    with pytest.raises(InputError, match=r"max_model_len=2048 truncates responses, .* 3584 tokens"):
         check_config(config, RECIPES["grpo"])
 
 

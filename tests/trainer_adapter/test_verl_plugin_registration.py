@@ -49,7 +49,7 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(checks, "installed_folders", lambda: {"verl": tmp_path})
     with pytest.raises(
         PrerequisiteError,
-        match=r"verl 0\.10\.0 is installed, which is not tested and differs .* `tagrpo doctor --training`",
+        match=r"verl 0\.10\.0 is installed, which is untested and differs .* `tagrpo doctor --training`",
     ):
         checks.check_version()
 

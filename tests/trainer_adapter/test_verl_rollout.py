@@ -146,7 +146,7 @@ def test_a_prompt_with_images_is_read_once_and_has_the_log_probs_of_a_forward_pa
     ("sent", "message"),
     [
         ({"best_of": 2}, "does not know best_of; leave it out"),
-        ({"logit_bias": {5: -100.0}}, "takes no logit_bias but -100.0 for tokens of images"),
+        ({"logit_bias": {5: -100.0}}, "supports logit_bias only as -100.0 for image tokens"),
     ],
 )
 def test_parameters_that_would_be_ignored_are_refused(

@@ -123,7 +123,7 @@ def test_unknown_grades_are_a_dashed_line_of_their_methods_only() -> None:
     assert len(values(dashed)) == len(KS)
     assert spec["title"]["subtitle"][1:] == [
         "Bands: 95% interval for new problems",
-        "Dashed: unknown grades counted right",
+        "Dashed: unknown grades counted as correct",
     ]
     assert layer_of(panel_of(sure), "line", strokeDash=[4, 3]) is None
 
@@ -139,7 +139,7 @@ def test_a_single_k_is_drawn_as_dots_on_bars() -> None:
     assert spec["title"]["text"] == "pass@8: share of problems that at least one of 8 samples solves"
     assert spec["title"]["subtitle"][1:] == [
         "Bars: 95% interval for new problems",
-        "Rings: unknown grades counted right",
+        "Rings: unknown grades counted as correct",
     ]
 
 

@@ -110,7 +110,7 @@ def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
     assert spec["title"]["subtitle"] == [
         "4 neighbors of 2 questions",
         "Mean difference +12.5 points",
-        "above the dashes: neighbor easier, below: harder",
+        "above the dashed line: easier than the original, below: harder",
         "1 flagged too easy, 1 flagged too hard",
     ]
 

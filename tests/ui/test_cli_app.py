@@ -196,7 +196,7 @@ BAD = {
     "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], '"a b" is not a valid name'),
     "bad name of a run": (
         ["rephrase", "run", "demo", "--name", "a/b", "proposer=rules", "--db", "{db}"],
-        "'a/b' cannot be a name",
+        "'a/b' is not a valid name",
     ),
     "missing set": (["questions", "list", "nope", "--db", "{db}"], '"nope"; available: demo'),
     "missing set to propose for": (

@@ -63,7 +63,7 @@ def test_json_holds_source_and_failures(cli: CommandLine, monkeypatch: pytest.Mo
     assert (code, mine["ok"], aime["ok"]) == (3, False, False)
     assert mine["source"]["file"] == "mine.jsonl"
     assert [failure["row"] for failure in mine["gold_failures"]] == [1]
-    assert aime["problem"] == "the Hub cannot be reached. Or give a copy of aime24 with --from FILE."
+    assert aime["problem"] == "the Hub cannot be reached. Or pass a copy of aime24 with --from FILE."
     code, out, _ = cli("--check", "--json")
     assert (code, len(json.loads(out)["benchmarks"])) == (3, len(BENCHMARKS))
 

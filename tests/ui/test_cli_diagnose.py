@@ -227,12 +227,12 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     done = tagrpo("diagnose", "--rollouts", path, "--g", 4, "--out", tmp_path / "out")
     assert done.code == 0
     for question in (
-        "What share",
+        "Which share",
         "forecast from step 1",
-        "What is the yield of each number of neighbors",
+        "How many mixed groups does each number of neighbors give",
         "Do rephrasings",
         "How diverse are responses",
-        "What does a group",
+        "How much does a group",
     ):
         assert question in done.out
     assert len(list((tmp_path / "out").glob("*.csv"))) == 14

@@ -109,7 +109,7 @@ def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
     assert "reachable, structured output" in checks(done.out)["model openai/test-model"]["detail"]
     assert "set the model's price" in checks(done.out)["model openai/test-model"]["detail"]
     assert other.code == 3
-    assert "does not list the model 'other'" in checks(other.out)["model openai/other"]["detail"]
+    assert "does not serve the model 'other'" in checks(other.out)["model openai/other"]["detail"]
     gone = cli("doctor", "--model", "openai/test-model", "--base-url", url, "--json")
     assert (gone.code, "cannot be reached" in gone.out) == (3, True)
     unknown = cli("doctor", "--model", "frobnicate", "--json")

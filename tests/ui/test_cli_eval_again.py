@@ -19,7 +19,7 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
     assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
     assert cli(*evaluate(server, "--name", "a", n=2)).code == 0
     unlike = cli("eval", "compare", "a.sums", "b.sums")
-    assert "take different answers (--answers all and boxed)" in words(unlike.err)
+    assert "count different answers (--answers all and boxed)" in words(unlike.err)
     assert unlike.err.count("tagrpo eval score") == 1
     assert cli("eval", "score", "b.sums", "--answers", "all").code == 0
     assert cli("eval", "compare", "a.sums", "b.sums").code == 0

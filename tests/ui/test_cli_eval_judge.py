@@ -146,7 +146,7 @@ def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenA
     cli("import", "rows.jsonl", "--model", "m")
     judging = ("score", "m.rows", "--base-url", server.url, "--judge")
     for words, message in [
-        (("hosted_vllm/other",), "does not list the model"),
+        (("hosted_vllm/other",), "does not serve the model"),
         ((MODEL, "--max-usd", "1"), "price"),
         ((MODEL, "retry_final=true"), "leave the grade unchanged"),
         ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),

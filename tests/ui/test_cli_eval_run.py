@@ -163,7 +163,7 @@ def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: st
     assert (refused.code, "--allow-changed" in words(refused.err)) == (2, True)
     done = cli(*evaluate(server, "--from", f"aime24={short}", "allow_changed=true", benchmark="aime24", n=2))
     assert done.code == 0, done.err
-    assert "the content differs from the known one" in words(done.err)
+    assert "the content differs from the known version" in words(done.err)
     ((spec,),) = rows("tagrpo.db", "SELECT CAST(spec AS text) FROM runs")
     assert json.loads(spec)["source"]["file"] == "aime.jsonl"
 
@@ -183,7 +183,10 @@ def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLin
     assert "run test-model.sums grows from 2 to 6 problems" in words(grown.err)
     assert stats(server)["paid"] == paid + 4  # a request each: those of the first two stay
     shrunk = cli(*evaluate(server, "--limit", "2", n=2))
-    assert (shrunk.code, "has 6 problems (2 now); a run can grow" in words(shrunk.err)) == (2, True)
+    assert (shrunk.code, "has 6 problems (2 now); a larger limit can extend" in words(shrunk.err)) == (
+        2,
+        True,
+    )
     assert cli(*evaluate(server, "--name", "whole", n=2)).code == 0
     trial, whole = (rows("tagrpo.db", drawn.format(f"{name}.sums")) for name in ("test-model", "whole"))
     assert trial == whole
@@ -232,8 +235,8 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["eval", "run", "--model", "m"], "name either benchmarks, or a published neighbor set"),
-        (["eval", "run", "sums.jsonl", "neighbors=x", "--model", "m"], "name either benchmarks"),
+        (["eval", "run", "--model", "m"], "give either benchmarks, or a published neighbor set"),
+        (["eval", "run", "sums.jsonl", "neighbors=x", "--model", "m"], "give either benchmarks"),
         (["eval", "run", "neighbors=x", "--from", "y", "--model", "m"], "sources apply only to benchmarks"),
         (
             ["eval", "run", "sums.jsonl", "--model", "m", "--preset", "mine"],
@@ -243,7 +246,7 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
         (["eval", "run", "sums.jsonl", "--model", "noprovider-model"], "litellm knows no provider"),
         (
             ["eval", "run", "sums.jsonl", "--model", "x", "sampler=vllm", "device=cpu"],
-            "device does not belong to sampler=vllm",
+            "device does not apply to sampler=vllm",
         ),
         (
             ["eval", "run", "sums.jsonl", "--model", MODEL, "--base-url", "http://127.0.0.1:9/v1"],

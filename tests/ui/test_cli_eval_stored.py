@@ -97,7 +97,7 @@ def test_a_function_of_the_users_grades(
     assert (graded["graded"], graded["unknown"]) == (8, 8)
     assert "answers=boxed" in cli("score", "a", *own, "--answers", "boxed").err
     missing = cli("score", "a", "--grader", "no_such:grade")
-    assert (missing.code, "put its folder on PYTHONPATH" in words(missing.err)) == (2, True)
+    assert (missing.code, "add its folder to PYTHONPATH" in words(missing.err)) == (2, True)
 
 
 def test_responses_are_shown_searched_and_paged(cli: CommandLine) -> None:
@@ -182,4 +182,4 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
     assert (done.code, "tagrpo runs show base.sums" in words(done.err)) == (2, True)
     done = anywhere("resume", "base.sums")
     assert (done.code, "Repeat the command that started it" in words(done.err)) == (2, True)
-    assert "there is no run yet" in words(anywhere("rephrase", "list").err)
+    assert "there are no runs yet" in words(anywhere("rephrase", "list").err)

@@ -103,7 +103,7 @@ def test_reports_and_comparisons_are_written_by_their_endings(cli: CommandLine) 
         assert (done.code, done.out, f"written to {name}" in done.err) == (0, "", True)
         text = Path(name).read_text(encoding="utf-8")
         assert text.startswith(begins)
-        assert "none_found" in text or "where the answers were found" in text.lower()
+        assert "none_found" in text or "where tagrpo found the answers" in text.lower()
     assert cli("eval", "report", "base", "--out", "t.md", "--overwrite", "--format", "latex").code == 0
     assert Path("t.md").read_text(encoding="utf-8").startswith("% needs")
     assert cli("eval", "compare", "tuned.own", "base.own", "--out", "c.tex").code == 0
@@ -153,7 +153,7 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
         (["report", "base", "--k", "0"], "k must be at least 1"),
         (["report", "base", "--chart", "c.gif"], "not a chart format. End the name in .png"),
         (["report", "base", "--metric", "maj@k", "--interval", "same-problems"], "Use --interval new-prob"),
-        (["report", "base", "--paper", "gpt"], "the papers have no model 'gpt'"),
+        (["report", "base", "--paper", "gpt"], "no paper reports the model 'gpt'"),
         (["report", "base", "--json", "--format", "csv"], "cannot be combined"),
         (["report", "base", "--out", "t.pdf"], "format is unknown. End the name in .md, .tex, .csv, .json,"),
         (["report", "base", "--out", "there.md"], "--overwrite"),

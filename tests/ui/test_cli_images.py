@@ -126,7 +126,7 @@ def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer)
     assert [tuple(row) for row in grades] == [("correct", 12)]
     raw = run_here("eval", "run", "neighbors=shapes@1", *asking, "--preset", "paper-eval")
     assert raw.code == 2
-    assert "raw text has no place for images" in raw.err
+    assert "raw text cannot contain images" in raw.err
 
 
 def test_requests_are_stored_without_the_pictures(place: Path) -> None:

@@ -102,12 +102,12 @@ def test_a_model_that_cannot_be_asked_takes_no_name(cli: CommandLine, server: st
     refused(
         cli,
         llm(server, "--solver", "hosted_vllm/absent", f"solver.base_url={server}"),
-        "does not list the model 'absent'",
+        "does not serve the model 'absent'",
     )
     refused(
         cli,
         llm(server, "--solver", "hosted_vllm/test-model", f"solver.base_url=[{server},{server}]"),
-        f"{server} is given twice",
+        f"{server} appears twice",
     )
     assert stats(server)["requests"] == before
     done = cli(*propose("--model", "openai/gpt-4-turbo"))
@@ -260,7 +260,7 @@ def test_a_trial_grows_and_its_questions_are_not_paid_again(cli: CommandLine, db
         shrunk = cli(*llm(url, "--limit", "2"))
     assert "run r grows from 2 to 6 questions" in done.err
     assert seen["paid"] == seen["paid_distinct"] > paid
-    assert (shrunk.code, "(6 there, 2 now); a run can grow" in words(shrunk.err)) == (2, True)
+    assert (shrunk.code, "(6 stored, 2 given); a larger --limit can extend" in words(shrunk.err)) == (2, True)
 
 
 def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> None:

@@ -29,7 +29,7 @@ def test_a_file_by_text_with_rows_that_belong_to_no_question(cli: CommandLine, d
     )
     done = cli(*from_file(source, "--n", "1"))
     assert done.code == 0
-    assert "1 of 4 rows belong to no question of this run" in done.err
+    assert "1 of 4 rows match no question of this run" in done.err
     assert "3 of 6 questions have all 1 neighbors" in done.out
     stored = rows(db, "SELECT text FROM candidates ORDER BY text")
     assert stored == [(owning(question),) for question in sorted(originals()[:3])]
@@ -52,17 +52,15 @@ def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -
     ]
     source = write_rows(Path("c.jsonl"), *lists)
     columns = ["proposer.question_column=key", "proposer.candidate_column=mine"]
-    refused(cli, from_file(source), "Name another column with proposer.question_column")
-    refused(
-        cli, from_file(source, columns[0]), "Name it with proposer.candidate_column; available: key, mine"
-    )
+    refused(cli, from_file(source), "Choose another column with proposer.question_column")
+    refused(cli, from_file(source, columns[0]), "Set proposer.candidate_column; available: key, mine")
     refused(
         cli, from_file(source, "proposer.question_column=foo"), "no column 'foo' (proposer.question_column)"
     )
     done = cli(*from_file(source, *columns, "--n", "2", "--limit", "4"))
     assert done.code == 0
     assert "4 of 4 questions have all 2 neighbors" in done.out
-    assert "2 of 6 rows belong to no question" in done.err
+    assert "2 of 6 rows match no question" in done.err
 
 
 @pytest.mark.parametrize(

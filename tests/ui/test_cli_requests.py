@@ -25,7 +25,7 @@ def test_failures_in_a_row_end_an_evaluation_where_it_is_told_to(cli: CommandLin
     with running_server(faults=always("bad_request")) as server:
         done = cli(*evaluate(server.url, "max_concurrency=1", "samples_per_request=1", "halt_after=3"))
     assert (done.code, sum(server.asked.values())) == (1, 3)
-    assert "3 requests in a row failed, the last: Invalid value for 'temperature'" in words(done.err)
+    assert "3 consecutive requests failed, last: Invalid value for 'temperature'" in words(done.err)
 
 
 @pytest.mark.usefixtures("world_set")
@@ -36,7 +36,7 @@ def test_failures_in_a_row_end_a_run_of_neighbors_where_it_is_told_to(cli: Comma
         asked = {seen.body["messages"][-1]["content"] for seen in server.requests}
     assert done.code == 1
     assert len(asked) == 3
-    assert "3 requests in a row failed, the last: Invalid value for 'temperature'" in words(done.err)
+    assert "3 consecutive requests failed, last: Invalid value for 'temperature'" in words(done.err)
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli: Comman
         done = cli(*evaluate(server.url, "seed=none"))
         assert done.code == 0, done.err
         assert not any("seed" in seen.body for seen in server.requests)
-        assert "no seed is sent, so another run draws other responses" in words(done.err)
+        assert "no seed is sent, so the run cannot be repeated exactly" in words(done.err)
         assert rows("tagrpo.db", "SELECT DISTINCT seed FROM samples") == [(None,)]
         assert cli(*evaluate(server.url, "seed=3", "--name", "seeded")).code == 0
         seeds = [seen.body["seed"] for seen in server.requests[6:]]

@@ -24,7 +24,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
     resumed = ("resume", "r.sums", "--db", tmp_path / "tagrpo.db")
     for word, says in {
-        "temperature=1": "this shapes the results",
+        "temperature=1": "this setting shapes the results",
         "max_request=1": "Did you mean max_requests?",
         "max_requests=0": "give a whole number, at least 1",
     }.items():
@@ -55,7 +55,7 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
     done = command_line(
         "eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--base-url", address
     )
-    assert (done.code, "has a name or password" in words(done.err)) == (2, True)
+    assert (done.code, "contains a user name or password" in words(done.err)) == (2, True)
     assert "secret" not in done.err
     assert not Path("tagrpo.db").exists()
 

@@ -42,9 +42,9 @@ def listed() -> list[dict[str, Any]]:
 
 
 def test_a_folder_is_added_and_its_new_place_too() -> None:
-    assert "nowhere: this folder of rollouts cannot be read" in refused("nowhere", "--add")
+    assert "nowhere: the rollout folder cannot be read" in refused("nowhere", "--add")
     Path("empty").mkdir()
-    assert "empty: holds no rollouts" in refused("empty", "--add")
+    assert "empty: contains no rollouts" in refused("empty", "--add")
     assert not Path("tagrpo.db").exists()
     assert run("ta", "--add").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
     assert read("ta", "--add", "--name", "again")["folder"] == str(Path("ta").resolve())
@@ -55,7 +55,7 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     assert "name one: again, ta" in refused("--limit", "1")
     Path("ta").rename("moved")
     said = refused("ta")
-    assert f"{Path('ta').resolve()}: run 'ta' had its rollouts in this folder" in said
+    assert f"{Path('ta').resolve()}: run 'ta' had its rollouts here" in said
     assert "`tagrpo train rollouts FOLDER --add --name ta`" in said
     run("moved", "--add")
     assert len(read("ta")["rollouts"]) == 25
@@ -68,7 +68,7 @@ def test_a_run_shows_its_alarms() -> None:
             writer.write_metrics(step, {"tagrpo/correct/mean": correct})
     run("odd", "--add")
     text = run_here("runs", "show", "odd").out
-    assert text.count("alarm at step 2: tagrpo/correct/mean is 0: no response of the step is correct") == 1
+    assert text.count("alarm at step 2: tagrpo/correct/mean is 0: no response in this step is correct") == 1
     [alarm] = json.loads(run_here("runs", "show", "odd", "--json").out)["alarms"]
     assert (alarm["step"], alarm["metric"], alarm["value"]) == (2, "tagrpo/correct/mean", 0.0)
 
@@ -149,7 +149,7 @@ def test_rescued_questions_are_listed() -> None:
     assert "neighbors were asked" in shown
     assert "more: --after" in shown
     run("ta", "--add")
-    assert "Only a recipe with sampling=rescue" in refused("ta", "--rescued", "all")
+    assert "Only recipes with sampling=rescue" in refused("ta", "--rescued", "all")
 
 
 def test_pruning_shows_what_goes_and_removes_it_with_yes() -> None:

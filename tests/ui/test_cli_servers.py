@@ -93,7 +93,7 @@ def test_a_server_that_is_killed_costs_no_sample(cli: CommandLine, tmp_path: Pat
         code, _, errors = running.end()
         assert code == 0, errors
         counts = paid(urls[0]) - before
-    assert f"{urls[1]} rests and is tried again" in words(errors)
+    assert f"{urls[1]} is paused and retried periodically" in words(errors)
     assert "Traceback" not in errors
     assert rows("tagrpo.db", SAMPLES) == rows("calm.db", SAMPLES)
     assert rows("tagrpo.db", "SELECT count(*) FROM sample_texts") == [(12 * 16,)]
@@ -107,14 +107,13 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, si
     with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
         done = cli(*evaluate(first, second))
         assert done.code == 2
-        assert (
-            f"{second} does not serve what the other servers serve: version 0.12.0 instead of 0.11.0."
-            in words(done.err)
+        assert f"{second} differs from the other servers: version 0.12.0 instead of 0.11.0." in words(
+            done.err
         )
         assert stats(first)["requests"] == stats(second)["requests"] == 0
     assert not rows("tagrpo.db", "SELECT * FROM runs")
     twice = cli(*evaluate("http://localhost:1/v1", "http://localhost:1/v1/"))
-    assert (twice.code, "http://localhost:1/v1 is given twice" in words(twice.err)) == (2, True)
+    assert (twice.code, "http://localhost:1/v1 appears twice" in words(twice.err)) == (2, True)
     batch = cli(
         *("eval", "run", "sums.jsonl", "--model", "openai/m", "batch=true"),
         *bases("http://localhost:1/v1", "http://localhost:2/v1"),

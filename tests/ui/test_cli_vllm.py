@@ -144,5 +144,5 @@ def test_what_a_server_refuses_is_final_or_stops_the_run(cli: CommandLine, serve
     for maximum in (CONTEXT, CONTEXT + 1):
         done = cli(*run, "--name", f"maximum-{maximum}", f"max_tokens={maximum}")
         assert done.code == 1
-        assert f"the model does not take responses of up to {maximum:,} tokens" in done.err
+        assert f"the model does not support responses of up to {maximum:,} tokens" in done.err
         assert f"context length is {CONTEXT}" in done.err or f"max_model_len={CONTEXT}" in done.err

@@ -49,5 +49,5 @@ def test_it_missed_where_the_intervals_have_nothing_in_common():
     assert not replace(first, low=0.14).missed
     said = [block.text for block in blocks([replace(first, low=0.14), second]) if isinstance(block, Text)]
     assert len(said) == 2
-    assert "The forecast missed for joint, (N+1)*G = 8." in said[1]
+    assert "The forecast was off for joint, (N+1)*G = 8." in said[1]
     assert len(blocks([replace(first, low=0.14)])) == 2

@@ -62,7 +62,7 @@ def test_the_address_chooses_methods_and_metric(db):
     assert app.multiselect[0].value == ["base", "third"]
     assert "2 of 3 methods" in words(app)
     assert "of 3 methods" not in words(shown())
-    assert "share of problems that all of k samples solve" in words(app)
+    assert "share of problems that all k samples solve" in words(app)
 
 
 def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other_does_not(db):
@@ -84,7 +84,7 @@ def test_where_answers_were_found_stands_below_the_curves_and_on_each_response(d
     table = next(one for one in tables(app) if "last sentence" in one)
     assert list(table["last sentence"]) == ["50.0", "0.0"]
     assert list(table["correct from last sentence"]) == ["100.0", "0.0"]
-    assert "Many correct answers were found in the last sentence" in words(app)
+    assert "Many correct answers come from the last sentence" in words(app)
     assert "--answers boxed" in words(app)
     behind = shown(point="aime24", of="tuned", against="base", k="1", which="all")
     behind.query_params["problem"] = tables(behind)[-1]["id"][0]

@@ -93,7 +93,7 @@ def test_the_writer_of_reviews_can_write_nothing_else_on_a_server(cluster):
     url = cluster.empty()
     settings.use(settings.Settings(parse_place(url), review=True))
     for statement in ("DELETE FROM question_sets", "UPDATE runs SET name = 'x'", "DROP TABLE reviews"):
-        with pytest.raises(DatabaseError, match="the UI only adds reviews"), review_writer() as session:
+        with pytest.raises(DatabaseError, match="the UI may only add reviews"), review_writer() as session:
             session.execute(text(statement))
     with review_writer() as session:
         assert session.scalar(text("SELECT count(*) FROM reviews")) == 0
@@ -119,7 +119,7 @@ def test_the_writer_of_reviews_can_write_nothing_else(served):
         "PRAGMA user_version = 3",
         "ATTACH DATABASE '/tmp/none.db' AS other",
     ):
-        with pytest.raises(DatabaseError, match="the UI only adds reviews"), review_writer() as session:
+        with pytest.raises(DatabaseError, match="the UI may only add reviews"), review_writer() as session:
             session.execute(text(statement))
     with review_writer() as session:
         assert session.scalar(text("SELECT count(*) FROM reviews")) == 0

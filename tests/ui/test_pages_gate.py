@@ -166,7 +166,7 @@ def test_a_wrong_password_says_so_and_five_must_wait():
     guarded = gate(SECRET, clock)
     for _ in range(TRIES):
         status, _, body = sign_in(guarded, "wrong")
-        assert (status, b"This is not the password." in body) == (401, True)
+        assert (status, b"The password is wrong." in body) == (401, True)
     status, headers, body = sign_in(guarded)
     assert (status, headers["retry-after"]) == (429, str(int(WINDOW_S) + 1))
     assert b"Try again in 60 seconds" in body

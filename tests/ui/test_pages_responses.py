@@ -82,7 +82,7 @@ def test_a_person_grades_a_response_and_sees_what_that_changes(db):
 
     app = open_page("curves", path, review=True, view="samples", sample="5")
     press(app, "It is correct")
-    assert "give your name first" in words(app)
+    assert "enter your name first" in words(app)
     field(app, "Reviewer").set_value("ada").run()
     field(app, "Comment").set_value("equal to the gold").run()
     press(app, "It is correct")

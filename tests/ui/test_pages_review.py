@@ -159,7 +159,7 @@ def test_results_of_an_audit_of_groups(path):
             record_reviews(session, [Decision(ids[0], "rejected", "no", "ben", audit.id), *made])
     app = opened(path, reviewer="ben", audit=str(audit.id))
     assert not app.warning
-    assert "The accepted neighbors of a question are shown one after another." in said(app)
+    assert "Shows the accepted neighbors of a question one after another." in said(app)
     results = opened(path, audit=str(audit.id), view="Results")
     numbers = {one.label: one.value for one in results.metric}
     assert numbers["groups reviewed"] == "3 of 4"
@@ -186,7 +186,7 @@ def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
         (mended,) = [status for status in current_statuses(session, run.id) if status.mended_from]
     assert (mended.mended_from, mended.mended_by, mended.status) == (old, "ada", "unverified")
     next(button for button in app.button if button.label == "Store as a new candidate").click().run()
-    assert "has this text, as c_" in said(app)
+    assert "has this text as c_" in said(app)
     assert not opened(path, review=False).text_area
 
 

@@ -88,7 +88,7 @@ def test_the_address_filters_by_step_and_kind(filled):
     app = opened(filled, run="plain", step="2", kind="mixed")
     assert set(tables(app)[0]["step"]) == {"2"}
     app = opened(filled, run="plain", step="2", kind="all wrong")
-    assert "No group is like that\\." in "".join(text.value for text in app.markdown)
+    assert "No group matches\\." in "".join(text.value for text in app.markdown)
     app = opened(filled, run="plain", step="nonsense", kind="<b>", after="x:y")
     assert len(tables(app)[0]) == 25
 
@@ -127,7 +127,7 @@ def test_tokens_are_shaded_where_they_were_recorded(filled):
     assert first[2].startswith("Step 2: it is \\boxed")
     assert middle[:2] == ("", "+0.000")
     assert last == ("p1 empty", "+0.400", "∎")
-    assert "3 tokens; log-ratio −3.000 nats in all, −2.500 to +0.400 a token" in said(app)
+    assert "3 tokens; log-ratio −3.000 nats in total, −2.500 to +0.400 per token" in said(app)
 
 
 def shaded(app):
@@ -174,7 +174,7 @@ def test_a_link_from_a_question_opens_a_run_that_has_it(own, tmp_path):
     assert opened(own, q=QUESTION).selectbox[0].value == "joint"
     app = opened(own, q=QUESTION, run="newest")
     assert "This question has no rollouts in this run" in said(app)
-    assert "these runs have it" in said(app)
+    assert "these runs have some" in said(app)
 
 
 def test_responses_are_searched_and_a_click_opens_the_group_with_the_response(filled):
@@ -195,10 +195,10 @@ def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
         add_training(db, write_rescues(tmp_path / "rescue"))
     app = opened(path)
     shown = numbers(app)
-    assert (shown["dead"], shown["revived"]) == ("66.7%", "50.0%")
-    assert (shown["first responses"], shown["more to questions"], shown["to neighbors"]) == ("24", "8", "16")
+    assert (shown["all wrong"], shown["rescued"]) == ("66.7%", "50.0%")
+    assert (shown["first stage"], shown["more to the question"], shown["to neighbors"]) == ("24", "8", "16")
     assert shown["weight"] == "0.395"
-    rescued, never = tables(app)[1]["right of neighbors' responses"]
+    rescued, never = tables(app)[1]["correct responses to neighbors"]
     assert rescued == "format 2/2, paraphrase 0/4, rename 0/2"
-    assert list(tables(opened(path, outcome="never rescued"))[1]["right of neighbors' responses"]) == [never]
+    assert list(tables(opened(path, outcome="never rescued"))[1]["correct responses to neighbors"]) == [never]
     assert len(tables(opened(path, outcome="x", following="y"))[1]) == 2

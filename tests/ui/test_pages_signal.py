@@ -109,7 +109,7 @@ def test_a_circle_lists_its_neighbors(filled):
     app = opened(filled, view="difficulty", made="1", dot=f"{circle['original']},{circle['neighbor']}")
     assert len(tables(app)[-1]["neighbor"]) == circle["neighbors"]
     assert f"{circle['neighbors']} neighbor" in said(app)
-    (back,) = [button for button in app.button if button.label == "Those to look at again"]
+    (back,) = [button for button in app.button if button.label == "Neighbors to check again"]
     back.click().run()
     assert "dot" not in app.query_params
     assert len(tables(app)) == len(flagged)

@@ -173,15 +173,15 @@ def test_a_run_whose_process_was_killed_can_be_removed(db: Database) -> None:
 def test_what_is_needed_or_at_work_stays(db: Database) -> None:
     run = add_neighbor_run(db, "r", 1)
     add_run(db, "later", "judge", eval_run=run.id)
-    with pytest.raises(InputError, match="later builds on it"):
+    with pytest.raises(InputError, match="later depends on it"):
         remove(db, "r")
     busy = add_run(db, "busy")
     claim_task(db, busy)
-    with pytest.raises(InputError, match="a process is at work on it"):
+    with pytest.raises(InputError, match="a process is working on it"):
         remove(db, "busy")
     waiting = add_run(db, "waiting")
     add_job(db, waiting, collected=False)
-    with pytest.raises(InputError, match="a batch job of it is under way"):
+    with pytest.raises(InputError, match="one of its batch jobs is still running"):
         remove(db, "waiting")
     audited = add_neighbor_run(db, "audited", 2)
     with db.write() as session:

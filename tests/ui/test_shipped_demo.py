@@ -133,7 +133,7 @@ def test_a_damaged_pack_and_one_of_another_version_say_so(database, tmp_path):
     with pytest.raises(InputError, match="not a packed database"):
         shipped_demo(tmp_path / "demo.xz")
     (tmp_path / "other.xz").write_bytes(lzma.compress(b'{"format": 99, "revision": "1", "tables": {}}'))
-    with pytest.raises(InputError, match="format 99 with schema 1"):
+    with pytest.raises(InputError, match="format 99 and schema 1"):
         shipped_demo(tmp_path / "other.xz")
     path = changed(database, tmp_path, "UPDATE alembic_version SET version_num = '0001'")
     with pytest.raises(InputError, match="has schema 0001, but only schema"):

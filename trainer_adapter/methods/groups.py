@@ -108,7 +108,7 @@ def rewards_tensor(rewards: Any, groups: "Ids | Groups") -> tuple[Tensor, Groups
             "reward per id"
         )
     if not torch.isfinite(rewards_B).all():
-        raise ValueError("a reward is not finite. Replace unknown grades by a reward first")
+        raise ValueError("a reward is not finite. Give unknown grades a reward first")
     return rewards_B, numbered
 
 

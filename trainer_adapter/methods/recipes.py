@@ -1,4 +1,4 @@
-"""Recipes: a training method as one choice on each of nine axes, predefined or composed by the user."""
+"""Recipes: a training method as a choice on each of nine axes, predefined or custom."""
 
 import dataclasses
 import math
@@ -87,7 +87,7 @@ class Recipe:
     """
 
     name: str
-    summary: str = "a recipe of your own"
+    summary: str = "custom recipe"
     neighbors: int = 0
     responses: int = 8
     sampling: SamplingAxis = "split"
@@ -133,7 +133,7 @@ class Recipe:
 def _problems(recipe: Recipe) -> list[str]:
     """Return why the combination is invalid; empty if it is valid."""
     unknown = [
-        f"{axis} {name!r} is not a formula; {list_names(axis)}"
+        f"{axis} {name!r} is not a known formula; {list_names(axis)}"
         for axis, name in recipe.formulas.items()
         if name not in FORMULAS[axis] and not is_own(name)
     ]
@@ -145,35 +145,32 @@ def _between(low: float, value: float, high: float) -> bool:
 
 
 _RULES: tuple[tuple[Any, str], ...] = (
-    (lambda r: not _between(0, r.neighbors, 64), "the number of neighbors must be 0 to 64"),
-    (lambda r: not _between(1, r.responses, 4096), "the number of responses per prompt must be 1 to 4,096"),
+    (lambda r: not _between(0, r.neighbors, 64), "neighbors must be between 0 and 64"),
+    (lambda r: not _between(1, r.responses, 4096), "responses must be between 1 and 4,096"),
     (
         lambda r: r.group_size < 2 and r.advantage != "w_reinforce" and not is_own(r.advantage),
-        "a group of one response has no advantage; raise responses or neighbors",
+        "a group with a single response has no advantage; raise responses or neighbors",
     ),
     (
         lambda r: r.neighbors == 0 and r.anchor != "question",
-        "without neighbors there is only one prompt; use anchor question",
+        "without neighbors there is only one prompt; set anchor=question",
     ),
     (
         lambda r: r.neighbors == 0 and r.group == "prompt",
-        "without neighbors the prompt's group is the question's; use group joint",
+        "without neighbors, a question has only one group; set group=joint",
     ),
-    (
-        lambda r: r.sampling == "rescue" and r.neighbors == 0,
-        "a question without neighbors cannot be rescued; raise neighbors",
-    ),
+    (lambda r: r.sampling == "rescue" and r.neighbors == 0, "rescue needs neighbors; raise neighbors"),
     (
         lambda r: r.sampling == "rescue" and (r.group == "prompt" or r.rollouts % 2 == 1),
-        "a rescue is half of a joint group; use group joint and an even (N + 1) G",
+        "a rescue uses half of a joint group; set group=joint and an even (N + 1) G",
     ),
     (
         lambda r: r.anchor in ("tapered", "dropped") and r.group == "prompt",
-        "responses to a neighbor form their own group, so they need no weight relative to the question's",
+        ("with group=prompt, responses to neighbors need no relative weight; change the anchor"),
     ),
     (
         lambda r: r.group == "prompt" and r.filter != "none",
-        "a filter drops a row, which several groups would share; use the flat export instead",
+        ("with group=prompt, several groups share a row; use the flat export to filter"),
     ),
     (
         lambda r: r.filter != "none" and r.advantage == "w_reinforce",
@@ -181,11 +178,11 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: (r.advantage == "grpo_lead") != (r.reward == "grpo_lead"),
-        "GRPO-LEAD's advantage and reward belong together",
+        "GRPO-LEAD's advantage and reward work only together; set both",
     ),
     (
         lambda r: "a_grae" in r.advantage and r.reward not in ("binary", *_OF_TWO_PARTS),
-        "A-GRAE is defined by success rates; use a binary reward, or one with format of at most 1",
+        "A-GRAE is defined by success rates; use a binary reward, or a format reward of at most 1",
     ),
     (
         lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",
@@ -199,27 +196,27 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.advantage == "grpo_lead" and r.group == "joint" and r.neighbors > 0 and r.anchor == "own",
-        "lengths of responses to different wordings are compared; use anchor question",
+        "GRPO-LEAD compares response lengths within a group; set anchor=question",
     ),
     (
         lambda r: r.advantage in ("w_reinforce", "rloo") and r.weights == "clip_cov",
-        "Clip-Cov's bounds were set for advantages of unit deviation",
+        "Clip-Cov's bounds assume advantages with unit standard deviation; choose another advantage",
     ),
     (
         lambda r: r.advantage == "pass_k" and not _between(1, r.settings.get("k", 1), r.group_size),
-        "k must be 1 to the number of responses in a group",
+        "k must be between 1 and the number of responses in a group",
     ),
     (lambda r: not 0 < r.settings.get("alpha", 1.0) < math.inf, "alpha must be a number above 0"),
     (lambda r: not 0 < r.settings.get("temperature", 1.0) < math.inf, "temperature must be above 0"),
     (
         lambda r: not (0 <= r.loss.clip_low <= 1 and 0 <= r.loss.clip_high < math.inf),
-        "the clip range must be 0 to 1 below, and 0 or more above",
+        "clip_low must be between 0 and 1, and clip_high at least 0",
     ),
     (
         lambda r: r.loss.dual_clip is not None and not 1 < r.loss.dual_clip < math.inf,
-        "dual clip must be a number above 1",
+        "dual_clip must be above 1",
     ),
-    (lambda r: not 0 <= r.loss.kl_coef < math.inf, "the KL coefficient must be 0 or more"),
+    (lambda r: not 0 <= r.loss.kl_coef < math.inf, "kl_coef must be at least 0"),
 )
 
 
@@ -254,7 +251,12 @@ _ALL = (
         filter="dynamic",
     ),
     Recipe("ta_grpo", "joint groups, ratios on the question (arXiv 2601.22478, Eq. 3 and 4)", **_TA),
-    Recipe("ta_grpo_v1", "joint groups, ratios on the own prompt (arXiv 2601.22478 v1)", anchor="own", **_TA),
+    Recipe(
+        "ta_grpo_v1",
+        "joint groups, ratios on each response's own prompt (arXiv 2601.22478 v1)",
+        anchor="own",
+        **_TA,
+    ),
     Recipe(
         "ta_grpo_star",
         "neighbors sampled, but each prompt is a separate group (arXiv 2601.22478, App. C)",
@@ -264,26 +266,27 @@ _ALL = (
     ),
     Recipe(
         "ta_grpo_corrected",
-        "TA-GRPO with the sampling mismatch as a truncated importance weight (not in the paper)",
+        "TA-GRPO that corrects the sampling mismatch with a truncated importance weight (not in the paper)",
         anchor="corrected",
         **_TA,
     ),
     Recipe(
         "ta_grpo_tapered",
-        "TA-GRPO with GRPO's 8 responses, wrong ones of neighbors down-weighted (not in the paper)",
+        "TA-GRPO with 8 responses as in GRPO; wrong responses to neighbors weigh less (not in the paper)",
         anchor="tapered",
         **_AT_EIGHT,
     ),
     Recipe(
         "ta_rescue",
-        "GRPO that resamples all-wrong questions from neighbors: 8 responses, 4 first (not in the paper)",
+        "GRPO that samples neighbors only for all-wrong questions: 4 responses first, then 4 more (not in "
+        "the paper)",
         sampling="rescue",
         anchor="tapered",
         **_AT_EIGHT,
     ),
     Recipe(
         "dr_grpo",
-        "no division by deviation or length (arXiv 2503.20783)",
+        "GRPO without division by standard deviation or length (arXiv 2503.20783)",
         advantage="dr_grpo",
         loss=_DR_GRPO,
     ),
@@ -303,12 +306,16 @@ _ALL = (
     ),
     Recipe(
         "dgpo",
-        "equal weight for easy and hard questions, then more for hard ones (arXiv 2601.20614)",
+        "equalizes easy and hard questions, then weights hard ones more (arXiv 2601.20614)",
         advantage="dgpo",
         settings={"temperature": 2.0},
         loss=Loss(aggregation="token-mean", kl_coef=0.0),
     ),
-    Recipe("max_rl", "divides by the mean, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
+    Recipe(
+        "max_rl",
+        "divides advantages by the mean reward, not the standard deviation (arXiv 2602.02710)",
+        advantage="max_rl",
+    ),
     _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
     _a_grae("a_grae_sample", "only A-GRAE's difficulty weighting", advantage="a_grae_sample", settings={}),
     _a_grae("a_grae_group", "only A-GRAE's suppression of positive advantages", advantage="a_grae_group"),
@@ -326,25 +333,27 @@ _ALL = (
         advantage="negative_dominant",
         settings={"beta": 10.0},
     ),
-    _a_grae("hard_focused", "control: hard groups weigh more", advantage="hard_focused", settings={}),
-    _a_grae("easy_focused", "control: easy groups weigh more", advantage="easy_focused", settings={}),
+    _a_grae("hard_focused", "control: hard groups have more weight", advantage="hard_focused", settings={}),
+    _a_grae("easy_focused", "control: easy groups have more weight", advantage="easy_focused", settings={}),
     Recipe(
         "w_reinforce",
-        "0.1 for correct, -1 for wrong, no baseline (arXiv 2506.01347)",
+        "advantage 0.1 for correct, -1 for wrong responses, no baseline (arXiv 2506.01347)",
         advantage="w_reinforce",
         settings={"weight": 0.1},
         loss=Loss(aggregation="token-mean", kl_coef=0.0),
     ),
     Recipe(
         "grpo_lead",
-        "length-dependent reward, advantages weighted by difficulty (arXiv 2504.09696)",
+        "length-dependent reward, difficulty-weighted advantages (arXiv 2504.09696)",
         advantage="grpo_lead",
         reward="grpo_lead",
     ),
-    Recipe("cw_grpo", "tokens of extreme covariance weigh less (arXiv 2605.11538)", weights="cw_grpo"),
+    Recipe(
+        "cw_grpo", "tokens with extreme covariance have less weight (arXiv 2605.11538)", weights="cw_grpo"
+    ),
     Recipe(
         "clip_cov",
-        "a few tokens of high covariance are left out (arXiv 2505.22617)",
+        "a few tokens with high covariance are excluded (arXiv 2505.22617)",
         weights="clip_cov",
         loss=_CLIP_COV,
     ),
@@ -406,7 +415,7 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     changes = dict(changes)
     loss = changes.pop("loss", {})
     if not isinstance(loss, Mapping):
-        raise InputError(f"loss is a table of {', '.join(each.name for each in fields(Loss))}.")
+        raise InputError(f"loss must be a table with {', '.join(each.name for each in fields(Loss))}.")
     axes, advantage = get_type_hints(Recipe), _fit("advantage", changes.get("advantage", base.advantage), str)
     del axes["loss"], axes["settings"]
     settings = base.settings if advantage == base.advantage else settings_of_advantage(advantage)

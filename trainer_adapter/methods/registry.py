@@ -1,4 +1,4 @@
-"""All formulas that a recipe can name, found by the names of functions; a user's own is `module:function`.
+"""Formulas for recipes, by function name; a user's own formula is `module:function`.
 
 `def NAME_advantages` in a file of `advantages` is the advantage NAME; the same holds for token weights and
 surrogates. Only looking up the function imports its file and torch.
@@ -51,7 +51,7 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
     elif is_own(name):
         reference = name
     else:
-        raise InputError(f"{axis} {name!r} is not a formula; {list_names(axis)}.")
+        raise InputError(f"{axis} {name!r} is not a known formula; {list_names(axis)}.")
     return load_function(reference, f"{axis} {name}")
 
 
@@ -67,7 +67,7 @@ def settings_of_advantage(name: str) -> dict[str, float]:
 
 def list_names(axis: str) -> str:
     """Return the valid names of an axis, as text."""
-    return f"available: {', '.join(FORMULAS[axis])}; or give your own as module:function"
+    return f"available: {', '.join(FORMULAS[axis])}; or give your own function as module:function"
 
 
 def call(function: Callable[..., Any], /, *arguments: Any, **offered: Any) -> Any:

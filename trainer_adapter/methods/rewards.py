@@ -36,7 +36,7 @@ def shaped_rewards(
         of_answer, of_form = FORMAT_REWARDS[recipe.reward]
         form_B = scores_B - correct_B.double()
         if ((form_B < 0) | (form_B > 1)).any():
-            raise ValueError(f"reward {recipe.reward} needs 1 for a correct answer and at most 1 for form")
+            raise ValueError(f"reward {recipe.reward} needs 1 for a correct answer and at most 1 for format")
         return of_answer * correct_B.double() + of_form * form_B
     return scores_B
 

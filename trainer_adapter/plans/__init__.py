@@ -1,1 +1,1 @@
-"""What a training will take before it is started: responses, hours, memory."""
+"""Estimates before training starts: responses, hours and memory."""

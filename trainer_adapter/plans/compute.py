@@ -1,4 +1,4 @@
-"""What a training draws, and how long that takes beside other methods: formulas, not measurements."""
+"""Estimate responses and time of a training run, compared with other methods, by formula."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -127,8 +127,8 @@ def plan_compute(
             steps = total // a_step
             if not steps:
                 raise InputError(
-                    f"{total:,} responses do not fill one step of {each.name}, which draws {a_step:,}. Give "
-                    "more with --responses, or a smaller data.train_batch_size."
+                    f"{total:,} responses do not fill one step of {each.name}, which draws {a_step:,}. "
+                    "Raise --responses, or lower data.train_batch_size."
                 )
             at_equal.append(planned(each.name, each, steps, round(steps * batch / questions, 2)))
         return tuple(at_equal)
@@ -236,8 +236,8 @@ def uncounted(plans: Sequence[ComputePlan]) -> list[str]:
     """Return which of them draw more than is counted, as nothing foretells what they drop."""
     return [
         (
-            f"{plan.method} draws more than the {plan.responses:,} responses that it keeps; "
-            "--pilot estimates how many"
+            f"{plan.method} draws more responses than the {plan.responses:,} that it keeps. Pass --pilot to "
+            "estimate how many"
         )
         for plan in plans
         if plan.drops and plan.drawn is None
@@ -252,9 +252,8 @@ def warnings(composition: Composition, first: ComputePlan) -> list[str]:
     warned = []
     if share >= 0.5 and recipe.filter == "none":
         warned.append(
-            f"{share:.0%} of the groups will have equal rewards and no gradient at first. More responses, "
-            "neighbors, dynamic sampling, or easier and harder questions change that (`tagrpo diagnose "
-            "cost`)"
+            f"{share:.0%} of the groups will have equal rewards and no gradient at first. To change that, "
+            "use more responses, neighbors, dynamic sampling, or other questions (`tagrpo diagnose cost`)"
         )
     if recipe.filter == "replay":
         steps = composition.settings.replay_steps

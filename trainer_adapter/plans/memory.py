@@ -1,4 +1,4 @@
-"""What a training holds in memory, by phase: formulas, not measurements.
+"""Estimate the memory of a training run by phase, by formula.
 
 In them: P parameters, A those of an adapter (LoRA), n GPUs that the training state is sharded over, T tokens
 of a micro-batch, V rows of the vocabulary, h hidden, L layers, i intermediate width, q and k widths of
@@ -77,18 +77,18 @@ class MemoryPlan:
             return None
         if self.concurrent < 1:
             return (
-                "vLLM's share of the GPU does not fit one response of full length: raise "
+                "a response of maximum length does not fit into vLLM's share of the GPU. Raise "
                 f"{rollout}.gpu_memory_utilization, or {rollout}.tensor_model_parallel_size with several "
                 "GPUs"
             )
         if self.total("update") > self.gpu_gib:
             lora = "" if self.adapter_parameters else ", or an adapter (actor_rollout_ref.model.lora_rank=32)"
             return (
-                f"the update needs {self.total('update'):.0f} of {self.gpu_gib:g} GiB: lower "
+                f"the update needs {self.total('update'):.0f} of {self.gpu_gib:g} GiB. Lower "
                 f"{update}.ppo_max_token_len_per_gpu, or use more GPUs{lora}"
             )
         return (
-            f"rollouts need {self.total('rollout'):.0f} of {self.gpu_gib:g} GiB: lower "
+            f"rollouts need {self.total('rollout'):.0f} of {self.gpu_gib:g} GiB. Lower "
             f"{rollout}.gpu_memory_utilization, or set {update}.fsdp_config.param_offload=true and "
             ".optimizer_offload=true"
         )

@@ -87,7 +87,7 @@ def current_counts(folder: Path, run: str | None, footers: dict[int, Footer]) ->
     except FileNotFoundError:
         pass
     except DamagedFileError as error:
-        problems.append(f"{error} The steps that have files were counted again.")
+        problems.append(f"{error} tagrpo recounted the steps that have files.")
     steps, first = np.unique(counts["step"].to_numpy(), return_index=True)
     counted = dict(zip(steps.tolist(), counts["content"].take(first).to_pylist(), strict=True))
     for step, footer in footers.items():

@@ -42,7 +42,7 @@ def windows_source(record: Record, name: str, windows: int) -> ResponseSource:
     steps = np.array([step.step for step in record.counts().page_steps()])
     if windows < 1 or not len(steps):
         raise InputError(
-            f"--windows is {windows}; give 1 or more." if windows < 1 else f"{name}: no rollouts."
+            f"--windows is {windows}, but must be at least 1." if windows < 1 else f"{name}: no rollouts."
         )
     parts = np.array_split(steps, min(windows, len(steps)))
     return training_source(record, name, [(int(part[0]), int(part[-1])) for part in parts])
@@ -67,7 +67,7 @@ def _load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroup
         )
         visits.setdefault(int(counts.group_of[place]), []).append(sample)
     if not visits:
-        raise InputError(f"run {name} has no rollouts at the steps {first} to {last}.")
+        raise InputError(f"run {name} has no rollouts at steps {first} to {last}.")
     groups = tuple(
         QuestionGroup(ids[int(counts.groups["question_id"][group])], tuple(samples))
         for group, samples in visits.items()

@@ -67,7 +67,7 @@ def steps_there(folder: Path, kind: str = "step") -> list[int]:
     try:
         names = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
     except OSError as error:
-        raise InputError(f"{folder}: this folder of rollouts cannot be read ({error.strerror}).") from error
+        raise InputError(f"{folder}: the rollout folder cannot be read ({error.strerror}).") from error
     return sorted(int(match[2]) for match in names if match and match[1] == kind)
 
 
@@ -114,8 +114,8 @@ def read_texts(folder: Path, headers: Any, rows: Sequence[int], column: str) -> 
     try:
         if footer_hash(path) != about.get(TEXTS_KEY, b"").decode():
             raise DamagedFileError(
-                f"{path}: is damaged, or not of the same time as {step_path(folder, step).name}. "
-                "Copy both again, or resume the training."
+                f"{path}: is damaged, or does not match {step_path(folder, step).name}. Copy both again, or "
+                "resume the training."
             )
         for group in sorted({row // TEXTS_PER_GROUP for row in rows}):
             first = group * TEXTS_PER_GROUP
@@ -123,7 +123,7 @@ def read_texts(folder: Path, headers: Any, rows: Sequence[int], column: str) -> 
             values = dict(enumerate(part.column(column).to_pylist(), first))
             texts |= {row: values[row] for row in rows if values.get(row) is not None}
     except FileNotFoundError as error:
-        raise DamagedFileError(f"{path}: is missing. Copy it again or put it back.") from error
+        raise DamagedFileError(f"{path}: is missing. Copy it again or restore it.") from error
     return texts
 
 
@@ -141,7 +141,7 @@ def read_run(folder: Path) -> FolderRun:
     except FileNotFoundError:
         return FolderRun(None, {}, {})
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not the description of a run ({error}).") from error
+        raise InputError(f"{path}: not a valid run description ({error}).") from error
 
 
 def read_metrics(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
@@ -175,6 +175,6 @@ def _metrics_of(line: str) -> tuple[int, dict[str, float]]:
     row = json.loads(line)
     step = int(row["step"])
     if not 0 <= step < 2**31 or b"\0" in "".join(row["metrics"]).encode():
-        raise ValueError("not a step, or not a name of a metric")
+        raise ValueError("invalid step or metric name")
     numbers = {sys.intern(name): float(value) for name, value in row["metrics"].items()}
     return step, {name: number for name, number in numbers.items() if math.isfinite(number)}

@@ -1,4 +1,4 @@
-"""How far a training under way is, by the files of its steps."""
+"""Progress of an active training run, from the files of its steps."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Retention by step: the files of every K-th step stay, those of the others go. Counts and metrics stay."""
+"""Retention by step: keep the files of every K-th step and remove the others. Counts and metrics stay."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -90,7 +90,7 @@ class Record:
         self.folder = folder
         self.run = read_run(folder)
         if self.run.name is None and not steps_there(folder) and not (folder / METRICS_FILE).is_file():
-            raise InputError(f"{folder}: holds no rollouts (step-*.parquet) and no {METRICS_FILE}.")
+            raise InputError(f"{folder}: contains no rollouts (step-*.parquet) and no {METRICS_FILE}.")
         self._lock = threading.Lock()
         self._state: list[FileState] = []
         self._footers: dict[int, Footer] = {}
@@ -144,7 +144,7 @@ class Record:
             return read_headers(self.folder, self.run.name, step)
         except FileNotFoundError as error:
             raise NotFoundError(
-                f"{step_path(self.folder, step)}: is missing. Step {step} was pruned, or was not recorded."
+                f"{step_path(self.folder, step)}: is missing. Step {step} was pruned or never recorded."
             ) from error
 
     def texts(self, headers: Any, rows: Sequence[int], column: str = "response") -> dict[int, str]:
@@ -219,7 +219,7 @@ class Record:
             texts = set(steps_there(self.folder, "texts"))
             table, problems = current_counts(self.folder, self.run.name, footers)
             problems += [
-                f"{texts_path(self.folder, step)}: is missing. Copy it again or put it back."
+                f"{texts_path(self.folder, step)}: is missing. Copy it again or restore it."
                 for step, footer in footers.items()
                 if step not in texts and footer.problem is None
             ]
@@ -264,7 +264,7 @@ def read_rollouts(folder: Path, *, steps: Collection[int] | None = None) -> Iter
     for problem in record.problems():
         raise DamagedFileError(problem)
     if not record.steps():
-        raise InputError(f"{folder}: holds no rollouts (step-*.parquet).")
+        raise InputError(f"{folder}: contains no rollouts (step-*.parquet).")
     for step in record.steps():
         if steps is None or step in steps:
             headers = record.headers(step)

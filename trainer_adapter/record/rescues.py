@@ -57,16 +57,18 @@ class RescueTotals:
 
     def sentences(self) -> list[str]:
         """Return sentences about groups, responses by stage, and weights."""
-        dead = f"{self.dead:,} of {self.groups:,} groups were dead ({_percent(self.dead_share)})"
-        revived = f"in {self.asked:,} neighbors were asked, {self.revived:,} of these were revived"
-        first = f"responses: {self.first:,} first ones, {self.more:,} more to questions"
+        dead = (
+            f"{self.dead:,} of {self.groups:,} groups were all wrong at first ({_percent(self.dead_share)})"
+        )
+        revived = f"neighbors were sampled for {self.asked:,} and rescued {self.revived:,}"
+        first = f"responses: {self.first:,} in the first stage; then {self.more:,} to questions"
         lines = [
             f"{dead}; {revived} ({_percent(self.revived_share)})",
             f"{first}, {self.to_neighbors:,} to neighbors",
         ]
         if self.weight is not None:
-            wrong = f"{self.weighed:,} wrong responses of neighbors weigh {self.weight:.3f} on average"
-            lines.append(f"{wrong}, an effective {_percent(self.effective)} of them")
+            wrong = f"{self.weighed:,} wrong responses to neighbors have mean weight {self.weight:.3f}"
+            lines.append(f"{wrong} (effective share {_percent(self.effective)})")
         return lines
 
 
@@ -192,8 +194,8 @@ def page_rescues(
 def _check_stages(spec: Mapping[str, Any]) -> None:
     if not samples_in_stages(spec):
         raise InputError(
-            "this training asks neighbors of every question, or of none. Only a recipe with sampling=rescue, "
-            "such as ta_rescue, rescues some."
+            "this training samples neighbors for every question, or for none. Only recipes with "
+            "sampling=rescue, such as ta_rescue, have rescues."
         )
 
 

@@ -59,10 +59,10 @@ def register(session: Session, record: Record, name: str | None = None) -> Run:
     """
     about, folder = record.run, record.folder
     if (run_name := name or about.name) is None:
-        raise InputError(f"{folder}: does not say which run it belongs to. Name it with --name.")
+        raise InputError(f"{folder}: the folder does not record its run. Give a run name with --name.")
     there = next((run for run in list_runs(session) if run.name == check_name(run_name)), None)
     if there is not None and there.kind != TRAIN:
-        raise InputError(f"run {run_name!r} is not a training run. Name this one with --name.")
+        raise InputError(f"run {run_name!r} is not a training run. Choose another name with --name.")
     if there is None or about.name is not None:
         there, _ = open_run(
             session, name=run_name, kind=TRAIN, spec=about.spec, question_ids=(), versions=about.versions
@@ -90,13 +90,13 @@ def open_folder(run: Run, folder: Path | None) -> Record:
     """
     if folder is None:
         raise InputError(
-            f"the database does not say where run {run.name!r} has its rollouts. Add their folder: "
+            f"the database has no rollout folder for run {run.name!r}. Add it: "
             f"`tagrpo train rollouts FOLDER --add --name {run.name}`."
         )
     if not folder.is_dir():
         raise InputError(
-            f"{folder}: run {run.name!r} had its rollouts in this folder, which is not there. If it was "
-            f"moved, add its new place: `tagrpo train rollouts FOLDER --add --name {run.name}`."
+            f"{folder}: run {run.name!r} had its rollouts here, but the folder is missing. If you moved it, "
+            f"add the new path: `tagrpo train rollouts FOLDER --add --name {run.name}`."
         )
     return record_in(folder)
 
@@ -141,14 +141,14 @@ def choose_train_run(session: Session, reference: str | None) -> Run:
     if reference is not None:
         run = find_run(session, reference)
         if run.kind != TRAIN:
-            raise InputError(f"run {run.name!r} is not a training run. `tagrpo runs list` shows those.")
+            raise InputError(f"run {run.name!r} is not a training run. See `tagrpo runs list`.")
         return run
     runs = [run for run in list_runs(session) if run.kind == TRAIN]
     if len(runs) != 1:
         raise InputError(
-            f"there are several training runs, name one: {', '.join(sorted(run.name for run in runs))}."
+            f"there are several training runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
             if runs
-            else "there is no training run yet. Train one, or add its folder: "
+            else "there are no training runs yet. Train one, or add a folder: "
             "`tagrpo train rollouts FOLDER --add`."
         )
     return runs[0]

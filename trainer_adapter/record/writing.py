@@ -146,11 +146,9 @@ class RolloutWriter:
                 words = json.dumps(about, indent=2)
                 _replace(self.folder / RUN_FILE, lambda part: part.write_text(words, encoding="utf-8"))
             elif owner != self.run:
-                raise InputError(f"{self.folder}: holds the rollouts of run {owner!r}; name another folder.")
+                raise InputError(f"{self.folder}: belongs to run {owner!r}. Choose another folder.")
         except OSError as error:
-            raise InputError(
-                f"{self.folder}: rollouts cannot be recorded here ({error.strerror})."
-            ) from error
+            raise InputError(f"{self.folder}: cannot record rollouts here ({error.strerror}).") from error
 
     def _write_waiting(self) -> None:
         while (waiting := self._waiting.get()) is not None:
@@ -203,11 +201,11 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
     while part := list(islice(rows, TEXTS_PER_GROUP)):
         for record in part:
             if record.step != step:
-                raise ValueError(f"a record of step {record.step} among those of step {step}")
+                raise ValueError(f"step {step} contains a record of step {record.step}")
             if not math.isfinite(record.reward):
                 raise ValueError(f"step {step}, question {record.question_id}: the reward is {record.reward}")
             if last is not None and _ORDER(record) < last:
-                raise ValueError(f"step {step}: records are not in order of question, session and group")
+                raise ValueError(f"step {step}: records are not sorted by question, session and group")
             last = _ORDER(record)
         for name, column in columns.items():
             column += [_encodable(getattr(record, name)) for record in part]

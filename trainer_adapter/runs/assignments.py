@@ -1,4 +1,4 @@
-"""The recipe of a config, and its overrides of verl's config: what they may be."""
+"""The recipe of a config, and the allowed overrides of verl's config."""
 
 import math
 import re
@@ -20,22 +20,22 @@ _REWARD_PATH = "reward.custom_reward_function.path"
 BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
 TEMPLATE_KEY = "data.apply_chat_template_kwargs"
 _REFUSED = {
-    "data.train_files": "give the export with --data, or the set with --set",
-    f"{_MODEL}.path": "give the model with --model",
-    "trainer.resume_mode": "resume a run with `tagrpo resume`, or start another one with another --name",
+    "data.train_files": "pass the export with --data, or the set with --set",
+    f"{_MODEL}.path": "pass the model with --model",
+    "trainer.resume_mode": "resume a run with `tagrpo resume`, or start a new one with another --name",
     "trainer.resume_from_path": "a run resumes from its own last checkpoint, with `tagrpo resume`",
     "trainer.default_local_dir": "checkpoints are in the run's folder; choose it with folder=FOLDER",
     TEMPLATE_KEY: "prompts were measured with the export's arguments; export with chat_template_kwargs",
     "algorithm.rollout_correction": "set run.engine_correction and run.engine_threshold",
     "algorithm.filter_groups.max_num_gen_batches": "set run.max_gen_batches",
-    "algorithm.norm_adv_by_std_in_grpo": "set advantage=dr_grpo to skip the division by the deviation",
+    "algorithm.norm_adv_by_std_in_grpo": "set advantage=dr_grpo to skip division by the standard deviation",
     "algorithm.gamma": "an advantage applies to a whole response, without a discount",
     "algorithm.lam": "an advantage applies to a whole response, without a discount",
     f"{_ACTOR}.clip_ratio_c": "set loss.dual_clip",
-    f"{_ACTOR}.loss_scale_factor": "sums over tokens are divided by data.max_response_length",
-    f"{_ROLLOUT}.multi_turn": "recipes draw single-turn responses without tools",
+    f"{_ACTOR}.loss_scale_factor": "token sums are divided by data.max_response_length",
+    f"{_ROLLOUT}.multi_turn": "recipes support only single-turn responses without tools",
     "trainer.v1.sampler.custom_sampler": "the recipe's filter selects the groups of a step",
-    "trainer.v1.sync.parameter_sync_step": "a step's responses come from one policy, in one batch",
+    "trainer.v1.sync.parameter_sync_step": "all responses of a step come from the same policy, in one batch",
     "distillation.enabled": "no recipe supports a teacher model",
 }
 """Keys, and blocks of keys, that the run decides or that a recipe's training ignores; with the way out."""
@@ -81,7 +81,7 @@ def read_overrides(texts: Iterable[str]) -> tuple[Override, ...]:
     for text in texts:
         override = _parse(text)
         if override.name.startswith((RECIPE_KEY, SETTINGS_KEY)):
-            raise InputError(f"verl.{text}: set an axis, as anchor=own, or a setting as run.seed=7.")
+            raise InputError(f"verl.{text}: set an axis (anchor=own) or a setting (run.seed=7).")
         overrides.pop(override.name, None)
         overrides[override.name] = override
     return tuple(overrides.values())
@@ -91,7 +91,7 @@ def _parse(text: str) -> Override:
     match = _FORM.fullmatch(text)
     if match is None or (match[3] is None and match[1] != "~"):
         raise InputError(
-            f"verl.{text} is not an override. Write verl.KEY=VALUE, as in verl.trainer.save_freq=5."
+            f"verl.{text} is not an override. Write verl.KEY=VALUE, such as verl.trainer.save_freq=5."
         )
     return Override(text, (match[1] or "") + match[2], plain_value(match[3] or ""))
 
@@ -172,7 +172,7 @@ def check_overrides(
         inside = next((key for key in (*of_recipe, *refused) if key.startswith(f"{name}.")), None)
         if inside is not None:
             raise InputError(
-                f"verl.{override.text}: this block contains {inside}, which is decided elsewhere. Set single "
+                f"verl.{override.text}: this block contains {inside}, which tagrpo sets. Set individual "
                 f"keys, as {name}.KEY=VALUE."
             )
         ends_with_epochs = value is None and name == "trainer.total_training_steps"
@@ -188,14 +188,13 @@ def check_overrides(
         )
     if on_cpu and rank and values.get(f"{_MODEL}.lora.merge") is not True:
         raise InputError(
-            f"{_MODEL}.lora_rank={rank}: on the CPU, responses are drawn from whole weights. Set "
-            f"{_MODEL}.lora.merge=true."
+            f"{_MODEL}.lora_rank={rank}: the CPU rollout needs merged weights. Set {_MODEL}.lora.merge=true."
         )
     if values.get("reward.reward_model.enable") is True and values.get(_REWARD_PATH) is None:
         raise InputError(
-            "reward.reward_model.enable=true: recipes use a reward function, and tagrpo's does not ask a "
-            f"model. Name your own function with {_REWARD_PATH}; it returns score and acc (1 for correct, "
-            "else 0)."
+            "reward.reward_model.enable=true: recipes use a reward function, and tagrpo's reward function "
+            f"uses no model. Set your own function with {_REWARD_PATH}; it returns score and acc (1 for "
+            "correct, else 0)."
         )
 
 
@@ -207,7 +206,7 @@ def updates_of_a_batch(batch: int, update: int) -> int:
     """
     if update > batch or batch % update:
         raise InputError(
-            f"updates of {update} questions do not divide a batch of {batch}. Pass another "
+            f"a batch of {batch} questions is not a multiple of {update} questions per update. Pass another "
             f"{_ACTOR}.ppo_mini_batch_size."
         )
     return batch // update

@@ -1,4 +1,4 @@
-"""What has to hold before verl is started: packages, machine, settings and prompts that fit the data."""
+"""Checks before verl starts: packages, machine, settings, and prompts that fit the data."""
 
 import contextlib
 import importlib.util
@@ -24,7 +24,7 @@ from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_config, check_version, untested_version
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
-_INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
+_INSTALL = "pip install 'tagrpo[train]', after installing a torch build for this machine"
 PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
 """Whose versions are kept with a run, beside those of every run."""
 
@@ -84,16 +84,16 @@ def check_machine(composition: Composition) -> list[str]:
     gpus = torch.cuda.device_count()
     if gpus < machine.gpus:
         raise PrerequisiteError(
-            f"{machine.gpus} GPUs were requested, but there are {gpus}. Use --gpus {gpus}, or --cpu for a "
-            "trial."
+            f"{machine.gpus} GPUs were requested, but the machine has {gpus}. Use --gpus {gpus}, or --cpu "
+            "for a trial."
             if gpus
-            else "there is no GPU. Pass --cpu for a trial with a tiny model, or start this on a GPU machine."
+            else "this machine has no GPU. Pass --cpu for a trial with a tiny model, or use a GPU machine."
         )
     with contextlib.suppress(TagrpoError):
         shape = find_shape(str(composition.value(f"{_MODEL}.path")))
         memory = torch.cuda.get_device_properties(0).total_memory / GIB
         if shortage := plan_memory(composition, shape, memory).shortage:
-            return [f"by the estimate of `tagrpo train plan`, {shortage}"]
+            return [f"`tagrpo train plan` estimates that {shortage}"]
     return []
 
 
@@ -118,7 +118,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
     batch, rows = int(composition.value("data.train_batch_size")), composition.rows_of(data)
     if batch > rows:
         raise InputError(
-            f"a batch has {batch:,} questions, but the training file only {rows:,}. Pass "
+            f"a batch has {batch:,} questions, but the training file has only {rows:,}. Pass "
             f"data.train_batch_size={rows} or less, and actor_rollout_ref.actor.ppo_mini_batch_size no "
             "larger."
         )
@@ -128,7 +128,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
                 raise InputError(
                     f"trainer.{key}={value}: there is no validation file, so verl would validate on the "
-                    "training data. Hold some back with validation_share=0.02, or give a file with "
+                    "training data. Hold questions back with validation_share=0.02, or set a file with "
                     "data.val_files."
                 )
     untested = [untested_version()] if has_verl() else []
@@ -147,7 +147,7 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
         asked.system,
     ):
         notes.append(
-            "the prompt is that of the export or of prompt_file, not tagrpo's prompt for --preset "
+            "the prompt comes from the export or from prompt_file, not from --preset "
             f"{composition.preset.name}"
         )
     if composition.preset.oddity is not None and recipe.reward == composition.preset.reward:
@@ -156,12 +156,12 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
     if fewer:
         notes.append(
             f"{fewer:,} of {data.questions:,} questions have fewer than {recipe.neighbors} neighbors; their "
-            f"{recipe.rollouts} responses are spread over their existing prompts"
+            f"{recipe.rollouts} responses are spread over the prompts that exist"
         )
     rows = composition.rows_of(data)
     left = rows % int(composition.value("data.train_batch_size"))
     if left:
-        notes.append(f"{left:,} of {rows:,} questions do not fill a batch; which ones differs between epochs")
+        notes.append(f"{left:,} of {rows:,} questions do not fill a batch; each epoch skips others")
     return notes
 
 
@@ -186,7 +186,7 @@ def _unnamed_keys(composition: Composition) -> list[str]:
     code = "\n".join(path.read_text(encoding="utf-8") for path in Path(spec.origin).parent.rglob("*.py"))
     names = {override.text: override.name.rpartition(".")[2] for override in added}
     return [
-        f"{text}: verl's code never names {name}, so it is ignored unless verl passes it on"
+        f"{text}: verl's code does not contain {name}, so verl may ignore it"
         for text, name in names.items()
         if re.search(rf"\b{re.escape(name)}\b", code) is None
     ]
@@ -222,7 +222,7 @@ def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # A key that verl lacks, added with a `+` as Hydra proposes, would be ignored.
         lines = [line for line in lines if not line.startswith("To append to your config")]
-        raise InputError(f"verl's config does not accept this: {' '.join(lines[:2])}") from error
+        raise InputError(f"verl's config rejects this override: {' '.join(lines[:2])}") from error
     assert isinstance(plain, dict)
     return plain
 
@@ -268,7 +268,7 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
             )
         return []
     if tokenizer is None:
-        return ["prompt lengths of the export are estimates, and no model is given to count them with"]
+        return ["prompt lengths in the export are estimates, and there is no model to count the tokens"]
     try:
         prompt = PromptTemplate(tokenizer=tokenizer, chat_template_kwargs=data.chat_template_kwargs)
         count = prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))
@@ -291,8 +291,8 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         named = "; ".join(over[:_NAMED]) + ("; ..." if len(over) > _NAMED else "")
         raise InputError(
             f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens "
-            f"by {tokenizer} ({named}); verl stops at such a question and cuts such a neighbor. Export with "
-            f"--tokenizer {tokenizer} --max-prompt-tokens {limit}, which leaves them out and lists them."
+            f"by {tokenizer} ({named}). verl stops at such questions and truncates such neighbors. Export "
+            f"with --tokenizer {tokenizer} --max-prompt-tokens {limit}, which excludes and lists them."
         )
     how = "estimated prompt lengths" if data.lengths_estimated else f"counted tokens with {data.tokenizer}"
     return [f"the export {how}; counted with {tokenizer}, the longest prompt has {longest} tokens"]

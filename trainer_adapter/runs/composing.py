@@ -1,4 +1,4 @@
-"""Everything a run tells verl, each value with its source, as the one command that is run."""
+"""Compose verl's command from all settings, each with its source."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,8 +48,8 @@ class Machine:
             raise InputError("--cpu uses one machine and one process. Remove --gpus and --nodes.")
         if self.nodes > 1 and not self.ray_address:
             raise InputError(
-                "several nodes need a Ray cluster. Start it on every node, then give ray_address=auto on "
-                "its head node."
+                "several nodes need a Ray cluster. Start Ray on every node, then set ray_address=auto on "
+                "the head node."
             )
 
     @property
@@ -271,7 +271,7 @@ def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
     settings = [each for each in preset.settings if not (_EPOCHS in given and each.name == _STEPS)]
     steps, epochs = given.get(_STEPS), preset.value(_EPOCHS)
     if _EPOCHS not in given and isinstance(steps, int) and steps > epochs:
-        settings.append(Setting(_EPOCHS, steps, "ours", f"as many as {steps} steps may need"))
+        settings.append(Setting(_EPOCHS, steps, "ours", f"enough epochs for {steps} steps"))
     return settings
 
 
@@ -298,7 +298,7 @@ def _size_queue(values: dict[str, Setting], recipe: Recipe) -> None:
     steps = _STEPS_AT_ONCE + (under_way.value - 1 if under_way and isinstance(under_way.value, int) else 0)
     rows = steps * questions * recipe.rollouts if isinstance(questions, int) else 0
     if rows > _QUEUE_ROWS and _QUEUE not in values:
-        values[_QUEUE] = Setting(_QUEUE, rows, "ours", "room for the responses of a step")
+        values[_QUEUE] = Setting(_QUEUE, rows, "ours", "capacity for the responses of a step")
 
 
 def _fit_lengths(values: dict[str, Setting]) -> None:
@@ -312,7 +312,7 @@ def _fit_lengths(values: dict[str, Setting]) -> None:
     packed, tokens = values.get("actor_rollout_ref.model.use_remove_padding"), values[_TOKENS]
     if packed is not None and packed.value is False and tokens.source == "machine":
         fewer = min(tokens.value, max(longest, _PADDED_TOKENS))
-        reason = "each row of a micro-batch is padded to its longest, since flash-attn is not used"
+        reason = "without flash-attn, each row of a micro-batch is padded to the longest row"
         values[_TOKENS] = Setting(_TOKENS, fewer, "machine", reason)
 
 
@@ -324,13 +324,13 @@ def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
     if not (isinstance(batch, int) and isinstance(epochs, int) and isinstance(steps, int)):
         return
     if 0 < (reached := _taken(rows, values.get(_MOST_ROWS)) // batch * epochs) < steps:
-        values[_STEPS] = Setting(_STEPS, reached, "data", f"{epochs} epochs have no more")
+        values[_STEPS] = Setting(_STEPS, reached, "data", f"maximum number of steps in {epochs} epochs")
 
 
 def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
     if rewards_by_another(overrides):
         return []  # which takes what it takes
-    reason = "run.answers: answers guessed in a sentence earn no reward"
+    reason = "run.answers: unboxed answers in a sentence get no reward"
     boxed = settings.answers == "boxed"
     return [Setting(f"+{BOXED_ONLY}", boxed, "ours", reason if boxed else "run.answers")]
 
@@ -401,14 +401,14 @@ def _of_data(data: TrainingData | None, overrides: Sequence[Override]) -> list[S
             "data.val_files",
             str(data.validation_file or data.train_file),
             "data",
-            "" if validates else "verl wants some; not used",
+            "" if validates else "required by verl, but not used",
         ),
         Setting("data.max_prompt_length", data.max_prompt_tokens, "data", "the export's limit"),
         Setting("trainer.val_before_train", validates, "ours", "" if validates else "no validation file"),
         Setting("trainer.test_freq", 10 if validates else -1, "ours", "steps"),
     ]
     if data.images and not any(override.name == "data.custom_cls.path" for override in overrides):
-        reason = "images go to the model's processor as they are"
+        reason = "images go to the model's processor unchanged"
         settings += [
             Setting("data.custom_cls.path", f"pkg://{IMAGE_DATASET}", "data", reason),
             Setting("data.custom_cls.name", "ImageDataset", "data", reason),

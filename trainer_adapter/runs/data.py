@@ -126,12 +126,12 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
     except OSError as error:
         raise InputError(
             f"{folder}: not an export for verl ({path.name}: {error.strerror}). Create one with `tagrpo "
-            "sets export NAME --format verl --out FOLDER`, or give the set with --set."
+            "sets export NAME --format verl --out FOLDER`, or pass the set with --set."
         ) from error
     except ValueError as error:
         raise InputError(f"{path}: not valid JSON ({error}); {way_out}.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{path}: not the manifest of an export for verl. Export with --format verl.")
+        raise InputError(f"{path}: not the manifest of a verl export. Export with --format verl.")
     if manifest.get("format_version") != FORMAT_VERSION:
         raise InputError(
             f"{path}: format {manifest.get('format_version')}, not {FORMAT_VERSION}. Export again."
@@ -139,18 +139,18 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
     try:
         data = _read(folder, manifest)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: a part is missing or damaged ({error!r}); {way_out}.") from error
+        raise InputError(f"{path}: an entry is missing or invalid ({error!r}); {way_out}.") from error
     for name, expected in data.sha256.items():
         file = folder / name
         if not file.is_file():
-            raise InputError(f"{file}: missing, although manifest.json lists it; {way_out}.")
+            raise InputError(f"{file}: the file is missing, although manifest.json lists it; {way_out}.")
         if not verify:
             continue
         # What is wrong says more than a checksum does, so it is looked for first.
         check_parquet(file, schema(data.layout).names, way_out)
         if file_sha256(file) != expected:
             raise InputError(
-                f"{file}: changed since the export (its checksum is not the manifest's); {way_out}."
+                f"{file}: changed after the export (its checksum differs from the manifest); {way_out}."
             )
     return data
 
@@ -196,23 +196,23 @@ def read_again(
         InputError: see `read_data`; or it is of another set, prompt, kind of answers or validation share than
             those named now.
     """
-    way_out = f"remove {folder}, and run the same command to export {header.ref} again"
+    way_out = f"remove {folder} and run the same command to export {header.ref} again"
     data = read_data(folder, verify=True, way_out=way_out)
     if data.content_hash != header.content_hash:
         raise InputError(
-            f"{folder}: contains {data.set_ref}, but --set is {header.ref}. A run keeps its set; use "
-            "another --name for another set."
+            f"{folder}: contains {data.set_ref}, but --set is {header.ref}. A run cannot change its set. "
+            "Choose another --name for another set."
         )
     held_back = validation_size(validation_share, data.questions + data.validation_questions)
     if held_back != data.validation_questions:
         raise InputError(
             f"validation_share={validation_share:g} holds back {held_back} questions, but the run started "
-            f"with {data.validation_questions}. Repeat its original share."
+            f"with {data.validation_questions}. Use the original share."
         )
     if (data.instruction, data.system) != (template.instruction, template.system):
         raise InputError(
-            f"{folder}: was exported with another prompt. Repeat the run's original --preset and "
-            "prompt_file, or choose another --name."
+            f"{folder}: was exported with another prompt. Use the run's original --preset and prompt_file, "
+            "or choose another --name."
         )
     if data.strategies != tuple(sorted(strategies)):
         raise InputError(
@@ -221,8 +221,8 @@ def read_again(
         )
     if data.answers != answers:
         raise InputError(
-            f"{folder}: its answers are of kind {data.answers.kind}, tolerance {data.answers.tolerance}. "
-            "Repeat the run's original answer_kind and tolerance, or choose another --name."
+            f"{folder}: its answers have kind {data.answers.kind} and tolerance {data.answers.tolerance}. "
+            "Use the run's original answer_kind and tolerance, or choose another --name."
         )
     return data
 
@@ -265,7 +265,7 @@ def check_parquet(path: Path, columns: Sequence[str], way_out: str) -> None:
         with pq.ParquetFile(path) as file:
             there, rows = set(file.schema_arrow.names), file.metadata.num_rows
     except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file; {way_out}.") from error
+        raise InputError(f"{path}: no such file; {way_out}.") from error
     except (OSError, ArrowException) as error:
         raise InputError(
             f"{path}: not a complete parquet file ({first_line(error).rstrip('.')}); {way_out}."

@@ -1,4 +1,4 @@
-"""Running a training in a process of its own: its log followed and read, nothing left behind.
+"""Run training in a separate process: follow its log and stop all of its processes.
 
 Ray's processes live in sessions of their own, so that they are found by a mark in their environment.
 """
@@ -219,9 +219,7 @@ def end_processes(mark: str, ray_folder: Path | None, *, patience_s: float = 5.0
         psutil.wait_procs(processes, timeout=5)
         processes = find_processes(mark, ray_folder)
     if processes:
-        raise RuntimeError(
-            f"processes of the training are still running: {[process.pid for process in processes]}"
-        )
+        raise RuntimeError(f"training processes are still running: {[process.pid for process in processes]}")
     if ray_folder is not None:
         shutil.rmtree(ray_folder, ignore_errors=True)
     return killed
@@ -254,7 +252,7 @@ HINTS: tuple[tuple[str, str], ...] = (
     (
         "CUDA out of memory",
         (
-            "the GPU's memory is too small: resume with a lower "
+            "the GPU ran out of memory: resume with a lower "
             "actor_rollout_ref.actor.ppo_max_token_len_per_gpu or "
             "actor_rollout_ref.rollout.gpu_memory_utilization after the run's name (`tagrpo resume NAME "
             "KEY=VALUE`), or see `tagrpo train plan`"
@@ -262,21 +260,24 @@ HINTS: tuple[tuple[str, str], ...] = (
     ),
     (
         "No available memory for the cache blocks",
-        "vLLM has no room for its cache: raise actor_rollout_ref.rollout.gpu_memory_utilization",
+        "vLLM has no memory for its cache: raise actor_rollout_ref.rollout.gpu_memory_utilization",
     ),
-    ("timed out during startup", "the machine was too busy to start Ray within 30 seconds: start again"),
+    (
+        "timed out during startup",
+        "Ray did not start within 30 seconds because the machine was busy: start again",
+    ),
     ("available GPUs 0", "Ray sees fewer GPUs than requested"),
-    ("gated repo", "the model requires your consent on the Hub, and HF_TOKEN in the environment"),
+    ("gated repo", "the model is gated: accept its terms on the Hub and set HF_TOKEN"),
     ("No space left on device", "the disk is full"),
     (
         "AutoModelForCausalLMWithValueHead",
-        "verl cannot import the installed TRL: run pip uninstall trl, or use a separate environment for it",
+        ("verl cannot import the installed TRL: run pip uninstall trl, or separate the environments"),
     ),
     (
         "max_token_len must be greater than the sequence length",
-        "raise actor_rollout_ref.actor.ppo_max_token_len_per_gpu to the longest prompt and response together",
+        ("raise actor_rollout_ref.actor.ppo_max_token_len_per_gpu to the longest prompt plus response"),
     ),
-    ("AF_UNIX path", "the path of Ray's folder is too long; set RAY_TMPDIR to a short one"),
+    ("AF_UNIX path", "the path of Ray's temporary folder is too long: set RAY_TMPDIR to a short path"),
 )
 """Words of a log, and what they mean."""
 

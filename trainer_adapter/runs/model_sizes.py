@@ -146,7 +146,7 @@ def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
     """
     family = config.get("model_type")
     if family not in _FAMILIES:
-        raise InputError(f"{place}: model_type is {family!r}. Sizes are known for {', '.join(_FAMILIES)}.")
+        raise InputError(f"{place}: model_type is {family!r}. Supported: {', '.join(_FAMILIES)}.")
     try:
         hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         return ModelShape(
@@ -162,7 +162,7 @@ def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
             biases=family == "qwen2",
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{place}: a size of the model is missing or not a number ({error}).") from error
+        raise InputError(f"{place}: a model size is missing or not a number ({error}).") from error
 
 
 def find_shape(model: str) -> ModelShape:
@@ -185,8 +185,8 @@ def find_shape(model: str) -> ModelShape:
         return _read_file(Path(hf_hub_download(model, "config.json")))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise PrerequisiteError(
-            f"model {model}: neither a local folder nor available on the Hub. Without a network, give a "
-            f"folder with config.json ({first_line(error)})."
+            f"model {model}: neither a local folder nor available on the Hub. If the Hub cannot be reached, "
+            f"give a folder with config.json ({first_line(error)})."
         ) from error
 
 
@@ -194,7 +194,7 @@ def _read_file(path: Path) -> ModelShape:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}. Give a folder with a transformers model.") from error
+        raise InputError(f"{path}: {error.strerror}. Give the folder of a transformers model.") from error
     except ValueError as error:
         raise InputError(f"{path}: not valid JSON ({error}).") from error
     if not isinstance(config, dict):

@@ -93,8 +93,8 @@ class Preset:
             key = next(reversed(own))
             value = {**vars(recipe), **recipe.settings}[key]
             raise InputError(
-                f"{error} --preset {self.name} sets {spelled}. An override after the recipe's name takes "
-                f"precedence, such as {key}={value}."
+                f"{error} --preset {self.name} sets {spelled}. To change it, add an override after the "
+                f"recipe's name, such as {key}={value}."
             ) from error
 
     def prompt(self, words: str | None = None, **template: Any) -> PromptTemplate:
@@ -204,12 +204,12 @@ _CW = Preset(
     (
         Setting("data.max_prompt_length", 512, "CW Table 5"),
         Setting("data.max_response_length", 4096, "CW Table 5"),
-        Setting("data.train_batch_size", 12, "CW Table 5", "used for the questions of an update"),
+        Setting("data.train_batch_size", 12, "CW Table 5", "used as the questions per update"),
         Setting(f"{_ACTOR}.ppo_mini_batch_size", 12, "CW Table 5", "one update per batch"),
         Setting(f"{_ACTOR}.optim.lr", 1e-6, "CW Table 5"),
         Setting(f"{_ROLLOUT}.temperature", 0.7, "CW Table 5"),
         Setting("trainer.total_training_steps", 100, "CW Table 5"),
-        Setting("trainer.total_epochs", 100, "ours", "as many as 100 steps may need"),
+        Setting("trainer.total_epochs", 100, "ours", "enough epochs for 100 steps"),
         Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "CW Table 5"),
         Setting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "CW code"),
         Setting(f"{_ACTOR}.optim.min_lr_ratio", 0.1, "CW code"),

@@ -1,4 +1,4 @@
-"""Going on with a run: what makes it the run it is, what may change, and from which checkpoint it goes on."""
+"""Resume a run: its fixed settings, the settings that may change, and its checkpoint."""
 
 import re
 import zipfile
@@ -108,7 +108,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the settings in which two specifications differ, as `key: old there, new now`."""
     there, now = _flat(old), _flat(new)
     return [
-        f"{key}: {_value(there, key)} in the run, {_value(now, key)} now"
+        f"{key}: {_value(there, key)} in the run, but {_value(now, key)} given"
         for key in sorted({*there, *now})
         if there.get(key, _NONE) != now.get(key, _NONE)
     ]
@@ -160,8 +160,8 @@ def loaded_parts(overrides: Iterable[Override]) -> tuple[str, ...]:
 def fresh_parts(parts: Collection[str]) -> list[str]:
     """Return what begins anew at a resume, since these parts are all that verl loads of a checkpoint."""
     anew = {
-        "optim": "the optimizer: its moments start at 0",
-        "extra_state": "the learning rate schedule and the random state: they start as at step 1",
+        "optim": "the optimizer state: moments restart at 0",
+        "extra_state": "the learning-rate schedule and random state: they restart from step 1",
     }
     return [
         f"checkpoints are loaded without {what} (checkpoint.save_contents, .load_contents)"
@@ -226,22 +226,22 @@ def mend(folder: Path, *, gpus: int, parts: Collection[str], ended: bool = False
             f"{folder}: the checkpoints of this run contain no weights that verl can resume from. Only a "
             "run whose checkpoint.save_contents and .load_contents include `model` can be resumed."
         )
-    fault = "does not name a step"
+    fault = "does not contain a step number"
     if step is not None:
         lack = fault_of(folder, step, gpus=gpus, parts=parts)
         if lack is None:
             return None
-        fault = f"names step {step}, which {lack}"
+        fault = f"points to step {step}, which {lack}"
     matches = [_STEP.fullmatch(path.name) for path in folder.glob("global_step_*")]
     steps = sorted((int(match[1]) for match in matches if match), reverse=True)
     whole = (other for other in steps if fault_of(folder, other, gpus=gpus, parts=parts) is None)
     if (last := next(whole, None)) is not None:
         write_text(tracker, str(last), overwrite=True)
-        return f"{tracker.name} {fault}; training resumes from the checkpoint of step {last}"
+        return f"{tracker.name} {fault}; training resumes from the checkpoint at step {last}"
     if step is None:  # killed while it saved for the first time
         tracker.unlink()
         return f"{tracker.name} {fault}, and no checkpoint is complete; training starts again at step 1"
     raise InputError(
         f"{folder}: {tracker.name} {fault}, and no other checkpoint is complete. Restore the files, or "
-        "remove the folder to start again at step 1."
+        "remove the folder to restart from step 1."
     )

@@ -1,4 +1,4 @@
-"""The folder of a training run: what it was told, its attempts, its command, and who is at work in it."""
+"""The folder of a training run: settings, attempts, command, and the process that uses it."""
 
 import contextlib
 import fcntl
@@ -85,13 +85,13 @@ class RunFolder:
         """
         for place in (self.path, *self.path.parents):
             if place.exists() and not place.is_dir():
-                raise InputError(f"{place}: is a file. Give a folder with folder=FOLDER.")
+                raise InputError(f"{place}: is a file. Set a folder with folder=FOLDER.")
         if self.exists() or not self.path.exists():
             return self
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OWN)
         if foreign:
             raise InputError(
-                f"{self.path}: contains {foreign[0]} but no training run. Give a new or empty one as "
+                f"{self.path}: contains {foreign[0]} but no training run. Set a new or empty folder with "
                 "folder=FOLDER."
             )
         return self
@@ -180,7 +180,7 @@ class RunFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise InputError(
-                    f"{self.path}: another process is training this run. Wait for it, or stop it there."
+                    f"{self.path}: another process is training this run. Wait for it to finish, or stop it."
                 ) from error
             yield
 

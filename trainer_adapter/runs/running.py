@@ -1,4 +1,4 @@
-"""Starting a training run and going on with it: export, checks, folder, database, process."""
+"""Start and resume a training run: export, checks, folder, database, process."""
 
 import os
 import tempfile
@@ -140,7 +140,7 @@ def train(
     with folder.locked():
         notes = []
         if ended := folder.end_leftovers():
-            notes.append(f"{ended} processes of an earlier, killed start were ended")
+            notes.append(f"stopped {ended} leftover processes of a killed start")
         try:
             data = _data(config, open_database, folder.data, resume=resume)
             prepared = _prepare(config, name, folder, data, resume=resume)
@@ -158,7 +158,7 @@ def train(
 
 def _named(config: TrainConfig) -> tuple[str, RunFolder]:
     if config.model is None:
-        raise InputError("name the policy with --model: a folder, or a Hub name.")
+        raise InputError("the model is missing. Pass --model with a folder or Hub name.")
     model = Path(config.model).name or "model"
     preset = PRESETS[config.preset]
     wanted = changed_recipe(config.recipe, preset).name
@@ -174,7 +174,9 @@ def _data(
     """Return the export: the one that the run began with, or one that is made of the set."""
     if config.set is None:
         if config.data is None:
-            raise InputError("give the neighbor set with --set, or an export for verl with --data.")
+            raise InputError(
+                "there is no training data. Pass a set with --set, or a verl export with --data."
+            )
         return read_data(config.data.resolve(), verify=True)
     preset, share, answers = PRESETS[config.preset], config.validation_share, config.answers
     limit = next(
@@ -229,8 +231,8 @@ def _prepare(
         if changed:
             listed = "".join(f"\n  {line}" for line in changed)
             raise InputError(
-                f"{folder.path}: run {name} was started with other settings, so it cannot continue with "
-                f"these:{listed}\nRepeat its original settings, or choose another --name."
+                f"{folder.path}: run {name} started with other settings, so it cannot continue with "
+                f"these:{listed}\nUse its original settings, or choose another --name."
             )
     environment = training_environment(composition.machine, folder.metrics(folder.next_attempt()))
     return Prepared(
@@ -254,7 +256,7 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     mended = mend(prepared.folder.checkpoints, gpus=gpus, parts=parts, ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
-        notes.append(mended or "no checkpoint was saved yet; training starts again at step 1")
+        notes.append(mended or "the run has no checkpoint yet; training restarts from step 1")
     notes += fresh_parts(parts) if saved is not None else []
     if not ended or saved is None or saved < composition.count_steps(prepared.data.rows):
         return None

@@ -1,4 +1,4 @@
-"""Values for verl that no recipe decides, each with its source; those of papers are in `presets`."""
+"""Values for verl that no recipe sets, each with its source; values from papers are in `presets`."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -7,12 +7,12 @@ OfPaper: TypeAlias = Literal["Table 2", "v1 runs", "AG 4.1", "AG C.2", "AG code"
 Source: TypeAlias = Literal["recipe", OfPaper, "ours", "model", "machine", "data", "run", "user"]
 
 SOURCES: dict[Source, str] = {
-    "recipe": "the recipe's axes; another value is another recipe",
+    "recipe": "the recipe's axes; a different value makes a different recipe",
     "Table 2": "arXiv 2601.22478 v5, Table 2",
     "v1 runs": "the public training runs of arXiv 2601.22478 v1",
     "AG 4.1": "arXiv 2602.05548, Section 4.1",
     "AG C.2": "arXiv 2602.05548, Appendix C.2",
-    "AG code": "the public scripts of arXiv 2602.05548, which the paper does not contradict",
+    "AG code": "the public scripts of arXiv 2602.05548, consistent with the paper",
     "CW Table 5": "arXiv 2605.11538, Table 5",
     "CW code": "the public recipes of arXiv 2605.11538; the paper does not state it",
     "ours": "our choice; the paper does not state it",
@@ -55,12 +55,12 @@ def bare(key: str) -> str:
 
 OURS: tuple[Setting, ...] = (
     Setting("data.seed", 42, "ours", "otherwise the order of the questions differs between runs"),
-    Setting("data.truncation", "error", "ours", "the export left long prompts out; none is cut silently"),
+    Setting("data.truncation", "error", "ours", "the export excluded long prompts; none is truncated"),
     Setting(
         "reward.custom_reward_function.path", "pkg://trainer_adapter.verl.reward", "ours", "the shared grader"
     ),
     Setting("reward.custom_reward_function.name", "compute_score", "ours"),
-    Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples as the evaluation does"),
+    Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples like the evaluation"),
     Setting(f"{_ROLLOUT}.val_kwargs.temperature", 0.6, "ours", "temperature of the public evaluation"),
     Setting(f"{_ROLLOUT}.val_kwargs.top_p", 0.95, "ours", "top-p of the public evaluation"),
     Setting(f"{_ROLLOUT}.val_kwargs.n", 4, "ours"),
@@ -90,7 +90,7 @@ MACHINES: dict[str, tuple[Setting, ...]] = {
             f"{_ACTOR}.fsdp_config.param_offload",
             True,
             "machine",
-            "16 bytes per parameter leave no room for vLLM",
+            "16 bytes per parameter leave no memory for vLLM",
         ),
         Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", True, "machine", "as above"),
     ),

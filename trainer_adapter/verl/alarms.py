@@ -1,4 +1,4 @@
-"""What a training's metrics say to look at: collapse, drift, no reward, an engine that is another policy."""
+"""Alarms from training metrics: collapse, drift, no reward, an engine with a different policy."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -25,15 +25,15 @@ MARK = "tagrpo alarm"
 
 _TEXTS = {
     ENTROPY: (
-        f"less than {ENTROPY_LEFT:.0%} of the first step's, so the policy hardly explores; a higher clip "
-        "range, CW-GRPO or Clip-Cov keep more"
+        f"less than {ENTROPY_LEFT:.0%} of the first step's, so the policy explores little; a higher clip "
+        "range, CW-GRPO or Clip-Cov preserve more entropy"
     ),
     KL: (
         f"more than {MOST_KL:g} nats per token from the reference policy; lower the learning rate or raise "
         "loss.kl_coef"
     ),
     CORRECT: (
-        "no response of the step is correct; check the responses with `tagrpo train rollouts`, and whether "
+        "no response in this step is correct; check the responses with `tagrpo train rollouts`, and whether "
         "answers are boxed"
     ),
     GAP: (

@@ -1,4 +1,4 @@
-"""What tagrpo leans on in verl and Ray, and whether an installed or unpacked version still has it.
+"""The parts of verl and Ray that tagrpo needs, and a check of an installed or unpacked version.
 
 Sources are read, not imported: the check takes seconds, needs no accelerator, and can be made of a wheel that
 is not installed. Paths are relative to the package's folder.

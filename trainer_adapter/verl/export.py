@@ -185,7 +185,7 @@ def export_verl(
 def _checked(entries: Iterable[SetEntry], set_ref: str, answers: AnswerForm) -> tuple[SetEntry, ...]:
     members = tuple(entries)
     if not members:
-        raise InputError(f"{set_ref}: has no questions; there is nothing to train on.")
+        raise InputError(f"{set_ref}: the set has no questions to train on.")
     for entry in members:
         if not entry.question.answer:
             raise InputError(
@@ -234,14 +234,13 @@ def validation_size(share: float, questions: int) -> int:
 def _split(entries: Sequence[SetEntry], share: float) -> tuple[list[SetEntry], list[SetEntry]]:
     """Return training and validation entries; a question's place among the others is a hash of its id."""
     if not 0 <= share < 1:
-        raise InputError(f"the validation share is {share}. Give a number from 0 to less than 1.")
+        raise InputError(f"the validation share is {share}. Give a number of at least 0 and below 1.")
     if share == 0:
         return list(entries), []
     size = validation_size(share, len(entries))
     if size >= len(entries):
         raise InputError(
-            f"a validation share of {share} leaves none of {len(entries)} questions for training. Give a "
-            "smaller one."
+            f"a validation share of {share} leaves none of {len(entries)} questions for training. Lower it."
         )
     drawn = sorted(
         (entry.question.id for entry in entries), key=lambda identity: hash_of("validation", identity)

@@ -39,7 +39,7 @@ class AnswerForm:
         if self.tolerance is None:
             return
         if self.kind is not AnswerKind.TOLERANCE:
-            raise InputError(f"tolerance {self.tolerance}: only the answer kind tolerance has one.")
+            raise InputError(f"tolerance {self.tolerance}: only the answer kind tolerance uses a tolerance.")
         read_tolerance(self.tolerance)
 
     def check(self, gold: str, place: str) -> None:

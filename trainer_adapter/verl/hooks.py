@@ -1,4 +1,4 @@
-"""Every place of verl and Ray that tagrpo overrides, calls, reads or patches, as verl 0.9.1 has it.
+"""Every part of verl 0.9.1 and Ray that tagrpo overrides, calls, reads or patches.
 
 The tests hold this list against the imports and overrides of `trainer_adapter/verl`: a new one needs a line.
 """

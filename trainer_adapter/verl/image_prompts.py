@@ -1,4 +1,4 @@
-"""Prompts with images before a training: whether the model sees, and how many tokens they have in all."""
+"""Checks of prompts with images before training: model support and token counts."""
 
 import importlib.util
 from collections.abc import Iterator, Mapping
@@ -58,12 +58,12 @@ def load_processor(model: str) -> Any:
         ) from error
     if processor is None:
         raise InputError(
-            f"model {model}: does not accept images, but questions of the set have some. Choose a model "
-            "that does (Qwen/Qwen2.5-VL-3B-Instruct), or publish a set without images."
+            f"model {model}: does not support images, but some questions of the set have images. Choose a "
+            "model that does (Qwen/Qwen2.5-VL-3B-Instruct), or publish a set without images."
         )
     if type(processor).__name__ not in PROCESSORS:
         raise InputError(
-            f"model {model}: verl does not train a model with {type(processor).__name__} on images. It "
+            f"model {model}: verl cannot train models with {type(processor).__name__} on images. It "
             f"supports {', '.join(PROCESSORS)}."
         )
     return processor
@@ -112,7 +112,7 @@ def check_image_lengths(composition: "Composition", data: "TrainingData") -> lis
     """
     model: str | None = composition.value("actor_rollout_ref.model.path")
     if model is None:
-        return ["questions have images, but no model is given to count their tokens with"]
+        return ["questions have images, but there is no model to count the tokens"]
     try:
         processor = load_processor(model)
     except PrerequisiteError as error:
@@ -135,7 +135,7 @@ def check_image_lengths(composition: "Composition", data: "TrainingData") -> lis
     named = "; ".join(over[:_NAMED]) + ("; ..." if len(over) > _NAMED else "")
     raise InputError(
         f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens "
-        f"including images ({named}), where verl stops. Pass data.max_prompt_length={longest}, or reduce "
+        f"including images ({named}). verl stops at these. Pass data.max_prompt_length={longest}, or reduce "
         f"the images: with +{_OPTIONS}min_pixels=3136 +{_OPTIONS}max_pixels=200704 an image has at most 256 "
         "tokens in Qwen 2.5 VL."
     )

@@ -53,7 +53,7 @@ class PromptTemplate:
     def __post_init__(self) -> None:
         if not isinstance(self.max_prompt_tokens, int) or self.max_prompt_tokens < 1:
             raise InputError(
-                f"the prompt limit is {self.max_prompt_tokens} tokens. Give a positive number (512)."
+                f"the prompt limit is {self.max_prompt_tokens} tokens, but must be positive (such as 512)."
             )
 
     def asking_for(self, kind: AnswerKind) -> "PromptTemplate":
@@ -97,12 +97,12 @@ def read_words(path: Path) -> str:
         words = path.read_text(encoding="utf-8-sig").strip()
     except OSError as error:
         raise InputError(
-            f"{path}: {error.strerror}. Give a text file with the prompt's instruction."
+            f"{path}: {error.strerror}. Give a text file that contains the prompt's instruction."
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason}).") from error
     if not words:
-        raise InputError(f"{path}: is empty. Write the prompt's instruction into it, or remove prompt_file.")
+        raise InputError(f"{path}: is empty. Write the instruction into the file, or remove prompt_file.")
     return words
 
 
@@ -162,7 +162,7 @@ def _load_tokenizer(name: str, chat_template: str | None) -> Any:
     if not tokenizer.chat_template:
         raise InputError(
             f"tokenizer {name}: has no chat template, as is usual for base models. Choose a chat model "
-            "(often one that ends in -Instruct). Or save the model in a folder, write a template to "
-            f"{TEMPLATE_NAME} there, and give the folder; verl also reads the template from it."
+            f"(often named -Instruct). Or save the model in a folder, add a template as {TEMPLATE_NAME}, "
+            "and pass the folder; verl reads the template from there."
         )
     return tokenizer

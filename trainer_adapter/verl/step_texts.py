@@ -1,4 +1,4 @@
-"""A step's responses in words, and the rollout record that they go into."""
+"""Texts of a step's responses, and their rollout record."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ def record_step(
     old_BT, sampling_BT = step.old_log_probs_BT, step.sampling_log_probs_BT
     if with_tokens and sampling_BT is None:
         _LOG.warning(
-            "step %d: no log-ratios of tokens, since the rollout engine returned no log-probs", step.step
+            "step %d: no token log-ratios, because the rollout engine returned no log-probs", step.step
         )
     drawn = _Drawn(
         step.step,
@@ -250,7 +250,7 @@ def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
             )
     if left_out:
         _LOG.warning(
-            "step %d: tokens of %d of %d responses are not recorded, since they decode to a text that "
-            "differs from the response",
+            "step %d: the tokens of %d of %d responses are not recorded, because they decode to a different "
+            "text",
             *(drawn.step, left_out, len(tokens)),
         )

@@ -1,4 +1,4 @@
-"""A limit of time for a call that may never come back."""
+"""A time limit for a call that may never return."""
 
 import threading
 from collections.abc import Callable

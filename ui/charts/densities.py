@@ -9,7 +9,7 @@ from ui.charts.drawing.labels import wrap_labels
 from ui.charts.drawing.panels import Size, add_titles, panel_size
 from ui.charts.theme import LINE_HEIGHT, colours
 
-_SUBTITLE = "Densities over questions of the mean distance between responses"
+_SUBTITLE = "Distribution over questions of the mean distance between responses"
 _X_TITLE = "mean distance between responses"
 
 

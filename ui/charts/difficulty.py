@@ -62,7 +62,7 @@ def difficulty_chart(
     subtitle = [
         f"{len(data):,} neighbors of {len({row['group_id'] for row in data}):,} questions",
         f"Mean difference {100 * mean:+.1f} points".replace("-", "\N{MINUS SIGN}"),
-        "above the dashes: neighbor easier, below: harder",
+        "above the dashed line: easier than the original, below: harder",
     ]
     flagged = Counter(row["flag"] for row in data if row["flag"])
     if flagged:

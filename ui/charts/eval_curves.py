@@ -28,8 +28,8 @@ _AROUND = 118  # pixels of titles, axis and padding above and below a plot
 
 MEANINGS = {
     "pass@k": "share of problems that at least one of k samples solves",
-    "pass^k": "share of problems that all of k samples solve",
-    "maj@k": "share of problems that the most frequent of k answers solves",
+    "pass^k": "share of problems that all k samples solve",
+    "maj@k": "share of problems whose most frequent answer among k is correct",
 }
 
 
@@ -185,5 +185,5 @@ def _legend(rows: Rows, dots: bool) -> list[str]:
         what = "Bars" if dots else "Bands"
         words.append(f"{what}: 95% interval for {rows[0]['interval']}")
     if any(map(is_unsure, rows)):
-        words.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted right")
+        words.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted as correct")
     return words

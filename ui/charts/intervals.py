@@ -9,7 +9,7 @@ from ui.charts.building import Rows, colour_by, data_of, frame_chart, interval_d
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
 from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, colours
 
-SET_APART = "points with nearly the same cost are moved apart; the tooltip and the file have the exact cost"
+SET_APART = "points with nearly equal cost are moved apart; the tooltip and file give the exact cost"
 
 _NEAR, _STEP = 0.02, 0.022
 """Share of the scale below which costs count as equal, and by which their points are moved apart."""

@@ -69,7 +69,7 @@ def step_chart(
     """
     rows = [row for row in data if row["value"] is not None and (scale != "log" or row["value"] > 0)]
     if not rows:
-        raise InputError(f"{title}: there are no values to draw.")
+        raise InputError(f"{title}: there are no values to plot.")
     names = list(dict.fromkeys(row["label"] for row in rows))
     chosen = dict(palette or {})
     chosen = {name: chosen[name] for name in names} if chosen else colours(names)

@@ -71,10 +71,10 @@ def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
     if missed:
         content.append(
             Text(
-                f"The forecast missed for {joined(missed)}. Its intervals cover the choice of "
-                "questions. They do not cover that a few responses per prompt can hardly distinguish a "
-                "success rate of .01 from one of .05, on which large groups depend. If that matters, draw "
-                "as many pilot responses as the group has."
+                f"The forecast was off for {joined(missed)}. Its intervals cover the choice of questions "
+                "only. With few responses per prompt, success rates of .01 and .05 look alike, and large "
+                "groups depend on the difference. If this matters, draw as many pilot responses as the "
+                "group has."
             )
         )
     return content

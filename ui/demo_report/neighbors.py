@@ -22,11 +22,11 @@ def blocks(score: "Score", header: "SetHeader") -> list[Block]:
     return [
         Text(
             f"Of {kept.total:,} broken candidates, {_in_words(score.broken.rejected)} were rejected, and "
-            f"{_in_words(kept)} were kept out of the set, since undecided ones are not published either. "
-            f"**{through:,} got through.** Of {score.good.rejected.total:,} good candidates, "
+            f"{_in_words(kept)} were kept out of the set, because undecided candidates are not published "
+            f"either. **{through:,} got through.** Of {score.good.rejected.total:,} good candidates, "
             f"{_in_words(score.good.rejected)} were rejected by mistake, and "
             f"{_in_words(score.good.kept_out)} kept out of the set. Brackets contain exact 95% intervals, "
-            "which treat candidates as independent."
+            "assuming independent candidates."
         ),
         Picture(
             "caught",

@@ -88,16 +88,16 @@ def _caution(plan: DemoPlan) -> str:
     )
     if plan.seeds == 1:
         caution += (
-            "**one seed per recipe proves nothing about a recipe.** Two runs of one recipe can differ by "
-            "more than the recipes here do; `--seeds 3` shows by how much."
+            "**one seed per recipe proves nothing about a recipe.** Two runs of the same recipe can "
+            "differ more than the recipes here. Use `--seeds 3` to see how much."
         )
     else:
         caution += (
-            f"the {plan.seeds} seeds show it, although {plan.seeds} are few. Compare the difference between "
+            f"the {plan.seeds} seeds show it, but they are few. Compare the difference between "
             "recipes with the spread between seeds."
         )
     return (
-        f"{caution} A world of eight phrasings is not a benchmark: look at the mechanism, not at the ranking."
+        f"{caution} A world with eight phrasings is not a benchmark: look at the mechanism, not the ranking."
     )
 
 
@@ -127,10 +127,10 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
     spread = audit.spread
     blocks: list[Block] = [
         Text(
-            f"From {plan.size.pilot} responses to every prompt: the share of questions whose responses "
-            "would all get the same reward, and therefore give no gradient. A joint group gains over G "
-            "responses mainly because it is larger; the fair comparison is the same number of responses to "
-            "the question alone."
+            f"From {plan.size.pilot} responses to every prompt: the share of questions that would give no "
+            "gradient, because all their responses get the same reward. A joint group beats G responses "
+            "mainly because it is larger. The fair comparison is the same number of responses to the "
+            "question alone."
         ),
         Picture(
             "forecast",
@@ -185,7 +185,7 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
         Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
         Picture(
             "training",
-            "Correct responses and groups without a gradient over the responses drawn in training",
+            "Correct responses and groups without a gradient by responses drawn in training",
             training_chart(charted),
         ),
         *_left_out(len(findings.trained), "trainings"),
@@ -203,9 +203,9 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
             tuple(rows),
         ),
         Text(
-            "Shares of correct responses are those of the training prompts. They include neighbors if a "
-            "recipe draws them, so they do not compare recipes; the held-out questions do. Trainings that "
-            "ran in parallel shared the cores, which affects their seconds."
+            "Shares of correct responses refer to training prompts, which include neighbors if the recipe "
+            "samples them. So compare recipes on the held-out questions only. Training runs in parallel "
+            "shared the cores, which affects their times."
         ),
         *_rescued(findings),
     ]
@@ -229,7 +229,7 @@ def _left_out(there: int, what: str) -> list[Block]:
     """Say that a chart does not show all lines, if so."""
     if there <= LINES_SHOWN:
         return []
-    return [Text(f"The first {LINES_SHOWN} of {there} {what} are drawn; more lines cannot be distinguished.")]
+    return [Text(f"The chart shows only the first {LINES_SHOWN} of {there} {what}.")]
 
 
 def _heldout(plan: DemoPlan, findings: Findings) -> list[Block]:
@@ -309,9 +309,8 @@ def _signal(findings: Findings) -> list[Block]:
     ]
     return [
         Text(
-            "On the training questions and their neighbors. Shares of questions whose responses all get the "
-            f"same reward (G = {G}, N = 3), exact over all subsets of the responses drawn, on the questions "
-            "with 3 neighbors:"
+            "Measured on training questions with 3 neighbors. Shares of questions whose responses all get "
+            f"the same reward (G = {G}, N = 3), averaged exactly over all subsets of the responses:"
         ),
         Table(("model", *groups, "questions"), tuple(shares)),
         Text("Diversity: mean cosine distance between responses, TF-IDF over words and numbers."),
@@ -321,10 +320,7 @@ def _signal(findings: Findings) -> list[Block]:
             "Densities of distances between responses, by model",
             density_chart(curves).to_dict(),
         ),
-        Text(
-            "Responses drawn per question with mixed rewards, by the forecast of each model, with 95% "
-            "intervals:"
-        ),
+        Text("Responses per question with mixed rewards, forecast from each model, with 95% intervals:"),
         Table(("model", *methods), tuple((label, *map(_cost, map(of.get, methods))) for label, of in costs)),
     ]
 
@@ -342,7 +338,7 @@ def _further(plan: DemoPlan) -> list[Block]:
     db = shlex.quote(str(plan.database))
     last = plan.trainings()[-1].name
     return [
-        Text("Browse all results in the UI, down to single responses:"),
+        Text("Browse all results in the UI, including every response:"),
         Commands((f"tagrpo ui --db {db}",)),
         Text("Or on the command line:"),
         Commands(
@@ -362,9 +358,9 @@ def _commands(steps: Sequence[tuple[Step, float]]) -> list[Block]:
         Text(
             "The demo ran these commands in this order; interrupted trainings resumed from their last "
             "checkpoint. The longest steps were "
-            f"{joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}. To repeat one, "
-            "give it another folder or name, since existing results are never overwritten. The variables "
-            "affect speed only."
+            f"{joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}. To repeat a "
+            "command, change its folder or name, because existing results are never overwritten. The "
+            "environment variables affect only speed."
         ),
         Commands((f"export {speed_settings()}", *(step.shell for step, _ in steps))),
     ]

@@ -16,16 +16,16 @@ from ui.shipped_demo.unpacking import SHIPPED, describe, unpack
 
 _PAGE = """# The shipped demo
 
-`{pack}` holds the database and the rollouts of a run of `tagrpo demo` on {day} (UTC). `tagrpo ui --demo` \
-unpacks them to the user's cache folder and shows them. Every row of every table and every rollout is in it. \
-Nothing is left out, rounded or edited, except that the path of the demo's folder is cut to its last name.
+`{pack}` contains the database and the rollouts from a run of `tagrpo demo` on {day} (UTC). \
+`tagrpo ui --demo` unpacks them to the user's cache folder and shows them. \
+No row is omitted, rounded or edited. Only the path of the demo's folder is shortened to its last part.
 
 - runs: {runs}
 - rollouts: {rollouts:,} of {trainings} trainings
 - schema {schema}; {packed:,} bytes packed, the database {unpacked:,} unpacked
 - made with {versions}
 
-This page and the pack are written by one command, from the root of the source tree:
+These commands, run from the root of the source tree, create this page and the pack:
 
 ```bash
 tagrpo demo
@@ -43,7 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ui.shipped_demo", description=__doc__)
     parser.add_argument("database", type=Path, help="of a finished demo, such as tagrpo-demo/tagrpo.db")
     parser.add_argument("--folder", type=Path, help="in which the demo ran; else where the database lies")
-    parser.add_argument("--to", type=Path, default=SHIPPED, help="the pack; the shipped one without it")
+    parser.add_argument(
+        "--to", type=Path, default=SHIPPED, help="path of the pack; by default the shipped one"
+    )
     options = parser.parse_args(arguments)
     try:
         pack(options.database, options.to, folder=options.folder)

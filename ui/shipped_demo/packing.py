@@ -46,7 +46,7 @@ def pack(database: Path, target: Path, *, folder: Path | None = None, most_bytes
             this machine's paths, or a pack of more than `most_bytes`.
     """
     if not database.is_file():
-        raise InputError(f"{database}: there is no such file. Run `tagrpo demo` to create a demo's database.")
+        raise InputError(f"{database}: no such file. Run `tagrpo demo` to create a demo database.")
     folder = (folder or database.parent).resolve()
     with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
         connection.execute("BEGIN")  # one view of it, in case something writes meanwhile
@@ -61,8 +61,8 @@ def pack(database: Path, target: Path, *, folder: Path | None = None, most_bytes
     data = lzma.compress(text.encode("utf-8", "surrogatepass"))
     if len(data) > most_bytes:
         raise InputError(
-            f"{database}: the pack has {len(data):,} bytes, more than the limit of {most_bytes:,}. A pack "
-            "must be complete, so run a demo with fewer steps, seeds or recipes."
+            f"{database}: the pack has {len(data):,} bytes, more than the limit of {most_bytes:,}. Run a "
+            "demo with fewer steps, seeds or recipes."
         )
     write_file(target, lambda path: path.write_bytes(data), overwrite=True)
 
@@ -86,7 +86,7 @@ def read_pack(pack: Path) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str
         raise InputError(f"{pack}: not a packed database ({error}).") from error
     if made != (FORMAT, HEAD_REVISION):
         raise InputError(
-            f"{pack}: packed in format {made[0]} with schema {made[1]}, but this version of tagrpo has "
+            f"{pack}: the pack has format {made[0]} and schema {made[1]}, but this version of tagrpo needs "
             f"format {FORMAT} and schema {HEAD_REVISION}."
         )
     return tables, records
@@ -157,7 +157,7 @@ def _placeless(value: Any, folder: Path, where: str) -> Any:
     text = value.replace(f"{folder}/", f"{folder.name}/")
     if path := _MACHINE.search(text):
         raise InputError(
-            f"{where}: a row contains {path[1]!r}, a path of this machine, which must not ship. Give the "
-            "folder of the demo with --folder."
+            f"{where}: a row contains the local path {path[1]!r}, which must not be published. Pass the "
+            "demo's folder with --folder."
         )
     return text

@@ -153,7 +153,7 @@ def _words(database: Path) -> str:
     made_on, _, versions = describe(database)
     made = f", tagrpo {versions['tagrpo']}" if "tagrpo" in versions else ""
     return (
-        f"Results of a real demo run ({made_on}{made}) on a small world of word problems: too small to "
+        f"Results of a real demo run ({made_on}{made}) in a small world of word problems, too small to "
         "prove anything."
     )
 

@@ -1,4 +1,4 @@
-"""A grader of the user's own, `module:function`: which code it is, and what it says of a response.
+"""The user's own grader, `module:function`: its version and its grades.
 
     def grade(response: str, gold: str) -> bool | None: ...
 
@@ -54,6 +54,6 @@ def grade_by_own(version: str, response: str, gold: str, **offered: Any) -> Grad
 def _function(version: str) -> tuple[Any, frozenset[str]]:
     name = own_name(version) or ""
     if own_version(name) != version:
-        raise InputError(f"--grader {name}: its file was changed during the run.")
+        raise InputError(f"--grader {name}: its file changed during the run. Start the command again.")
     function = load_function(name, f"--grader {name}")
     return function, frozenset(inspect.signature(function).parameters)

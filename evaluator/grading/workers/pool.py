@@ -30,8 +30,8 @@ _CHUNK = 24
 _CHUNKS_PER_WORKER = 64
 """A worker is replaced after so many chunks, since sympy's caches only grow."""
 _CANNOT_START = (
-    "the grading workers cannot start. A script that grades must be a file and do its work under `if "
-    '__name__ == "__main__":`, since workers import it (see their own message above)'
+    "the grading workers cannot start (see their error above). They import your script, so save it as a "
+    'file and put its code under `if __name__ == "__main__":`'
 )
 _RESTARTS = 3
 _LOOK_S = 1.0

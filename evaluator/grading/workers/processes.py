@@ -1,4 +1,4 @@
-"""Pebble's pool of processes, but for the order in which it stops."""
+"""Pebble's process pool with a different shutdown order."""
 
 from pebble import ProcessPool
 

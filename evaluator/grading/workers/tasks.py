@@ -1,4 +1,4 @@
-"""What the grader does with two answers: the same code in workers, which have algebra, and elsewhere."""
+"""Comparison of two answers: the same code in workers, which have algebra, and elsewhere."""
 
 from typing import Literal, NamedTuple
 

@@ -1,4 +1,4 @@
-"""What runs inside a worker process: limits, the watch over them, and chunks of cases."""
+"""Code that runs in a worker process: limits, their supervision, and chunks of cases."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What a report is made of, before any format, and how it writes numbers."""
+"""The parts of a report, independent of the output format, and number formatting."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

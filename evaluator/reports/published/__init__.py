@@ -1,4 +1,4 @@
-"""Figures that papers print, one TOML file per paper: by model, method, column and k, with notes on them."""
+"""Published figures, one TOML file per paper: by model, method, column and k, with notes."""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +109,7 @@ def find_model(name: str) -> str:
     """
     model = recognise(name)
     if model is None:
-        raise InputError(f"the papers have no model {name!r}. They have {', '.join(models())}.")
+        raise InputError(f"no paper reports the model {name!r}. Available: {', '.join(models())}.")
     return model
 
 

@@ -39,7 +39,7 @@ def eval_source(
     with database.read() as session:
         runs = load_runs(session, references, grader_version=grader_version)
     checkpoints, left_out = common_questions(runs)
-    notes = (f"{left_out:,} questions are left out: they are not in all of the runs",) if left_out else ()
+    notes = (f"{left_out:,} questions are excluded, because some of the runs lack them",) if left_out else ()
     return ResponseSource(
         ", ".join(references), tuple(checkpoints), lambda label, ids: run_texts(database, label, ids), notes
     )
@@ -59,11 +59,11 @@ def load_runs(
     runs = [find_eval_run(session, reference) for reference in references]
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
-        raise InputError(f"a run is named twice among {', '.join(names)}; name each once.")
+        raise InputError(f"a run appears twice in {', '.join(names)}. Give each run once.")
     version = choose_version(session, runs) if grader_version is None else grader_version
     grader = find_grader(session, version)
     if grader is None:
-        raise NotFoundError(f"nothing was graded by version {version!r} of the grader.")
+        raise NotFoundError(f"version {version!r} of the grader has graded no samples.")
     return [_load(session, run, grader, version) for run in runs]
 
 
@@ -77,7 +77,7 @@ def common_questions(checkpoints: Sequence[CheckpointGroups]) -> tuple[list[Chec
     common, every = set.intersection(*held), set.union(*held)
     if not common:
         labels = ", ".join(checkpoint.label for checkpoint in checkpoints)
-        raise InputError(f"{labels} have no question in common; a series by checkpoint needs the same ones.")
+        raise InputError(f"{labels} have no common question. Use runs over the same questions.")
     return [checkpoint.only(common) for checkpoint in checkpoints], len(every) - len(common)
 
 
@@ -115,7 +115,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> CheckpointGr
             f"them with `tagrpo eval score {run.name}`."
         )
     if not drawn:
-        raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
+        raise InputError(f"run {run.name} has no samples yet. Draw them with `tagrpo eval run`.")
     tokens = count_tokens(session, run.id, counts)
     sources = {problem.id: problem.source_id for problem in run_problems(session, run.id)}
     groups: dict[str, list[PromptSample]] = {}
@@ -133,7 +133,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> CheckpointGr
         )
         groups.setdefault(problem.group_id, []).append(prompt)
     if all(prompt.variant != ORIGINAL for prompts in groups.values() for prompt in prompts):
-        raise InputError(f"run {run.name} holds neighbors without their questions; nothing can be compared.")
+        raise InputError(f"run {run.name} contains no original questions to compare with.")
     return CheckpointGroups(
         run.name, tuple(QuestionGroup(group_id, tuple(prompts)) for group_id, prompts in groups.items())
     )

@@ -1,4 +1,4 @@
-"""Rollouts of training from files: one row a response, or one row a prompt with the counts of its visits.
+"""Training rollouts from files: one row per response, or one row per prompt with visit counts.
 
 A file is JSON Lines or parquet. A folder holds parquet files, or JSON Lines as verl 0.9 writes them to
 `trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step and what the reward function
@@ -86,8 +86,8 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
     rollouts = read_rollouts(path, windows=windows, threshold=threshold)
     steps = {each.label: part for each, part in zip(rollouts.checkpoints, rollouts.steps, strict=True)}
     by_prompt = (
-        "some rows name no question, so each of their prompts counts as a question, and neighbors cannot be "
-        "told from originals. Give question_id and neighbor_id in every row."
+        "some rows have no question id, so each of their prompts counts as a separate question and "
+        "neighbors look like originals. Add question_id and neighbor_id to every row."
     )
     return ResponseSource(
         str(path),
@@ -124,7 +124,7 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
         responses += sample.known + sample.unknown
         by_prompt = by_prompt or row.question is None
     if not responses:
-        raise InputError(f"{path}: there are no rollouts in it.")
+        raise InputError(f"{path}: contains no rollouts.")
     stretches = _stretches(list(visits), windows)
     checkpoints = tuple(
         CheckpointGroups(
@@ -152,7 +152,7 @@ def rollout_texts(
     for place, step, group_id, sample, row in _read(path, threshold):
         if group_id in texts and step in steps:
             if row.response is None:
-                raise InputError(f'{place}: has no "response"; diversity needs the texts of responses.')
+                raise InputError(f'{place}: has no "response". Diversity needs the response texts.')
             texts[group_id].setdefault(sample.variant, []).append(row.response)
     for group_id, prompts in texts.items():
         yield GroupTexts(group_id, {variant: tuple(answered) for variant, answered in prompts.items()})
@@ -169,7 +169,7 @@ def read_visits(path: Path) -> list[list[tuple[int, int]]]:
         for row in (_parse(_Visits, values, place) for place, values, _ in _rows(path))
     ]
     if not visits:
-        raise InputError(f"{path}: there are no rows in it.")
+        raise InputError(f"{path}: contains no rows.")
     return visits
 
 
@@ -184,7 +184,7 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
         elif row.prompt is not None and row.prompt.strip():
             group_id = content_id("prompt", row.prompt)
         else:
-            raise InputError(f'{place}: does not name its question. Give "question_id" or "prompt".')
+            raise InputError(f'{place}: the row has no question. Add "question_id" or "prompt".')
         variant = _number_variant(variants.setdefault(group_id, {}), row, place)
         source_id = str(row.neighbor) if variant and row.neighbor is not None else None
         about: dict[str, Any] = {"strategy": row.strategy, "source_id": source_id if variant else group_id}
@@ -198,7 +198,7 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
                 yield place, visit, group_id, sample, row
             continue
         if not values.keys() & set(_REWARDS):
-            raise InputError(f"{place}: has no reward. Give one of {', '.join(_REWARDS)}.")
+            raise InputError(f"{place}: has no reward. Add one of {', '.join(_REWARDS)}.")
         grade = _grade(row.reward, threshold, place)
         about |= {name: int(grade == name) for name in ("correct", "wrong", "unknown")}
         about |= {"tokens": row.tokens or 0, "token_samples": int(row.tokens is not None)}
@@ -225,7 +225,7 @@ def _number_variant(numbers: dict[str, int], row: _Row, place: str) -> int:
     before = numbers.setdefault(str(row.neighbor), row.variant or len(numbers) + 1)
     if row.variant not in (None, before):
         raise InputError(
-            f"{place}: neighbor {row.neighbor} is variant {row.variant} here and {before} before."
+            f"{place}: neighbor {row.neighbor} is variant {row.variant} here but {before} earlier."
         )
     return before
 
@@ -235,8 +235,8 @@ def _grade(reward: bool | float | str | None, threshold: float | None, place: st
         return reward or "unknown"
     if threshold is None and reward not in (0, 1, -1):
         raise InputError(
-            f"{place}: the reward is {reward!r}, not 0, 1 or -1. Say with --correct-above above which "
-            "reward a response is correct."
+            f"{place}: the reward is {reward!r}, not 0, 1 or -1. Set the threshold for a correct response "
+            "with --correct-above."
         )
     return "correct" if reward > (threshold or 0) else "wrong"
 
@@ -258,12 +258,12 @@ def _add(sample: PromptSample, other: PromptSample) -> PromptSample:
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
     """Yield place, row and the step in the file's name. Columns of verl's `extra_info` join the row's."""
     if not path.exists():
-        raise InputError(f"{path}: there is no such file or folder.")
+        raise InputError(f"{path}: no such file or folder.")
     files = [path]
     if path.is_dir():
         files = sorted(path.glob("*.parquet")) or sorted(path.glob("*.jsonl"), key=_by_number)
     if not files:
-        raise InputError(f"{path}: this folder holds no .jsonl files and no .parquet files.")
+        raise InputError(f"{path}: the folder contains no .jsonl or .parquet files.")
     for file in files:
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
         rows = _parquet_rows(file) if file.suffix == ".parquet" else read_objects(file, "with a reward")
@@ -285,7 +285,7 @@ def _parquet_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     number += 1
                     yield number, row
     except (OSError, ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: no whole parquet file ({first_line(error)}).") from error
+        raise InputError(f"{file}: not a complete parquet file ({first_line(error)}).") from error
 
 
 def _by_number(path: Path) -> tuple[int, int, str]:

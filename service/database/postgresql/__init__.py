@@ -1,4 +1,4 @@
-"""A database of a PostgreSQL server: connections, transactions, what its errors mean."""
+"""PostgreSQL: connections, transactions and errors."""
 
 from service.database.postgresql.server import PostgresDatabase
 

@@ -1,4 +1,4 @@
-"""What errors of PostgreSQL mean, and what to do about them."""
+"""Turn PostgreSQL errors into actionable messages."""
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -45,7 +45,7 @@ def describe(error: DBAPIError, place: Server) -> DatabaseError | None:
     if state == "42501":
         return DatabaseError(
             f"{place}: {text}. The role {place.url.username or 'of this login'} lacks the permission. Ask "
-            "the owner to grant it, or name another role in --db."
+            "the owner to grant it, or use another role in --db."
         )
     if state == "55P03":
         return DatabaseError(

@@ -89,7 +89,7 @@ class PostgresDatabase:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn errors of the server into such that say what to do.
+        """Turn server errors into actionable messages.
 
         Raises:
             OverflowError: a number has more digits than the server holds, as SQLite's driver says it.

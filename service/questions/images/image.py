@@ -93,7 +93,7 @@ def read_image(data: bytes) -> Image:
             warnings.simplefilter("ignore")  # Pillow's about EXIF
             _check_size(*picture.size)
             if size is not None and picture.size != size:
-                raise ImageProblem(f"is a {kind} with contradictory sizes")
+                raise ImageProblem(f"is a {kind} with contradictory dimensions")
             if getattr(picture, "n_frames", 1) > 1:
                 raise ImageProblem("is animated. Save the intended frame as a picture")
             picture.load()

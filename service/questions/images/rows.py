@@ -101,7 +101,7 @@ class RowImages:
                 return self._of_a_file(path)
         if isinstance(entry, str) and not isinstance(entry, JsonNumber):
             return self._of_a_text(entry.strip())
-        raise ImageProblem(f"is {_kind(entry)}, not an image. Name another column with {self._other}")
+        raise ImageProblem(f"is {_kind(entry)}, not an image. Choose another column with {self._other}")
 
     def _of_a_text(self, text: str) -> Image:
         if text[:5].lower() == "data:":
@@ -120,8 +120,8 @@ class RowImages:
         if _ADDRESS.match(name):
             alone = f", or pass {self._without} to import only the texts" if self._without else ""
             raise ImageProblem(
-                f"is an address ({name[:60]}), which tagrpo does not fetch. Download the images and name "
-                f"their files{alone}"
+                f"is an address ({name[:60]}), which tagrpo does not fetch. Download the images and give "
+                f"their file names{alone}"
             )
         if self._folder is None:
             raise ImageProblem(f"names a file ({name[:60]}), but rows of the Hub must contain their images")

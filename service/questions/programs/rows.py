@@ -41,7 +41,7 @@ def read_asked(row: Mapping[str, Any], text: str, tests: str | list[str], soluti
     """
     entry = row.get(ENTRY)
     if entry not in (None, "") and not (isinstance(entry, str) and entry.strip().isidentifier()):
-        raise ValueError(f'"{ENTRY}" is not the name of a function')
+        raise ValueError(f'"{ENTRY}" is not a valid function name')
     if entry:
         return _humaneval(text, _joined(tests), entry.strip(), solution)
     if isinstance(tests, list):

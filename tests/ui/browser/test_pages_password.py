@@ -35,7 +35,7 @@ def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_o
     assert socket_opens(view.tab) is False
     view.tab.fill("#password", "wrong password")
     view.tab.click("button")
-    assert view.tab.locator("[role=alert]").inner_text() == "This is not the password."
+    assert view.tab.locator("[role=alert]").inner_text() == "The password is wrong."
     view.tab.fill("#password", SECRET)
     view.problems.clear()  # the refused socket and the wrong password were said to the console
     view.tab.click("button")

@@ -36,7 +36,7 @@ def test_a_circle_of_the_difficulty_chart_lists_its_neighbors(url, view_of):
     row = view.tab.locator(".table tbody tr").first
     row.locator("td").first.click()
     view.tab.get_by_role("link", name="This question with its neighbors").wait_for()
-    view.tab.get_by_role("button", name="Those to look at again").click()
+    view.tab.get_by_role("button", name="Neighbors to check again").click()
     view.until("() => !location.search.includes('dot=')")
     view.settle()
     view.check()

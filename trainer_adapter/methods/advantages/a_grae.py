@@ -47,7 +47,7 @@ def a_grae_advantages(
     if ((rewards_B < 0) | (rewards_B > 1)).any():
         raise ValueError("A-GRAE is defined for rewards in [0, 1]")
     if alpha <= 0:
-        raise ValueError(f"alpha is {alpha}. Give more than 0")
+        raise ValueError(f"alpha is {alpha}, but must be above 0")
     repo = formula == "repo"
     base_B = grpo_advantages(rewards_B, groups, formula=formula, norm_by_std=norm_by_std)
     reward_G = groups.mean(rewards_B)

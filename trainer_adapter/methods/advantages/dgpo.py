@@ -39,7 +39,7 @@ def dgpo_advantages(
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     if temperature <= 0:
-        raise ValueError(f"temperature is {temperature}. Give more than 0")
+        raise ValueError(f"temperature is {temperature}, but must be above 0")
     centred_B = groups.centred(rewards_B)
     deviation_G = groups.mean(centred_B.abs())
     taught_G = deviation_G > 0

@@ -43,9 +43,9 @@ def clipped_surrogate(
         ValueError: negative bounds, or a dual clip of 1 or less.
     """
     if clip_low < 0 or clip_high < 0:
-        raise ValueError(f"clip bounds are {clip_low} and {clip_high}. Give 0 or more")
+        raise ValueError(f"clip bounds are {clip_low} and {clip_high}, but must be at least 0")
     if dual_clip is not None and dual_clip <= 1:
-        raise ValueError(f"dual clip is {dual_clip}. Give more than 1, or none")
+        raise ValueError(f"dual clip is {dual_clip}, but must be above 1 or none")
     if advantages_BT.dim() == log_prob_BT.dim() - 1:
         advantages_BT = advantages_BT.unsqueeze(-1)
     # As in verl: beyond 20 the ratio is clipped anyway, and exp would overflow in half precision.

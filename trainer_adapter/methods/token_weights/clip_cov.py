@@ -73,10 +73,10 @@ def clip_cov_candidates(
         ValueError: `repo` without old log-probs, or a ratio outside (0, 1].
     """
     if not 0 < ratio <= 1:
-        raise ValueError(f"ratio is {ratio}. Give more than 0 and at most 1")
+        raise ValueError(f"ratio is {ratio}, but must be above 0 and at most 1")
     covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
     if formula == "repo" and old_log_prob_BT is None:
-        raise ValueError("the public code excludes tokens that PPO clips: pass old_log_prob_BT")
+        raise ValueError("Clip-Cov's public code excludes tokens that PPO clips. Pass old_log_prob_BT")
     candidate_BT = torch.zeros_like(covariance.log_prob_BT, dtype=torch.bool)
     for strip in covariance.strips:
         cov, padding = covariance.on(strip)

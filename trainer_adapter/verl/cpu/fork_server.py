@@ -70,9 +70,7 @@ def start() -> None:
         else:
             os.environ[name] = value
     if "ray" in sys.modules or len(os.listdir("/proc/self/task")) > 1:
-        print(
-            "workers are not forked: an import has brought Ray along, or started a thread.", file=sys.stderr
-        )
+        print("workers cannot be forked: an import loaded Ray or started a thread.", file=sys.stderr)
         return
     path = os.path.join(tempfile.mkdtemp(prefix="forks-", dir=os.environ.get("RAY_TMPDIR")), "socket")
     gc.collect()

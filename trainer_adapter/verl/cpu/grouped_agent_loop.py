@@ -1,4 +1,4 @@
-"""verl's agent loops for the CPU rollout: what belongs to a question goes through Ray at one stroke.
+"""verl's agent loops for the CPU rollout: one Ray call per question.
 
 verl asks the sampler, the reward worker and its queue for every response on its own: six calls between
 processes for each, which cost a small model several times what drawing does. Here the responses of a question
@@ -71,7 +71,7 @@ class GatheringClient(LLMServerClient):  # type: ignore[misc]
     ) -> Any:
         """Return the response of one prompt."""
         if image_data or video_data or audio_data:
-            raise ValueError("a model without a processor reads text only")
+            raise ValueError("a model without a processor supports text only")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((prompt_ids, sampling_params, answer))
         if len(self._waiting) == 1:

@@ -96,7 +96,7 @@ class ResponseServer:
         images = self._read(prompt_ids, image_data, mm_processor_kwargs or {}) if image_data else None
         row = self._row(prompt_ids, sampling_params, images)
         if not self._loaded:
-            raise RuntimeError("the rollout has no weights yet")
+            raise RuntimeError("the rollout engine has no weights yet")
         self._arrived.append(row)
         self._open[row] = asyncio.get_running_loop().create_future()
         if self._drawing is None or self._drawing.done():
@@ -130,9 +130,9 @@ class ResponseServer:
         log_probs: list[float] | None = [] if given.pop("logprobs", False) else None
         seed = given.pop("seed", None)
         if unknown := sorted(given.keys() - (_SAMPLING.keys() - {"stop"})):
-            raise ValueError(f"the CPU rollout does not know {', '.join(unknown)}; leave it out")
+            raise ValueError(f"the CPU rollout does not support {', '.join(unknown)}. Remove it")
         if not set(bias) <= self._never or any(value != FORBIDDEN for value in bias.values()):
-            raise ValueError(f"the CPU rollout takes no logit_bias but {FORBIDDEN} for tokens of images")
+            raise ValueError(f"the CPU rollout supports logit_bias only as {FORBIDDEN} for image tokens")
         return Row(
             tuple(prompt),
             min(asked[0] or asked[1] or self._response_length, self._response_length),
@@ -237,10 +237,10 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
         """
         if peft_config is not None:
             raise ValueError(
-                "the CPU rollout needs whole weights. Set actor_rollout_ref.model.lora.merge=true"
+                "the CPU rollout needs merged weights. Set actor_rollout_ref.model.lora.merge=true"
             )
         if wire_format != "named_tensors":
-            raise ValueError(f"the CPU rollout needs whole weights, not {wire_format}")
+            raise ValueError(f"the CPU rollout needs full weights, not {wire_format}")
         # Each rank walks through the weights, because gathering a shard takes all of them.
         gathered = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
         if self._sends:

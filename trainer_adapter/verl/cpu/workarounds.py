@@ -1,4 +1,4 @@
-"""The two places where verl 0.9.1 takes an accelerator for granted, and what stands there instead.
+"""Replacements for the two places where verl 0.9.1 assumes an accelerator.
 
 Each names the line it goes around, and these lines are read first: another verl fails here, with a message,
 not somewhere in a worker. No file of verl is touched, only what its modules hold.
@@ -24,8 +24,8 @@ def check_verl() -> None:
     lines = tuple(hook for hook in CPU if hook.package == "verl" and hook.use == "line")
     for lacking in differences(installed_folders(), lines):
         raise PrerequisiteError(
-            f"{lacking}; verl was changed, and trainer_adapter.verl.cpu no longer fits it. Reinstall verl "
-            f"{TESTED_VERSIONS[-1]}."
+            f"{lacking}; the installed verl differs from the one that trainer_adapter.verl.cpu supports. "
+            f"Reinstall verl {TESTED_VERSIONS[-1]}."
         )
 
 

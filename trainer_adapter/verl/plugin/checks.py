@@ -32,7 +32,7 @@ def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
     if lacking:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise PrerequisiteError(
-            f"verl {version} is installed, which is not tested and differs in parts that tagrpo extends: "
+            f"verl {version} is installed, which is untested and differs in parts that tagrpo extends: "
             f"{lacking[0]}{more}. `tagrpo doctor --training` lists all. {_INSTALL}."
         )
 
@@ -43,8 +43,8 @@ def untested_version() -> str | None:
     if version in TESTED_VERSIONS:
         return None
     return (
-        f"verl {version} is not among the tested versions ({', '.join(TESTED_VERSIONS)}), but everything "
-        "that tagrpo extends matches them"
+        f"verl {version} is not among the tested versions ({', '.join(TESTED_VERSIONS)}), but the parts "
+        "that tagrpo extends are identical"
     )
 
 
@@ -72,8 +72,8 @@ def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
     limit = value_at(config, "actor_rollout_ref.rollout.max_model_len")
     if limit is not None and None not in lengths and limit < sum(lengths):
         problems.append(
-            f"actor_rollout_ref.rollout.max_model_len={limit} cuts responses short, since a prompt and a "
-            f"response may have {sum(lengths)} tokens"
+            f"actor_rollout_ref.rollout.max_model_len={limit} truncates responses, because prompt and "
+            f"response together may have {sum(lengths)} tokens"
         )
     if problems:
         raise InputError(f"recipe {recipe.name}: " + "; ".join(problems) + ".")
@@ -87,13 +87,13 @@ def check_columns(columns: Collection[str], recipe: Recipe) -> None:
     """
     if "agent_name" in columns:
         raise InputError(
-            f"recipe {recipe.name}: the training data has a column agent_name, with which verl would use "
+            f"recipe {recipe.name}: the training data has a column agent_name, which would make verl use "
             "its own agent loop. Remove it."
         )
     if recipe.neighbors and "neighbors" not in columns:
         raise InputError(
             f"recipe {recipe.name} needs {recipe.neighbors} neighbors per question, but the training data "
-            "has no column neighbors. Export the set with the layout grouped, or choose a recipe without "
+            "has no column neighbors. Export the set with --layout grouped, or choose a recipe without "
             "neighbors."
         )
 

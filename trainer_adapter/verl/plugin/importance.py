@@ -63,7 +63,7 @@ def importance(
         if settings.corrects_engine or recipe.anchor == "corrected":
             raise RuntimeError(
                 "the rollout engine returned no log-probs for importance weights. Set "
-                f"{SETTINGS_KEY}.engine_correction=none and choose another anchor than corrected"
+                f"{SETTINGS_KEY}.engine_correction=none and choose an anchor other than corrected"
             )
         return Importance(None, torch.zeros_like(foreign_B), None, None, None)
     mask_BT = responses.mask_AT[responses.real_A]

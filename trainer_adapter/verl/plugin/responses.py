@@ -75,7 +75,7 @@ def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> S
     extra = [getattr(each, "data", each) for each in data.pop("extra_fields")]
     real_A = torch.tensor([not tag.get("is_padding", False) for tag in batch.tags])
     if not real_A.any():
-        raise RuntimeError("no response arrived in this step. See the rollout's log above")
+        raise RuntimeError("no responses arrived in this step. See the rollout log above")
     tensors = dict(data.to_padded_tensor(padding=0.0).items())
     mask_AT = tensors.pop("response_mask")
     mask_AT[~real_A] = 0

@@ -41,7 +41,7 @@ def prompt_of(session: int, prompts: int, rollouts: int) -> int:
         ValueError: no prompt, or a session beyond the last response.
     """
     if prompts < 1:
-        raise ValueError(f"{prompts} prompts, but a question has at least one")
+        raise ValueError(f"{prompts} prompts, but a question needs at least one")
     if not 0 <= session < rollouts:
         raise ValueError(f"session {session} of {rollouts} responses")
     share, rest = divmod(rollouts, prompts)
@@ -111,7 +111,7 @@ class Stages:
             try:
                 await grade(outputs)
             except Exception:  # they are graded again with the others, which reports a failure
-                _LOG.exception("the first stage of a question was not graded; sampling its neighbors")
+                _LOG.exception("grading the first stage of a question failed; sampling its neighbors")
         return outcomes
 
 

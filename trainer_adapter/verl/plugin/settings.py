@@ -22,32 +22,32 @@ class PlugInSettings(Config):
 
     answers: Literal["boxed", "all"] = Field(
         "boxed",
-        description="Answers that are rewarded: only boxed ones, or all, also one in the last sentence.",
+        description="Answers that can earn a reward: boxed ones only, or all, also in a sentence.",
     )
     seed: int | None = Field(
         42,
         ge=0,
         lt=2**32,
-        description="Seed of the sampler and of Clip-Cov; none leaves sampling to the engine, so that the "
-        "run cannot be repeated.",
+        description="Random seed for sampling and Clip-Cov. With none, the engine chooses and the run "
+        "cannot be repeated exactly.",
     )
     waves: bool = Field(
         False,
-        description="With dynamic sampling, draw again only after all groups have arrived, so that the draws "
-        "are repeatable.",
+        description="With dynamic sampling, draw more questions only when all groups have arrived, which "
+        "makes the draws repeatable.",
     )
     max_gen_batches: int = Field(
         10,
         ge=1,
-        description="With dynamic sampling, maximum batches of questions drawn per step.",
+        description="With dynamic sampling, maximum question batches drawn per step.",
         json_schema_extra=OPERATIONAL,
     )
     draw_again: float = Field(
         0.7,
         gt=0,
         le=1,
-        description="With filter predicted, probability that a question is drawn again after a group without "
-        "a gradient; after z of them in a row its z-th power.",
+        description="With filter predicted, probability of drawing a question again after a group without a "
+        "gradient; after z such groups in a row, its z-th power.",
     )
     replay_steps: int = Field(
         5, ge=1, description="With filter replay, maximum age of a replayed group in steps."
@@ -56,50 +56,50 @@ class PlugInSettings(Config):
         2.0,
         gt=0,
         allow_inf_nan=False,
-        description="With filter replay, where importance weights of replayed tokens are truncated.",
+        description="With filter replay, upper bound on the importance weights of replayed tokens.",
     )
     kl_on: Literal["all", "question"] = Field(
         "all",
-        description="Responses that the KL penalty covers: all, or those to the original question.",
+        description="Responses with a KL penalty: all, or only those to the original question.",
     )
     engine_correction: Literal["token", "sequence", "none"] | None = Field(
         None,
-        description="Importance weights between rollout engine and trainer. By default token on GPUs and "
-        "none on the CPU.",
+        description="Importance weights that correct the mismatch of rollout engine and trainer; by default "
+        "token on GPUs and none on the CPU.",
     )
     engine_threshold: float = Field(
-        2.0, gt=0, allow_inf_nan=False, description="Where these weights are truncated."
+        2.0, gt=0, allow_inf_nan=False, description="Upper bound on these weights."
     )
     correction: Literal["token", "sequence", "min_prefix"] = Field(
         "token",
-        description="With anchor corrected, the importance weight between sampled prompt and anchor: of a "
-        "token, of a response, or of a token and the least likely one before it.",
+        description="With anchor corrected, importance weight between sampled prompt and anchor: per token, "
+        "per response (sequence), or per token with the minimum over earlier tokens (min_prefix).",
     )
     correction_threshold: float = Field(
-        2.0, gt=0, allow_inf_nan=False, description="Where that weight is truncated."
+        2.0, gt=0, allow_inf_nan=False, description="Upper bound on that weight."
     )
     overlong_buffer: int | None = Field(
         None,
         ge=1,
-        description="With reward overlong, the last tokens in which the penalty grows to 1; by default a "
-        "fifth of the longest response.",
+        description="With reward overlong, number of final tokens over which the penalty grows to 1; by "
+        "default a fifth of the maximum response length.",
     )
     record_tokens: bool = Field(
-        False, description="Record the log-ratio of every token too.", json_schema_extra=OPERATIONAL
+        False, description="Also record the log-ratio of every token.", json_schema_extra=OPERATIONAL
     )
     record_share: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="Share of the questions whose responses are recorded, the same ones at every step and in "
-        "every run. Metrics cover all responses.",
+        description="Share of questions whose responses are recorded; the choice is the same at every step "
+        "and in every run. Metrics cover all responses.",
         json_schema_extra=OPERATIONAL,
     )
     weight_update_limit_s: float = Field(
         600.0,
         gt=0,
         allow_inf_nan=False,
-        description="Maximum seconds for the rollout engine to load new weights; then training ends.",
+        description="Maximum seconds for the rollout engine to load new weights before training stops.",
         json_schema_extra=OPERATIONAL,
     )
     poll_interval_s: float = Field(
@@ -115,7 +115,7 @@ class RunSettings(PlugInSettings):
     """Settings of the plug-in as verl's config carries them."""
 
     record: str | None = Field(
-        None, description="Folder of the rollout record; none records nothing.", json_schema_extra=OPERATIONAL
+        None, description="Folder for recorded rollouts; none records nothing.", json_schema_extra=OPERATIONAL
     )
 
     @property

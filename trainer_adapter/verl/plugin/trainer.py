@@ -40,10 +40,10 @@ from trainer_adapter.verl.time_limit import call_within
 from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
 
 _LOG = logging.getLogger("tagrpo.trainer")
-_SHORT = "step %d: question %s has %d of %d responses; the others failed (see the log of the rollout)"
+_SHORT = "step %d: question %s has %d of %d responses; the others failed (see the rollout log)"
 _LOST = (
-    "step %d: %d of %d questions have no response, since all of theirs failed (see the log of the rollout; "
-    "trainer.v1.sampler.sync_refill_failed_groups=true draws others instead)"
+    "step %d: %d of %d questions have no response, because all of their requests failed (see the "
+    "rollout log; trainer.v1.sampler.sync_refill_failed_groups=true draws other questions instead)"
 )
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
@@ -128,8 +128,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
         def limited(*args: Any, **kwargs: Any) -> Any:
             failure = (
-                f"step {self.global_steps}: the rollout engine did not accept the new weights within "
-                f"{limit_s:g} s. Its own error, if any, is above"
+                f"step {self.global_steps}: the rollout engine did not load the new weights within "
+                f"{limit_s:g} s. Look for its own error above"
             )
             return call_within(limit_s, partial(update, *args, **kwargs), failure)
 

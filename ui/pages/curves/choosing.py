@@ -20,7 +20,7 @@ from ui.pages.widgets.methods import colours_of, evaluated_methods, training_met
 WITH_SAME = (PASS_AT_K, PASS_HAT_K)
 INTERVAL_NAMES = tuple(INTERVALS)
 INTERVAL_QUESTIONS = {
-    "new-problems": "Expected scores on other problems like these",
+    "new-problems": "Expected scores on other, similar problems",
     "same-problems": "Expected scores on exactly these problems",
 }
 DEFAULT_METHODS = 6

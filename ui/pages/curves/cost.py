@@ -82,14 +82,14 @@ def show_cost(choice: Choice, report: PageReport) -> None:
     if missing:
         st.caption(
             escaped(
-                f"Not shown: {', '.join(missing)}. Their models are neither the start nor a checkpoint "
-                "(.../NAME/checkpoints/global_step_N/...) of a training run with recorded rollouts."
+                f"Not shown: {', '.join(missing)}. Their models are no checkpoints "
+                "(.../NAME/checkpoints/global_step_N/...) or initial models of recorded training runs."
             )
         )
     if not rows:
         layout.empty_state(
-            "No evaluated model is linked to a training run here.",
-            "Add the rollouts of its training under the name of its folder:",
+            "No evaluated model belongs to a training run in this database.",
+            "Add the rollouts of its training run, named like its folder:",
             commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return

@@ -20,7 +20,7 @@ def show_differences(choice: Choice) -> None:
     labels = [label for label in choice.labels if choice.shares(label)]
     if not labels:
         st.caption(
-            "These methods have no benchmark in common. Choose two that were measured on the same one."
+            "These methods have no common benchmark. Choose two methods evaluated on the same benchmark."
         )
         return
     with layout.row():
@@ -39,7 +39,7 @@ def show_differences(choice: Choice) -> None:
         escaped(
             f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
             f"Bars: 95% interval for {rows[0]['interval']}."
-            + ("" if choice.metric == PASS_AT_K else f" Differences are of pass@k, not of {choice.metric}.")
+            + ("" if choice.metric == PASS_AT_K else f" Differences are for pass@k, not for {choice.metric}.")
         )
     )
     reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
@@ -63,8 +63,8 @@ def show_differences(choice: Choice) -> None:
             )
     page_table(rows, _columns(first, second), "differences", name="differences")
     st.caption(
-        "p: sign-flip test of the problems' differences. p (Holm): adjusted over the benchmarks at that k. "
-        "Better and worse count problems."
+        "p: sign-flip test on per-problem differences. p (Holm): adjusted over the benchmarks at the same "
+        "k. Better and worse count problems."
     )
     for note in comparison_notes(comparison):
         st.caption(with_commands(note))  # safe
@@ -77,7 +77,7 @@ def _columns(first: str, second: str) -> list[Column]:
         Column("value_a", f"{first}: pass@k, %", "share"),
         Column("value_b", f"{second}: pass@k, %", "share"),
         Column("difference", "difference, points", "points", hint="Percentage points."),
-        Column("low", "95% from, points", "points"),
+        Column("low", "95% interval from, points", "points"),
         Column("high", "to, points", "points"),
         Column("p_value", "p", "p"),
         Column("p_holm", "p (Holm)", "p"),

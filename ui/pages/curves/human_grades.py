@@ -80,7 +80,7 @@ def _ask(run: Run, sample: SampleHeader) -> None:
         values: tuple[HumanValue, ...] = ("correct", "wrong")
         for value in values:
             icon = layout.GRADES[value][1]
-            label = f"It is {value}"
+            label = f"Grade as {value}"
             st.button(
                 escaped(label), key=f"{key}-{value}", icon=icon, on_click=_store, args=(value,), kwargs=given
             )
@@ -95,10 +95,10 @@ def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, 
     try:
         with review_writer() as session:
             if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
-                raise InputError(f"{name or 'this reviewer'} has no grade of this response to withdraw.")
+                raise InputError(f"{name or 'this reviewer'} has not graded this response.")
             if value is not None:
                 if not name.strip():
-                    raise InputError("give your name first; it is stored with your grade.")
+                    raise InputError("enter your name first. It is stored with your grade.")
                 grader = shown_grader(session, run.id)
                 grader_id = None if grader is None else grader.id
                 add_human_grade(

@@ -34,8 +34,8 @@ def majority_report(choice: Choice) -> PageReport | None:
             on_click=lambda: links.set_query(made=True),
         )
         st.caption(
-            "Groups the wrong answers of every problem with the grader: seconds to minutes. The result is "
-            "kept."
+            "The grader groups equivalent wrong answers of every problem. This takes seconds to minutes; "
+            "the result is cached."
         )
         return None
     with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe

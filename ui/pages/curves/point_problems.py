@@ -67,7 +67,7 @@ def _notes(contrasts: Contrasts, first: str, second: str) -> None:
     notes = []
     if contrasts.too_few:
         notes.append(
-            f"{contrasts.too_few:,} problems have fewer than {contrasts.k} graded samples and are left out."
+            f"{contrasts.too_few:,} problems have fewer than {contrasts.k} graded samples and are excluded."
         )
     if contrasts.only_first or contrasts.only_second:
         notes.append(
@@ -77,7 +77,7 @@ def _notes(contrasts: Contrasts, first: str, second: str) -> None:
     if notes:
         st.caption(escaped(" ".join(notes)))
     if not contrasts.problems:
-        st.caption("The two runs have no comparable problem in common here.")
+        st.caption("The two runs have no common problem to compare.")
 
 
 def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:

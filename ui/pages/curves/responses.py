@@ -20,9 +20,8 @@ MOST_SAMPLES = 256
 _ANSWER_MAX = 30
 COUNTED = "Position in the run, from 0, including neighbors; use it in commands."
 GATED = (
-    "The texts of this benchmark are gated. Downloads never include them, and the UI shows them only if the "
-    "server accepts connections from its own machine alone (tagrpo ui without --host, for example through a "
-    "tunnel)."
+    "The texts of this benchmark are gated. Downloads never include them. The UI shows them only if the "
+    "server accepts local connections alone (tagrpo ui without --host, for example through a tunnel)."
 )
 
 
@@ -117,7 +116,7 @@ def show_response(sample: SampleHeader, name: str) -> None:
     layout.line(*chips)
     text = fetch(read_texts, (sample.id,))[sample.id]
     raw = st.toggle(
-        "Source text", key=f"raw-{name}", help="Show the response literally, without drawing formulas."
+        "Source text", key=f"raw-{name}", help="Show the response as plain text, without rendering formulas."
     )
     show = show_text if raw else show_math_text
     show(text, f"response-{name}-{sample.id}")

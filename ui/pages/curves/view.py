@@ -28,7 +28,7 @@ drawn = choosing.sampled_runs(evaluated)
 if not drawn:
     layout.empty_state(
         "No evaluations yet.",
-        "Draw and grade samples for a benchmark, or look at the reports of the demo:",
+        "Draw and grade samples for a benchmark, or open the demo's results:",
         commands=(
             settings.command("eval run aime24 --n 32 --model MODEL"),
             settings.command("runs list --kind eval"),
@@ -36,7 +36,7 @@ if not drawn:
         ),
     )
 elif not any(method.runs for method in evaluated):
-    st.caption("No evaluation is completely graded yet, so there are no curves. You can read the responses.")
+    st.caption("No evaluation is completely graded, so there are no curves yet. You can read responses.")
     choosing.show_ungraded(evaluated)
     show_samples(drawn, next(reversed(drawn)))
 else:

@@ -51,7 +51,7 @@ def show_numbers() -> None:
                 "accepted neighbors",
                 f"{accepted:,}",
                 f"of {verdicts.total():,}",
-                "Accepted by answers or by a reviewer, of all proposed candidates.",
+                "Candidates accepted by the verdict or a reviewer.",
             ),
             layout.Number("neighbor sets", f"{len(fetch(list_sets)):,}", hint="Published versions."),
             layout.Number("runs", f"{sum(by_kind.values()):,}", hint=f"{runs}." if runs else None),
@@ -61,7 +61,7 @@ def show_numbers() -> None:
                 "USD",
                 f"Excludes {_plural(unpriced, 'request')} without a known price."
                 if unpriced
-                else "At the prices of the models; local models count as free.",
+                else "Computed from model prices; local models are free.",
             ),
         ]
     )

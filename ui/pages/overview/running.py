@@ -88,7 +88,7 @@ def show_running() -> None:
         st.caption(
             escaped(
                 f"Stopped with open requests: {names}{more}. No answer for {QUIET_MINUTES} minutes. Run the "
-                "same command again to resume; nothing is paid for twice."
+                "same command again to resume; no request is paid for twice."
             )
         )
 
@@ -104,7 +104,7 @@ def _card(run: OpenRun, now: datetime) -> None:
         if progress.failed:
             parts.append(layout.chip(f"{progress.failed:,} failed", "red", ":material/error:"))
         if progress.final:
-            parts.append(layout.chip(f"{progress.final:,} failed for good", "red", ":material/block:"))
+            parts.append(layout.chip(f"{progress.final:,} failed permanently", "red", ":material/block:"))
         layout.line(*parts)
         st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} {unit}, {100 * share:.1f}%"))
         st.markdown(escaped("  ·  ".join(facts(progress, pace(minutes, progress, now)))))

@@ -100,7 +100,7 @@ def parts(question: Question, card: NeighborCard) -> None:
 
 def _numbers(card: NeighborCard) -> None:
     compared = card.evidence
-    tokens = "no request: created by rules or from a file"
+    tokens = "no request: the candidate comes from rules or a file"
     if card.ask_id is not None:
         tokens = (
             f"{card.prompt_tokens or 0:,} prompt, {card.completion_tokens or 0:,} generated, for all "
@@ -109,7 +109,7 @@ def _numbers(card: NeighborCard) -> None:
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
-        ("final", "yes" if card.standing.final else "no: more answers may follow"),
+        ("final", "yes" if card.standing.final else "not final: more answers may follow"),
         ("shared answers", compared.overlap),
         ("most frequent answer of the question", compared.original_top),
         ("most frequent new answer of the neighbor", compared.new_top),
@@ -136,9 +136,7 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
     solver = card.evidence.solvers[0]
     if len(card.evidence.solvers) > 1:
         st.caption(
-            escaped(
-                f"Of the solver {solver}; {len(card.evidence.solvers) - 1:,} other solvers also answered."
-            )
+            escaped(f"Responses by {solver}; {len(card.evidence.solvers) - 1:,} other solvers also answered.")
         )
     sides = (("Question", question.id), ("Neighbor", card.candidate_id))
     for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):

@@ -62,7 +62,7 @@ def show(reference: str, candidate: str) -> None:
     try:
         question, stands = _read(reference, candidate)
     except TagrpoError as error:
-        layout.error_box("There is no such question.", str(error))
+        layout.error_box("This question does not exist.", str(error))
         return
     _question(question, stands)
     _all_neighbors(question, candidate, stands)
@@ -86,7 +86,7 @@ def _question(question: Question, stands: list[Place]) -> None:
                     f"Suspect gold answer: in run {suspect.run}, {suspect.question_agreeing} of "
                     f"{suspect.question_drawn} answers to the question and {suspect.neighbor_agreeing} of "
                     f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are "
-                    f"{suspect.agreed}; {suspect.gold_given} equal the gold answer."
+                    f"{suspect.agreed}, but only {suspect.gold_given} equal the gold answer."
                 )
             st.caption(escaped(question.id))
             if runs_with(question.id):

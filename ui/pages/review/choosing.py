@@ -94,13 +94,13 @@ def _what(runs: dict[str, Run]) -> Choice:
         if number != NO_AUDIT:
             st.caption("An audit has its own order and is always blind.")
             if audits[number].kind == "groups":
-                st.caption("The accepted neighbors of a question are shown one after another.")
+                st.caption("Shows the accepted neighbors of a question one after another.")
         else:
             switch(
                 "Blind",
                 "blind",
                 default=True,
-                help="Hides verdict, strategy and model, and shuffles the order with the seed.",
+                help="Hides verdict, strategy and model, and shuffles the candidates with the seed.",
             )
         switch("Mark differences", "marks", default=True)
         rest = (0, USUAL, None, None) if number != NO_AUDIT else _more(run.id, blind=blind)
@@ -111,7 +111,7 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
     statuses = choose_several(st.pills, "Candidates with status", "verdict", STATUSES, USUAL)
     if blind:
         seed = st.number_input(
-            "Seed of the order",
+            "Shuffle seed",
             0,
             _MAX_SEED,
             **links.bind("seed", lambda: links.number("seed", low=0, high=_MAX_SEED), lambda n: n or None),

@@ -204,7 +204,7 @@ def _slot(opened: Opened, id: str | None) -> None:
 def _progress(opened: Opened) -> str:
     queue, before = opened.queue, opened.before
     if queue.keys is READ_ONLY_KEYS:
-        return escaped(f"{len(queue.order):,} candidates, in the order of a review")
+        return escaped(f"{len(queue.order):,} candidates, in review order")
     accepted, rejected = queue.count("accepted"), queue.count("rejected")
     decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}"
     now = f"in this session {accepted:,} accepted, {rejected:,} rejected, {queue.count('skipped'):,} skipped"

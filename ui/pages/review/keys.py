@@ -33,10 +33,10 @@ class Key:
 REVIEW_KEYS = (
     Key("A", "Accept", "accept"),
     Key("N", "Note", "accept in words", "accept with a comment"),
-    Key("D", "Other answer", "reject", "a different problem: its answer differs"),
+    Key("D", "Other answer", "reject", "a different problem with another answer"),
     Key("M", "Missing", "reject", "a condition of the question is missing"),
     Key("X", "Added", "reject", "a condition was added"),
-    Key("L", "Leaks", "reject", "the answer or a part of the solution is given away"),
+    Key("L", "Leaks", "reject", "the answer or part of the solution is revealed"),
     Key("B", "Broken", "reject", "broken text, formula or figure"),
     Key("W", "Other reason", "reject in words"),
     Key("S", "Skip", "skip"),

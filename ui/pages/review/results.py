@@ -40,7 +40,7 @@ _PAIRS = [
     Column("shared", "both decided", "whole"),
     Column("agreed", "agreed", "whole"),
     Column("share", "agreement", "share"),
-    Column("kappa", "Cohen's kappa", "number", "1: always, 0: as by chance; empty if undefined"),
+    Column("kappa", "Cohen's kappa", "number", "1: perfect, 0: as by chance; empty if undefined"),
 ]
 
 
@@ -80,13 +80,13 @@ def _audit(choice: Choice, audit_id: int) -> None:
             layout.Number(
                 "groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors reviewed"
             ),
-            layout.Number("groups open", f"{groups.open:,}", "", "none rejected, some without a decision"),
+            layout.Number("groups open", f"{groups.open:,}", "", "none rejected, but some undecided"),
             _rate("groups with a broken neighbor", groups.broken, "among fully reviewed groups"),
             layout.Number(
                 "broken neighbors",
                 f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
                 "",
-                "errors within a question may be correlated, so rely on the rate of groups",
+                "errors within a question may be correlated, so rely on the group rate",
             ),
         ]
     elif rates.broken.share is not None:
@@ -105,10 +105,10 @@ def _audit(choice: Choice, audit_id: int) -> None:
     if groups is None:
         _verdicts(rates, growing, audit_id)
     elif groups.complete < groups.drawn:
-        st.caption(escaped(f"Among all groups {groups.bounds}."))
+        st.caption(escaped(f"Of all groups, {groups.bounds}."))
     if rates.complete:
         accepts, rejects = rates.false_accepts, rates.false_rejects
-        words = "Errors of the verdict in this sample, by the newest decision on each candidate."
+        words = "Verdict errors in this sample, according to the newest decision on each candidate."
         _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", audit_id)
         _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", audit_id)
     elif rates.false_accepts or rates.false_rejects:
@@ -131,7 +131,7 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
     else:
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",
-            "The false-accept rate appears after the first one. Review in the Queue tab, or in a terminal:",
+            "The false-accept rate appears after the first one. Review in the Queue tab or a terminal:",
             commands=(settings.command(f"rephrase review --audit {audit_id} --interactive"),),
         )
     layout.section("By verdict", "Share of reviewed candidates that reviewers reject.")
@@ -164,7 +164,7 @@ def _run(choice: Choice) -> None:
             ]
         )
     audits = audits_of(choice.run_id)
-    layout.section("Error rates", "They need a random sample, drawn by an audit.")
+    layout.section("Error rates", "Error rates need a random sample from an audit.")
     for audit in audits:
         links.link(
             f"audit {audit.id}: {describe(audit)}",
@@ -178,7 +178,7 @@ def _run(choice: Choice) -> None:
     if not audits:
         layout.empty_state(
             "This run has no audit yet.",
-            "Draw one and choose it as the queue:",
+            "Create an audit and choose it as the queue:",
             commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
     _agreements("Agreement of reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
@@ -245,7 +245,7 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
             candidate=chosen,
         )
     if len(ids) > LISTED:
-        st.caption(f"The first {LISTED:d} are shown; the file contains all.")
+        st.caption(f"The list shows the first {LISTED:d}; the file contains all.")
     download(name, [{"candidate": id, "decided": decisions[id]} for id in ids], key=f"{name}-csv")
 
 

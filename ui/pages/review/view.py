@@ -25,7 +25,7 @@ def show_queue(choice: Choice) -> None:
     decide(choice)
 
 
-begin_page("Review", "Is the neighbor the same problem as the question? Decide with the keyboard.")
+begin_page("Review", "Does the neighbor pose the same problem as the question? Decide with the keyboard.")
 choice = choose_queue()
 if choice is not None:
     if choose(st.segmented_control, "View", "view", ["Queue", "Results"]) == "Results":

@@ -1,4 +1,4 @@
-"""One question's joint group at a step, beside another step, and over training."""
+"""A question's joint group at a step, next to another step, and during training."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -58,7 +58,7 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
     if not visits:
         layout.empty_state(
             "This question has no rollouts in this run.",
-            f"{question_id}: {'these runs have it:' if having else 'no other run has it either.'}",
+            f"{question_id}: {'these runs have some:' if having else 'no other run has any.'}",
         )
         for run in having:
             links.link(run, "rollouts", icon=":material/account_tree:", run=run, q=question_id)
@@ -143,7 +143,7 @@ def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int | Non
             "to",
             [NONE, *(other for other in steps if other != step)],
             words=in_words,
-            help="The same question at another step of this training.",
+            help="The same question at another step of this training run.",
             disabled=len(steps) < 2,
         )
     return step, None if other == NONE else other
@@ -153,7 +153,7 @@ def _question(question_id: str) -> None:
     question = asked(question_id)
     with layout.card():
         if question is None:
-            st.caption(escaped(f"{question_id}: the question is not in this database, only its prompts."))
+            st.caption(escaped(f"{question_id}: the database does not contain this question."))
         else:
             show_math_text(question.text, "group-question")
             show_pictures_of(question_id)
@@ -172,11 +172,11 @@ def _head(group: RolloutGroup) -> None:
         words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
         words += f" (from {group.reward_least:g} to {group.reward_most:g})"
         if group.kind != "mixed" and group.reward_least == group.reward_most:
-            words += "; one reward for all, so no gradient"
+            words += "; all rewards are equal, so there is no gradient"
         if group.truncated:
             words += f"; {group.truncated} truncated"
         if group.timeouts:
-            words += f"; {group.timeouts} grader time-outs"
+            words += f"; {group.timeouts} grader timeouts"
         st.caption(escaped(words))
 
 
@@ -186,7 +186,7 @@ def _shading() -> None:
         if switch(
             "Shade tokens by log-ratio",
             "shade",
-            help="In the responses that you read: how much likelier each token is under the anchor.",
+            help="Color the tokens of a response by how much more likely they are under the anchor.",
         ):
             token_shading.show_key()
 
@@ -208,7 +208,7 @@ def _columns(run_id: str, group: JointGroup, second: JointGroup | None) -> None:
         for place, pair in zip(places, pairs[start : start + 2], strict=False):
             with place:
                 if pair is None:
-                    st.caption("This prompt was not drawn for at this step.")
+                    st.caption("This step has no responses to this prompt.")
                 else:
                     _card(run_id, pair, compared=second is not None)
 
@@ -228,7 +228,7 @@ def _card(run_id: str, prompt: PromptResponses, *, compared: bool) -> None:
             )
             with layout.folded("Prompt"):
                 if column.prompt is None:
-                    st.caption("Prompts were not kept in this run.")
+                    st.caption("This run did not record prompts.")
                 else:
                     show_text(column.prompt, f"{prompt.key}-prompt")
         place = choose_response(rollouts, prompt.key)
@@ -254,13 +254,13 @@ def _read(run_id: str, header: FoundRollout, key: str) -> None:
         return
     show_math_text(whole.response, key)
     if shaded:
-        st.caption("Not shaded: log-ratios of this response's tokens were not recorded.")
+        st.caption("Not shaded, because this response has no recorded token log-ratios.")
 
 
 def _signal(name: str, question_id: str, visits: list[RolloutGroup]) -> None:
     """Show the question's success over training."""
     if len(visits) < 2:
-        st.caption(escaped(f"This question was drawn once in {name}, so there is nothing to follow yet."))
+        st.caption(escaped(f"{name} drew this question only once, so there is no history yet."))
         return
     rows = []
     for group in visits:
@@ -274,7 +274,7 @@ def _signal(name: str, question_id: str, visits: list[RolloutGroup]) -> None:
     spec = charts.cached_chart(
         step_chart,
         rows,
-        title="This question over training",
+        title="This question during training",
         y_title="share of correct responses",
         scale="share",
         span=(0.0, 1.0),

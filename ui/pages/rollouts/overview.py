@@ -127,13 +127,13 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
     filters = filters_of_address(steps)
     chosen = run_steps(run_id, filters)
     if not chosen:
-        layout.empty_state("No group is like that.", "Choose other filters, or another step.")
+        layout.empty_state("No group matches.", "Choose other filters, or another step.")
         return
     _numbers(chosen)
     if (share := least_recorded(run_id)) is not None:
         words = (
-            f"Of the questions a share was recorded, at some steps {100 * share:g}% (run.record_share): "
-            "these numbers and groups are of that share, metrics of the training signal of all."
+            f"Some steps recorded only {100 * share:g}% of the questions (run.record_share). Numbers "
+            "and groups here cover that share; the metrics under Training signal cover all."
         )
         st.caption(escaped(words))
     _groups(run_id, name, filters, sum(step.questions for step in chosen))
@@ -147,13 +147,15 @@ def _numbers(steps: list[StepGroups]) -> None:
     correct = sum(step.correct for step in steps)
     layout.numbers(
         [
-            layout.Number("groups", f"{questions:,}", hint="questions, each counted at every step it is in"),
-            layout.Number("mixed", f"{mixed / questions:.1%}", hint="right and wrong: these have a gradient"),
+            layout.Number("groups", f"{questions:,}", hint="questions, counted once per step"),
+            layout.Number(
+                "mixed", f"{mixed / questions:.1%}", hint="with a gradient: correct and wrong responses"
+            ),
             layout.Number("responses", f"{responses:,}"),
             layout.Number("correct", f"{correct / responses:.1%}"),
             layout.Number("length", f"{sum(s.tokens for s in steps) / responses:,.0f}", "tokens"),
             layout.Number("truncated", f"{sum(s.truncated for s in steps) / responses:.1%}"),
-            layout.Number("grader time-outs", f"{sum(s.timeouts for s in steps):,}"),
+            layout.Number("grader timeouts", f"{sum(s.timeouts for s in steps):,}"),
         ]
     )
 
@@ -174,7 +176,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     before = None if after else key_of(links.text("before"))
     page, earlier, later = listed(run_id, filters, after, before)
     if not page:
-        layout.empty_state("Nothing is left here.", "Choose a filter or a step to start the list again.")
+        layout.empty_state("No more groups.", "Choose a filter or a step to start the list again.")
         return
     texts = texts_of(tuple(group.question_id for group in page))
     rows = [
@@ -202,10 +204,10 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
             Column("step", "step", "whole"),
             Column("question", "question", wide=True),
             Column("kind", "group"),
-            Column("correct", "correct", "share", "of all responses of the joint group"),
-            Column("original", "original alone", "share", "of the responses to the question itself"),
+            Column("correct", "correct", "share", "over all responses of the joint group"),
+            Column("original", "original alone", "share", "over responses to the question itself"),
             Column("responses", "responses", "whole"),
-            Column("tokens", "tokens", "whole", "mean of a response"),
+            Column("tokens", "tokens", "whole", "mean per response"),
             Column("truncated", "truncated", "whole"),
             Column("timeouts", "time-outs", "whole"),
         ],
@@ -217,7 +219,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     pager(
         {"after": key_text(page[-1]), "before": None} if later else None,
         {"before": key_text(page[0]), "after": None} if earlier else None,
-        words=f"{len(page)} of {most:,} groups; a click on a row shows its responses",
+        words=f"{len(page)} of {most:,} groups. Click a row to see its responses",
         to_start=False,
     )
 

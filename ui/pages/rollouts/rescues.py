@@ -1,4 +1,4 @@
-"""Whom neighbors rescued: the dead questions of a training that samples in stages, and what revived them."""
+"""Rescued questions: all-wrong questions of a training run, and the neighbors that rescued them."""
 
 import streamlit as st
 
@@ -37,8 +37,8 @@ def show(run_id: str, name: str) -> None:
         return
     layout.section(
         "Rescued questions",
-        "Dead: no response to the question itself was right, so its neighbors were asked. Rescued: one of "
-        "theirs was.",
+        "If all first responses to a question are wrong, training samples its neighbors. The question is "
+        "rescued if a neighbor gets a correct response.",
     )
     _numbers(stages)
     outcome = st.pills(
@@ -49,7 +49,7 @@ def show(run_id: str, name: str) -> None:
     )
     page = listed(run_id, outcome, links.text("following") or None)
     if not page:
-        layout.empty_state("No question is like that.", "Choose the others, or start the list again.")
+        layout.empty_state("No question matches.", "Choose another outcome, or start the list again.")
         return
     questions = page[:PAGE]
     texts = texts_of(tuple(question.question_id for question in questions))
@@ -73,10 +73,10 @@ def show(run_id: str, name: str) -> None:
         [
             Column("question", "question", wide=True),
             Column("outcome", "outcome"),
-            Column("visits", "steps", "whole", "at which it was drawn"),
-            Column("dead", "dead", "whole", "steps at which its neighbors were asked"),
-            Column("revived", "revived", "whole", "steps at which a neighbor's response was right"),
-            Column("neighbors", "right of neighbors' responses"),
+            Column("visits", "steps", "whole", "steps that drew the question"),
+            Column("dead", "all wrong", "whole", "steps that sampled its neighbors"),
+            Column("revived", "rescued", "whole", "steps at which a neighbor got a correct response"),
+            Column("neighbors", "correct responses to neighbors"),
         ],
         "rescues",
         name=f"tagrpo-rescued-{name}",
@@ -87,25 +87,23 @@ def show(run_id: str, name: str) -> None:
     pager(
         {"following": following} if following else None,
         {"following": None} if links.text("following") else None,
-        words=f"{len(questions)} questions, most often dead first; a click on a row shows its last dead step",
+        words=f"{len(questions)} questions, most often all wrong first. Click a row for its last such step",
         name="rescues-pager",
     )
 
 
 def _numbers(stages: RescueTotals) -> None:
     items = [
-        layout.Number("dead", _percent(stages.dead_share), hint="of all groups"),
-        layout.Number(
-            "revived", _percent(stages.revived_share), hint="of the dead whose neighbors were asked"
-        ),
-        layout.Number("first responses", f"{stages.first:,}", hint="to every question"),
-        layout.Number("more to questions", f"{stages.more:,}", hint="the second stage of the others"),
-        layout.Number("to neighbors", f"{stages.to_neighbors:,}", hint="the second stage of the dead"),
+        layout.Number("all wrong", _percent(stages.dead_share), hint="of all groups"),
+        layout.Number("rescued", _percent(stages.revived_share), hint="of groups with sampled neighbors"),
+        layout.Number("first stage", f"{stages.first:,}", hint="to every question"),
+        layout.Number("more to the question", f"{stages.more:,}", hint="second stage of the other groups"),
+        layout.Number("to neighbors", f"{stages.to_neighbors:,}", hint="second stage of all-wrong groups"),
     ]
     if stages.weight is not None:
         items += [
-            layout.Number("weight", f"{stages.weight:.3f}", hint="mean of a neighbor's wrong response"),
-            layout.Number("effective", _percent(stages.effective), hint="share of these, by their weights"),
+            layout.Number("weight", f"{stages.weight:.3f}", hint="mean of wrong responses to neighbors"),
+            layout.Number("effective", _percent(stages.effective), hint="effective share of these"),
         ]
     layout.numbers(items)
 

@@ -19,7 +19,7 @@ HEADINGS = (
     Heading("tokens"),
     Heading(
         "log-ratio",
-        hint="nats a token: how much likelier the response is under the anchor than under its own prompt",
+        hint="nats per token: how much more likely the response is under the anchor",
     ),
 )
 

@@ -47,7 +47,7 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
         layout.error_box("The responses cannot be read.", str(error))
         return
     if page.problems:
-        layout.error_box("Some files were left out.", "\n".join(page.problems))
+        layout.error_box("Some files could not be searched.", "\n".join(page.problems))
     if page.rollouts:
         page_table(
             [_row(header) for header in page.rollouts],
@@ -62,7 +62,7 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
     pager(
         {"from": page.after} if page.after else None,
         {"from": None} if links.text("from") else None,
-        words=f"{words}; a click on a row shows the response in its group" if number else words,
+        words=f"{words}. Click a row to see the response in its group" if number else words,
         name="rollouts-pager",
     )
 

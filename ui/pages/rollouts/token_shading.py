@@ -40,7 +40,7 @@ def show_key() -> None:
     bar = "".join(f"<span class='{part}'></span>" for part in parts)
     key = (
         f"<div class='token-key'>less likely under the anchor than under its own prompt"
-        f"<div class='tokens'>{bar}</div>likelier; full colour at {FULL_AT:g} nats, values on hovering</div>"
+        f"<div class='tokens'>{bar}</div>more likely; full color at {FULL_AT:g} nats, hover for values</div>"
     )
     st.html(_style() + key)  # safe: constants
 
@@ -60,8 +60,8 @@ def show_tokens(response: str, ratios: TokenRatios, key: str, total: float | Non
     words = f"{len(ratios.log_ratios):,} tokens"
     if known:
         if total is not None:
-            words += f"; log-ratio {signed(total)} nats in all"
-        words += f", {signed(min(known))} to {signed(max(known))} a token"
+            words += f"; log-ratio {signed(total)} nats in total"
+        words += f", {signed(min(known))} to {signed(max(known))} per token"
     if len(known) < len(ratios.log_ratios):
         words += f"; {len(ratios.log_ratios) - len(known):,} without a finite log-ratio"
     st.caption(escaped(words))

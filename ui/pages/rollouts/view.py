@@ -10,12 +10,12 @@ from ui.pages.training_signal.runs import runs_with, train_runs
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent
 
-begin_page("Rollouts", "What training drew, question by question and step by step.")
+begin_page("Rollouts", "Responses that training sampled, by question and step.")
 runs = {run.name: run for run in train_runs() if run.rollouts or run.problem}
 if not runs:
     layout.empty_state(
         "No rollouts are recorded yet.",
-        "`tagrpo train run` records them; add the folder of any other training:",
+        "`tagrpo train run` records rollouts. To add the folder of another training run:",
         commands=(settings.command("train rollouts FOLDER --add"),),
     )
 else:
@@ -38,7 +38,7 @@ else:
         layout.error_box("The rollouts of this run cannot be read.", problem)
         st.stop()
     if problems := open_run(runs[name].id).problems():
-        layout.error_box("Some files cannot be read; the rest is shown.", "\n".join(problems))
+        layout.error_box("Some files cannot be read. The page shows the rest.", "\n".join(problems))
     steps = overview.run_steps(runs[name].id)
     text = "" if question else search.ask_for_text()
     if text:

@@ -144,7 +144,7 @@ class Gate:
             )
         else:
             self._attempts.wrong(address)
-            response = self._form(following, f"This is not the {self._word}.", 401)
+            response = self._form(following, f"The {self._word} is wrong.", 401)
         return response
 
     def _form(self, following: str, message: str = "", status: int = 200) -> Response:

@@ -177,8 +177,8 @@ def show_failure(error: Exception) -> bool:
         return True
     layout.error_box(
         "Something went wrong on this page.",
-        f"{type(error).__name__}. Reload the page or open another one; the terminal that runs the server "
-        "shows where it happened.",
+        f"{type(error).__name__}. Reload this page or open another one. The server's terminal shows the "
+        "full error.",
     )
     frames = "".join(traceback.format_tb(error.__traceback__)[-6:])
     print(f"a page failed ({type(error).__name__}):\n{frames}", file=sys.stderr, end="", flush=True)

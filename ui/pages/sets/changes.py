@@ -36,7 +36,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
     others = {other.ref: other for other in reversed(headers) if other.id != header.id}
     if not others:
         layout.empty_state(
-            "There is only one version.",
+            "This set has only one version.",
             "To see changes, publish another version, with other filters or after reviews:",
             commands=(settings.command(f"sets publish {header.name} --run RUN"),),
         )
@@ -65,7 +65,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
             layout.Number(
                 "questions",
                 f"+{counts.questions_added:,} −{counts.questions_removed:,}",
-                hint="Added and removed.",
+                hint="Neighbors added and removed.",
             ),
         ]
     )

@@ -42,7 +42,7 @@ _WORDINGS = [
         "distance",
         "changed words, median %",
         "share",
-        hint="Words not shared by neighbor and question in the same order, as a share of all words of both.",
+        hint="Share of all words in neighbor and question that the two do not share in the same order.",
     ),
     Column("distance_p10", "10th percentile, %", "share"),
     Column("distance_p90", "90th percentile, %", "share"),
@@ -76,7 +76,7 @@ def show_statistics(header: SetHeader) -> None:
 def _one_rate(rates: Sequence[AcceptRate]) -> None:
     """Show the rate of a single strategy and model as a number: a chart of one dot adds nothing."""
     if not rates or rates[0].rate is None:
-        st.caption("No acceptance rates: the version was imported, or no answers were compared.")
+        st.caption("No acceptance rates, because the version was imported or no answers were compared.")
         return
     only = rates[0]
     layout.numbers(
@@ -84,7 +84,7 @@ def _one_rate(rates: Sequence[AcceptRate]) -> None:
             layout.Number(
                 "acceptance rate",
                 f"{only.rate:.1%}",
-                hint="Accepted candidates as a share of the judged ones.",
+                hint="Accepted candidates as a share of judged candidates.",
             ),
             layout.Number("95% interval", f"{only.low:.1%} to {only.high:.1%}"),
             layout.Number("accepted", f"{only.accepted:,}", f"of {only.judged:,}"),
@@ -96,7 +96,7 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
     drawn = [rate for rate in rates if rate.rate is not None]
     if not drawn:
         if by == "strategy":
-            st.caption("No acceptance rates: the version was imported, or no answers were compared.")
+            st.caption("No acceptance rates, because the version was imported or no answers were compared.")
         return
     show_chart(
         cached_chart(
@@ -112,7 +112,7 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
                 for rate in drawn
             ],
             title=f"Acceptance rate by {by}",
-            x_title="accepted, as a share of the judged; bars: 95% interval",
+            x_title="accepted share of judged candidates; bars: 95% interval",
             colour=PALETTE[2],
         ),
         f"accept-rates-by-{by}",
@@ -159,7 +159,7 @@ def _bars(counts: Mapping[str, int], unit: str, title: str, name: str) -> None:
 
 def _show_wordings(sampled: Wordings) -> None:
     layout.section(
-        "Lengths and wordings",
+        "Length and wording",
         (
             f"On {sampled.questions:,} randomly drawn questions (seed {sampled.seed}) with "
             f"{sampled.neighbors:,} neighbors."
@@ -168,7 +168,7 @@ def _show_wordings(sampled: Wordings) -> None:
         else f"On all {sampled.questions:,} questions.",
     )
     if sampled.length is None:
-        st.caption("They have no neighbors.")
+        st.caption("These questions have no neighbors.")
         return
     pairs = {"all": (sampled.length, sampled.from_question), **sampled.by_strategy}
     rows = [

@@ -14,18 +14,18 @@ def show_using(header: SetHeader) -> None:
     """Show how to verify and use a version."""
     layout.section(
         "Verify",
-        "Recomputes hash, id, counts and the ids of all texts from the members, and compares them with the "
-        "published ones.",
+        "Recomputes the hash, id, counts and text ids from the set's content and compares them with the "
+        "published values.",
     )
     if st.button("Verify now", icon=":material/verified:", key="verify"):
         with st.spinner("Recomputing"), reading() as session:
             report = verify(session, header.id)
         if report.ok:
-            words = f"{header.ref} matches its published content: all recomputed values are the same."
+            words = f"{header.ref} matches its published content. All recomputed values are equal."
             st.success(escaped(words), icon=":material/verified:")
         else:
             layout.error_box(f"{header.ref} differs from its published content.", " ".join(report.problems))
-    st.caption("Content hash, the same for the same members everywhere; id of this version")
+    st.caption("Content hash, equal for equal content on every machine, and id of this version")
     st.code(f"{header.content_hash}\n{header.id}", language=None, wrap_lines=True)
     layout.section("Export", "Export the full content, or training files for verl.")
     for words, command in commands(header):

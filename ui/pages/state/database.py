@@ -57,7 +57,7 @@ def reading() -> Iterator[Session]:
         if isinstance(place, Path) and (not place.exists() or not place.stat().st_size):
             layout.empty_state(
                 "There is no database here yet.",
-                f"{place} does not exist or is empty. Import questions and reload this page, or look at the "
+                f"{place} does not exist or is empty. Import questions and reload this page, or open the "
                 "demo's results:",
                 commands=(settings.command("questions import FILE --name NAME"), "tagrpo ui --demo"),
             )
@@ -137,7 +137,7 @@ def _check_statement(statement: str) -> None:
     adds = verb == "INSERT" and words[0] == "INTO" and words[1] in REVIEW_TABLES
     opens = verb == "UPDATE" and words[0] == TASKS
     if not (adds or opens) and verb != "SELECT":
-        raise DatabaseError(f"the UI only adds reviews, so this statement is refused: {verb}.")
+        raise DatabaseError(f"the UI may only add reviews, so it rejects this statement: {verb}.")
 
 
 def forget() -> None:

@@ -34,8 +34,8 @@ FLAGGED = (
     Column("strategy", "strategy"),
     Column("rate", "rate", "share"),
     Column("known", "graded", "whole"),
-    Column("original_rate", "rate of the original", "share"),
-    Column("original_known", "of the original, graded", "whole"),
+    Column("original_rate", "success rate of the original", "share"),
+    Column("original_known", "graded responses to the original", "whole"),
     Column("p_value", "p", "p"),
 )
 GRADED = tuple(column for column in FLAGGED if column.key not in ("flag", "rate", "original_rate"))
@@ -48,8 +48,8 @@ def difficulty(runs: Sequence[Run]) -> None:
     """Show the difficulty audit of a chosen source."""
     layout.section(
         "Difficulty of neighbors",
-        "The success rate of each neighbor and of its original. Shifts are wanted; a rate that is "
-        "implausible given the question's other prompts may mean a leaked answer or another problem.",
+        "Success rate of each neighbor and its original. Some shift is intended. An implausible rate, given "
+        "the question's other prompts, may mean a leaked answer or a different problem.",
     )
     responses = _choose(runs)
     diagnosis = _on_button(responses, "difficulty") if responses else None
@@ -86,7 +86,7 @@ def difficulty(runs: Sequence[Run]) -> None:
             stretch=False,
             on_select=_dot_clicked,
         )
-        st.caption("A click on a circle lists its neighbors.")
+        st.caption("Click a circle to list its neighbors.")
     with right:
         at = rows_at(rows, links.text("dot"))
         if at:
@@ -128,7 +128,7 @@ def _at_a_dot(rows: Sequence[Record]) -> None:
     )
     _neighbors(rows, "tagrpo-neighbors-at-a-point", GRADED)
     st.button(
-        "Those to look at again",
+        "Neighbors to check again",
         icon=":material/arrow_back:",
         type="tertiary",
         on_click=lambda: links.set_query(dot=None, flagged=None),
@@ -136,9 +136,9 @@ def _at_a_dot(rows: Sequence[Record]) -> None:
 
 
 def _flagged(rows: Sequence[Record]) -> None:
-    layout.section("Neighbors to look at again")
+    layout.section("Neighbors to check again")
     if not rows:
-        st.caption("None: no neighbor's rate is implausible at this false-discovery rate.")
+        st.caption("No neighbor has an implausible rate at this false-discovery rate.")
         return
     _neighbors(rows, "tagrpo-flagged-neighbors", FLAGGED)
 
@@ -147,7 +147,7 @@ def _neighbors(rows: Sequence[Record], name: str, columns: Sequence[Column]) -> 
     """Show the first neighbors as a table; a chosen one has a link to its question."""
     listed = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in rows[:ROWS_SHOWN]]
     if len(rows) > len(listed):
-        st.caption(f"The first {ROWS_SHOWN} of them; the CSV of the chart has all.")  # safe: a number
+        st.caption(f"The first {ROWS_SHOWN}; the chart's CSV file contains all.")  # safe: a number
     picked = pick_row(
         listed,
         columns,
@@ -170,8 +170,8 @@ def diversity(runs: Sequence[Run]) -> None:
     """Show the densities of distances between responses of a chosen source."""
     layout.section(
         "Diversity of responses",
-        "Mean cosine distance among responses to the original, to neighbors, and between the two: what "
-        "neighbors add to what the policy tries. TF-IDF over words and formulas.",
+        "Mean cosine distance (TF-IDF over words and formulas) among responses to the original, among "
+        "responses to neighbors, and between the two. It shows how much neighbors diversify the responses.",
     )
     responses = _choose(runs)
     diagnosis = _on_button(responses, "diversity") if responses else None
@@ -183,7 +183,7 @@ def diversity(runs: Sequence[Run]) -> None:
         spec = charts.cached_chart(density_panel, densities, title=responses.words)
         charts.show_chart(spec, "tagrpo-diversity", "diversity-chart", rows=densities)
     else:
-        st.caption("All questions have one distance, so there is no density to draw.")
+        st.caption("All questions have the same distance, so there is no density to plot.")
     differences = {row["series"]: row["value"] for row in made["diversity_means"] if row["minus"]}
     page_table(
         [
@@ -196,7 +196,7 @@ def diversity(runs: Sequence[Run]) -> None:
             Column("value", "mean distance", "number"),
             Column("low", "from", "number"),
             Column("high", "to", "number"),
-            Column("difference", "minus the original's", "number"),
+            Column("difference", "difference from the original", "number"),
         ],
         "diversity-table",
         name="tagrpo-diversity-means",
@@ -216,7 +216,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     if not options:
         layout.empty_state(
             "There are no responses to diagnose.",
-            "Add the rollouts of a training, or sample a neighbor set with an evaluation:",
+            "Add the rollouts of a training run, or evaluate a model on a neighbor set:",
             commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return None
@@ -242,7 +242,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     with last_place:
         last = _step("to step", "to", high, low, high)
     if first > last:
-        st.caption("The first step is after the last one.")
+        st.caption("The first step comes after the last step.")
         return None
     return Responses(name, first, last)
 
@@ -270,11 +270,11 @@ def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
             key=f"{part}-make",
             on_click=lambda: links.set_query(made=True),
         )
-        st.caption(escaped(f"Takes some seconds for {responses.words}; the result is kept."))
+        st.caption(escaped(f"This takes a few seconds for {responses.words}; the result is cached."))
         return None
     try:
         with st.spinner(f"Computing {part}: {responses.words}", show_time=True):  # safe
             return sources.diagnosed(responses, [part])
     except TagrpoError as error:
-        layout.error_box("This cannot be computed.", str(error))
+        layout.error_box("The diagnosis cannot be computed.", str(error))
         return None

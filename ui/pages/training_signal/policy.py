@@ -15,10 +15,10 @@ from ui.pages.widgets.documents import show_printed
 
 METRICS: tuple[tuple[str, str, str, Scale], ...] = (
     ("tagrpo/entropy/mean", "Entropy", "nats a token", "linear"),
-    ("tagrpo/kl/k3/mean", "KL to the reference policy", "k3, nats a token", "linear"),
+    ("tagrpo/kl/k3/mean", "KL divergence from the reference policy", "k3, nats per token", "linear"),
     ("actor/grad_norm", "Gradient norm", "norm", "linear"),
     ("tagrpo/correct/mean", "Correct responses", "share of responses", "share"),
-    ("tagrpo/tokens/mean", "Length of responses", "tokens", "linear"),
+    ("tagrpo/tokens/mean", "Response length", "tokens", "linear"),
     ("actor/pg_clipfrac", "Clipped tokens", "share of tokens", "share"),
 )
 DRIFT = (
@@ -77,11 +77,11 @@ def show_metrics(runs: Sequence[Run]) -> None:
         names,
         usual,
         most=MOST_METRICS,
-        placeholder="Choose among all that was logged",
+        placeholder="Choose from all logged metrics",
         pinned=True,
     )
     if not metrics:
-        st.caption(escaped(f"{len(names):,} metrics were logged. Choose up to {MOST_METRICS}."))
+        st.caption(escaped(f"{len(names):,} metrics are logged. Choose up to {MOST_METRICS}."))
         return
     panels = tuple(
         Panel(
@@ -112,14 +112,14 @@ def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, d
     if seeds:
         chosen = join_seeds(chosen)
     if not chosen.runs:
-        layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
+        layout.empty_state("No run selected.", "Choose one or more training runs above.")
         return chosen, {}
     logged = {run: lines.names_of(run) for run in chosen.ids}
     if any(logged.values()):
         return chosen, logged
     layout.empty_state(
         "These runs have no metrics.",
-        "Training writes them into metrics.jsonl, next to the rollouts.",
+        "Training writes metrics to metrics.jsonl, next to the rollouts.",
     )
     return chosen, {}
 
@@ -139,12 +139,12 @@ def show_anchor(runs: Sequence[Run]) -> None:
         return
     layout.section(
         "Anchoring drift",
-        "log pi(o | the prompt the loss looks at) - log pi(o | the prompt it was drawn for), by prompt. "
-        "Near 0 the anchor changes little; far below 0 responses are unlikely under the question itself.",
+        "log pi(o | anchor prompt) - log pi(o | sampled prompt), by prompt. Near 0, the anchor changes "
+        "little. Far below 0, responses are unlikely under the question itself.",
     )
     panels = tuple(panel for run in chosen.runs if (panel := _drift_panel(run, logged[run.id])))
     if not panels:
-        st.caption("These runs have not logged it: it needs log-probs from the rollout engine.")
+        st.caption("These runs did not log it, because it needs log-probs from the rollout engine.")
         return
     runs_of = {
         panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
@@ -174,8 +174,8 @@ def show_covariance(runs: Sequence[Run]) -> None:
         return
     layout.section(
         "Covariance of log-prob and advantage",
-        "Mean over the tokens farthest from 0, by their share among the tokens of that sign (log scale). "
-        "A few tokens of large positive covariance are what makes entropy collapse.",
+        "Mean over the tokens farthest from 0, by their share among tokens of the same sign (log scale). A "
+        "few tokens with large positive covariance make entropy collapse.",
     )
     sign = choices.choose(st.segmented_control, "Sign", "sign", SIGNS)
     panels = []
@@ -191,7 +191,7 @@ def show_covariance(runs: Sequence[Run]) -> None:
             panels.append(Panel(name, run.name, f"magnitude, {sign}", "log", tops))
             runs_of[name] = run.name
     if not panels:
-        st.caption("These runs have not logged it.")
+        st.caption("These runs did not log it.")
         return
     lines.show(panels, 2, runs_of, window=chosen.window, palette=TOPS, level=True)
     _say_without(chosen, runs_of)

@@ -123,11 +123,11 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
     with places[-1]:
         window = choices.choose(
             st.selectbox,
-            "A point is",
+            "Average over",
             "mean",
             WINDOWS,
             words=lambda steps: f"{steps} steps" if steps else "a step",
-            help="The mean of so many steps. Beyond 200 points a line is averaged in any case.",
+            help="Steps averaged into a point. Lines with more than 200 points are always averaged.",
         )
     choices.note_absent("run", names, "training run", "the runs above")
     chosen = tuple(run for run in runs if run.name in picked)
@@ -148,10 +148,10 @@ def join_seeds(chosen: Chosen) -> Chosen:
     if all(len(group) == 1 for group in groups):
         return chosen
     joined = choices.switch(
-        "Seeds as one line",
+        "Combine seeds",
         "seeds",
-        help="Runs whose settings differ in the seed alone: their mean at the steps that all of them have "
-        "logged, with a band from the lowest to the highest.",
+        help="Combine runs that differ only in the seed: the line is their mean at steps that all of them "
+        "logged, and the band spans the lowest to the highest value.",
     )
     if not joined:
         return chosen

@@ -26,11 +26,11 @@ OF_TRAINING = {
     "covariance": policy.show_covariance,
 }
 
-begin_page("Training signal", "How much of what is sampled teaches anything.")
+begin_page("Training signal", "How many sampled responses give a gradient.")
 every = train_runs()
 runs = [run for run in every if not run.problem]
 if problems := [run.problem for run in every if run.problem]:
-    layout.error_box("Some trainings cannot be read; the others are shown.", "\n".join(problems))
+    layout.error_box("Some training runs cannot be read. The page shows the others.", "\n".join(problems))
 view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__, resets=["made"])
 if view == "difficulty":
     diagnosis.difficulty(runs)
@@ -38,8 +38,8 @@ elif view == "diversity":
     diagnosis.diversity(runs)
 elif not runs:
     layout.empty_state(
-        "There is no training run yet.",
-        "`tagrpo train run` starts one; add the folder of any other training:",
+        "There are no training runs yet.",
+        "`tagrpo train run` starts one. To add the folder of another training run:",
         commands=(settings.command("train rollouts FOLDER --add"),),
     )
 else:

@@ -1,4 +1,4 @@
-"""Zero-gradient shares over training, beside each other and beside what a pilot predicts for them."""
+"""Zero-gradient shares during training, side by side and compared with a pilot's forecast."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from ui.pages.widgets.tables import Column, page_table
 GROUPS = (
     ("original", "Original alone", "G responses to the question itself"),
     ("neighbors", "Neighbors alone", "N x G responses to its neighbors"),
-    ("joint", "Joint group", "(N + 1) x G responses, all together"),
+    ("joint", "Joint group", "(N + 1) x G responses in total"),
 )
 SHARE = "share"
 KINDS = {SHARE: "either", "all_right": "all right: too easy", "all_wrong": "all wrong: too hard"}
@@ -47,16 +47,16 @@ def show(runs: Sequence[Run]) -> None:
     chosen = choose(runs, lambda: pilots.append(_choose_pilot(runs)))
     pilot = pilots[0]
     if pilot is None and (asked := links.unknown_value("pilot", [NO_PILOT])):
-        layout.note(f"There is no pilot {asked} in this database, so no forecast is shown.")
+        layout.note(f"There is no pilot {asked} in this database, so there is no forecast.")
     if not chosen.runs:
-        layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
+        layout.empty_state("No run selected.", "Choose one or more training runs above.")
         return
     names = [f"tagrpo/zero/{group}/share" for group, _, _ in GROUPS]
     logged = {run: lines.names_of(run) for run in chosen.ids}
     if not any(name in logged[run] for run in chosen.ids for name in names):
         layout.empty_state(
-            "These runs have not logged shares of zero-gradient questions.",
-            "Runs that tagrpo trains log them at every step, in metrics.jsonl next to their rollouts.",
+            "These runs did not log the share of zero-gradient questions.",
+            "Training runs of tagrpo log it at every step, in metrics.jsonl next to the rollouts.",
         )
         return
     _table(chosen)
@@ -67,7 +67,7 @@ def show(runs: Sequence[Run]) -> None:
 def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
     layout.section(
         "Questions without a gradient",
-        "All responses of the group are right, or all are wrong: no advantage, nothing learned. "
+        "If all responses of a group are right or all are wrong, there is no advantage and no gradient. "
         "Click a step to see its rollouts.",
     )
     kind = choices.choose(st.segmented_control, "Which", "kind", list(KINDS), SHARE, words=KINDS.__getitem__)
@@ -92,7 +92,7 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
 
 def _table(chosen: Chosen) -> None:
     rows = [{"run": run.name, "method": run.method, **_last_shares(run.id)} for run in chosen.runs]
-    layout.section(f"Zero-gradient shares, mean of the last {LAST_STEPS} steps")
+    layout.section(f"Zero-gradient shares, averaged over the last {LAST_STEPS} steps")
     page_table(
         rows,
         [
@@ -141,8 +141,8 @@ def _choose_pilot(runs: Sequence[Run]) -> Responses | None:
         "pilot",
         options,
         words=lambda name: name if name == NO_PILOT else pilots[name].words,
-        help="A model of success rates is fitted to the pilot's responses, which takes some seconds; "
-        "it predicts the shares for the G and N of the training.",
+        help="Fits a model of success rates to the pilot's responses and predicts the shares for the "
+        "training run's G and N. This takes a few seconds.",
     )
     return pilots.get(chosen)
 
@@ -152,14 +152,14 @@ def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
     sized = [run for run in runs if run.g]
     of = next((run for run in sized if run.n), sized[0] if sized else None)
     if of is None:
-        st.caption("A forecast needs the sizes of groups: none of these runs has recorded rollouts.")
+        st.caption("A forecast needs group sizes, but none of these runs has recorded rollouts.")
         return None
     wanted = DiagnosisSettings(g=of.g, n=of.n if pilot.neighbors else 0)
     try:
         with st.spinner(f"Fitting the pilot: {pilot.words}", show_time=True):  # safe
             [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions
     except TagrpoError as error:
-        layout.error_box("There is no forecast from this pilot.", str(error))
+        layout.error_box("This pilot does not allow a forecast.", str(error))
         return None
     rows = {
         FORECAST_GROUPS[row.shape.name]: row for row in prediction.rows if row.shape.name in FORECAST_GROUPS
@@ -170,5 +170,5 @@ def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
     questions = prediction.forecast.questions
     words = f"Forecast from {pilot.words} ({questions:,} questions) for G = {of.g}, N = {of.n}: {figures}."
     if of.n and "joint" not in rows:
-        words += " The pilot has no neighbors, so it says nothing about groups with them."
+        words += " The pilot has no neighbors, so there is no forecast for groups with neighbors."
     return Predicted({name: (row.share, row.low, row.high) for name, row in rows.items()}, words)

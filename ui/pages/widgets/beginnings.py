@@ -12,7 +12,7 @@ def no_questions(heading: str) -> None:
     """Show how to import questions."""
     layout.empty_state(
         heading,
-        "Import questions, or look at the results of the demo:",
+        "Import questions, or open the demo's results:",
         commands=(settings.command("questions import FILE --name NAME"), DEMO),
     )
 
@@ -25,6 +25,6 @@ def no_neighbors(heading: str, question_set: str = "") -> None:
         return
     layout.empty_state(
         heading,
-        "Propose some; rules need no model:",
+        "Propose neighbors. Rules need no model:",
         commands=(settings.command(f"rephrase run {names[0]} --name NAME proposer=rules"),),
     )

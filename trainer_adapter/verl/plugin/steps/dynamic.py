@@ -73,7 +73,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         alive = [place for place, key in enumerate(batch.keys) if _uid(key) not in dead]
         _LOG.warning(
             "step %d: dynamic sampling drew %d questions and found %d of %d mixed groups (%d all-right, %d "
-            "all-wrong); the step trains on %s. Choose questions closer to the model's ability, more "
+            "all-wrong); the step trains on %s. Use questions closer to the model's ability, more "
             "responses, or neighbors; or raise %s.max_gen_batches",
             *(self._step, self._drawn, len(taken - dead), self._wanted, self.all_right, self.all_wrong),
             "those" if alive else "groups without a gradient",
