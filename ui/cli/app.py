@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,9 @@ from ui.cli.tree import COMMANDS, GROUPS
 
 GO_ON = "run the same command again to resume"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
+
+METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
+"""Placeholders for the values of options in help, by type."""
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 """Of every command's context; click keeps the help option that a command's first context has."""
@@ -72,7 +76,11 @@ def _load(name: str, place: str) -> Any:
     module, function = place.split(":")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     add_command(alone, name, getattr(import_module(module), function))
-    return get_command(alone)
+    command = get_command(alone)
+    for param in command.params:
+        if param.param_type_name == "option":
+            param.metavar = param.metavar or METAVARS.get(param.type_descriptor.annotation)
+    return command
 
 
 app = typer.Typer(
