@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
@@ -78,7 +78,7 @@ def _load(name: str, place: str) -> Any:
     add_command(alone, name, getattr(import_module(module), function))
     command = get_command(alone)
     for param in command.params:
-        if param.param_type_name == "option":
+        if isinstance(param, TyperOption):
             param.metavar = param.metavar or METAVARS.get(param.type_descriptor.annotation)
     return command
 
