@@ -11,7 +11,7 @@ from service.models.settings import PUBLISHED, PublishedSampling, Sampling, Samp
 
 
 class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
-    """Draw n responses to every problem of benchmarks, grade them, and report pass@k."""
+    """Draw n responses to every problem of one or more benchmarks, grade them, and report pass@k."""
 
     benchmarks: tuple[str, ...] = Field(
         (), description="Names from `tagrpo eval benchmarks`, or your own files (.jsonl, .toml)."

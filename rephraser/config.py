@@ -66,7 +66,7 @@ class FileProposer(Config):
         None, description="Column with the question's id or exact text.", json_schema_extra=OPERATIONAL
     )
     candidate_column: str | None = Field(
-        None, description="Column with the candidate, or a list of them.", json_schema_extra=OPERATIONAL
+        None, description="Column with one candidate or a list of candidates.", json_schema_extra=OPERATIONAL
     )
     strategy: str = Field(
         "file",

@@ -56,7 +56,9 @@ class RecipeConfig(Config):
         None, description="split: responses for all prompts; rescue: neighbors only if all are wrong."
     )
     group: GroupAxis | None = Field(
-        None, description="Responses in a group: all of a question (joint), or of one prompt."
+        None,
+        description="joint: the responses to a question and its neighbors are one group; prompt: those to "
+        "one prompt.",
     )
     advantage: str | None = Field(None, description="Advantage formula: a name, or module:function.")
     alpha: float | None = Field(

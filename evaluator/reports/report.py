@@ -132,7 +132,7 @@ def build_report(
             try:
                 if metric.name == MAJ_AT_K:
                     if majority is None:
-                        raise InputError("maj@k needs the runs' answers.")
+                        raise InputError("maj@k needs the answers of the runs. Pass majority.")
                     scores = majority(entry, kept.problem_ids, wanted)
                 else:
                     at = curve_ks(int(kept.n.min()), wanted)
@@ -243,8 +243,8 @@ def _averages(
         ]
         if mixed:
             missing.append(
-                f"no average over {', '.join(titles[name] for name in names)}: the rows have different "
-                f"problems of {', '.join(mixed)}."
+                f"no average over {', '.join(titles[name] for name in names)}: the rows do not "
+                f"have the same problems of {', '.join(mixed)}."
             )
             continue
         for label, mine in complete.items():

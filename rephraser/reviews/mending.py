@@ -122,5 +122,5 @@ def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:
         )
     if len(proposals) > 1:
         names = ", ".join(find_run(session, proposal.run_id).name for proposal in proposals)
-        raise InputError(f"several runs have {origin_id}: {names}. Choose the judging run with --run.")
+        raise InputError(f"several runs have candidate {origin_id}: {names}. Choose one with --run.")
     return proposals[0]

@@ -252,7 +252,7 @@ def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:
         "train", "plan", "ta_grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume", "gpu_memory_gib=40"
     )
     assert done.code == 3
-    assert re.search(r"the update needs \d+ of 40 GiB. Lower .*ppo_max_token_len_per_gpu", done.err)
+    assert re.search(r"the update needs \d+ GiB, a GPU has 40 GiB. .*ppo_max_token_len_per_gpu", done.err)
 
 
 @pytest.mark.slow

@@ -84,11 +84,11 @@ class MemoryPlan:
         if self.total("update") > self.gpu_gib:
             lora = "" if self.adapter_parameters else ", or an adapter (actor_rollout_ref.model.lora_rank=32)"
             return (
-                f"the update needs {self.total('update'):.0f} of {self.gpu_gib:g} GiB. Lower "
+                f"the update needs {self.total('update'):.0f} GiB, a GPU has {self.gpu_gib:g} GiB. Lower "
                 f"{update}.ppo_max_token_len_per_gpu, or use more GPUs{lora}"
             )
         return (
-            f"rollouts need {self.total('rollout'):.0f} of {self.gpu_gib:g} GiB. Lower "
+            f"rollouts need {self.total('rollout'):.0f} GiB, a GPU has {self.gpu_gib:g} GiB. Lower "
             f"{rollout}.gpu_memory_utilization, or set {update}.fsdp_config.param_offload=true and "
             ".optimizer_offload=true"
         )

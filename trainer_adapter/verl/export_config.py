@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class VerlExportConfig(Config):
-    """Write a version of a neighbor set; all settings but the set are those of training files for verl."""
+    """Write a version of a neighbor set. All settings except `set` apply only to files for verl."""
 
     set: str = Field(description="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")
     layout: Literal["grouped", "flat"] = Field(

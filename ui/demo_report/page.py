@@ -185,7 +185,7 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
         Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
         Picture(
             "training",
-            "Correct responses and groups without a gradient by responses drawn in training",
+            "Correct responses and groups without a gradient, against the responses drawn in training",
             training_chart(charted),
         ),
         *_left_out(len(findings.trained), "trainings"),

@@ -92,7 +92,7 @@ class ResponseServer:
                 ignored.
         """
         if video_data:
-            raise ValueError("the CPU rollout supports text and images, but no videos")
+            raise ValueError("the CPU rollout supports text and images, but not video")
         images = self._read(prompt_ids, image_data, mm_processor_kwargs or {}) if image_data else None
         row = self._row(prompt_ids, sampling_params, images)
         if not self._loaded:

@@ -48,7 +48,7 @@ class Columns:
     ] = ()
     scorer: Annotated[
         str | None,
-        Option(help="Scorer, metric or column of the other tool whose grades are stored next to ours."),
+        Option(help="Scorer, metric or column with the other tool's grades, to store next to tagrpo's."),
     ] = None
     opened_thoughts: Annotated[
         bool,

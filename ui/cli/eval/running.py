@@ -36,7 +36,7 @@ FLAGS = {
 
 @verb("eval", EvalConfig, "benchmarks", FLAGS)
 def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
-    """Draw n responses to every problem of benchmarks, grade them, and print pass@k.
+    """Draw n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
     Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
     `tagrpo resume NAME`. A larger --n draws only the missing samples. Other settings start another run.
@@ -57,7 +57,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
         with db.open(read_only=True) if there else nullcontext() as stored:
             estimates = estimate(config, stored, note=output.note, neighbors=_neighbors(config, stored))
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
-        spread = "from short responses to responses of max_tokens"
+        spread = "ranging from short responses to max_tokens tokens"
         terminal.emit(record, print_estimates, estimates, "problem", spread, config.max_usd)
         return
     summing = _Summing(config.n, terminal)

@@ -65,7 +65,7 @@ def score(
             raise InputError("only a judge costs money. Give one with --judge, or remove --dry-run.")
         if dry_run:
             estimate = estimate_judging(config, database)
-            spread = "from only a verdict to replies of max_tokens"
+            spread = "ranging from a bare verdict to max_tokens tokens"
             record = {"run": chosen.name, **estimate.to_json()}
             terminal.emit(record, print_estimates, {"": estimate}, "response", spread, config.max_usd)
         elif config.model is None:

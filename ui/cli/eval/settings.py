@@ -31,7 +31,7 @@ def check_grader(own: str | None, answers: AnswersName | None) -> None:
     from service.errors import InputError
 
     if own is not None and answers == "boxed":
-        raise InputError("--grader reads responses itself. Remove --answers boxed.")
+        raise InputError("a grader of your own finds the answers itself. Remove --answers boxed.")
 
 
 OwnGrader = Annotated[

@@ -103,7 +103,7 @@ def merge(
     checkpoint: Annotated[
         Path, Argument(help="Checkpoint of a training: runs/NAME/checkpoints/global_step_N.")
     ],
-    out: Annotated[Path, Option(help="New folder of the model.")],
+    out: Annotated[Path, Option(help="New folder for the merged model.")],
     *,
     terminal: Terminal,
 ) -> None:

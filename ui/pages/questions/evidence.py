@@ -60,8 +60,8 @@ def successes(card: NeighborCard) -> str:
     if counts is None:
         return ""
     return (
-        f"correct {counts.neighbor_right} of {counts.neighbor_drawn}; on the question "
-        f"{counts.question_right} of {counts.question_drawn}: {counts.difficulty}"
+        f"neighbor: {counts.neighbor_right} of {counts.neighbor_drawn}; question: "
+        f"{counts.question_right} of {counts.question_drawn} ({counts.difficulty})"
     )
 
 
