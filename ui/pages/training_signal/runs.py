@@ -127,7 +127,7 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
             "mean",
             WINDOWS,
             words=lambda steps: f"{steps} steps" if steps else "a step",
-            help="Steps that are averaged into each point. Lines with more than 200 points are always averaged.",
+            help="Number of steps averaged into each point. Lines of over 200 points are always averaged.",
         )
     choices.note_absent("run", names, "training run", "the runs above")
     chosen = tuple(run for run in runs if run.name in picked)
