@@ -22,7 +22,7 @@ VIEWS = {
     "cost": "Cost",
 }
 
-begin_page("Curves", "pass@k of evaluated models, and the problems behind each point.")
+begin_page("Curves", "pass@k of evaluated models, and the problems of each point.")
 evaluated = choosing.read_methods()
 drawn = choosing.sampled_runs(evaluated)
 if not drawn:
