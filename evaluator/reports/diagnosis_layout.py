@@ -80,7 +80,7 @@ def _shares(results: Sequence[ZeroGradient]) -> Iterator[Block]:
     if any(row.bound_low is not None for row in rows):
         columns += [
             ("unknown grades", lambda row: row.unknown),
-            ("share if all grades are known", lambda row: span(row.bound_low, row.bound_high)),
+            ("share if all grades were known", lambda row: span(row.bound_low, row.bound_high)),
         ]
     yield table_of(rows, columns, words=2)
     gaps = [row for result in results for row in result.gaps]

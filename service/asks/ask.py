@@ -335,8 +335,8 @@ class Asker:
                         account = await self.store.read(_READ_ACCOUNT, self.run_id)
                         raise Stopped(
                             BUDGET,
-                            f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the "
-                            "next request might cost more than the rest",
+                            f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the "
+                            "next request might cost more than what is left",
                         )
                     if seen == self._settlements:
                         await self._settled.wait()

@@ -163,7 +163,7 @@ def mix_sets(
     if (chunks is None) == (times is None):
         raise InputError("give either --times (such as 1.5) or --chunks.")
     if chunk < 1 or (chunks or 0) < 0:
-        raise InputError(f"--chunk {chunk} --chunks {chunks or 0}: a chunk has at least 1 question.")
+        raise InputError(f"--chunk is {chunk} and --chunks {chunks}. Give 1 or more, and 0 or more.")
     if chunks is None:
         chunks = chunks_for(times or 0.0, len(own), chunk)
     wanted = chunk * chunks

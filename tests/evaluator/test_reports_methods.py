@@ -123,9 +123,9 @@ def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("=a", "contains no runs"),
-        ("X=", "contains no runs"),
-        ("a++b", "contains no runs"),
+        ("=a", "lacks a label or a run"),
+        ("X=", "lacks a label or a run"),
+        ("a++b", "lacks a label or a run"),
         ("a+a", "contains a run twice"),
     ],
 )

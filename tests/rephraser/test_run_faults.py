@@ -175,7 +175,7 @@ def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(t
     with world_server("--model", "test-model") as url:
         arguments = propose_arguments(db, url, *prices, "--max-usd", "0.17")
         capped = run_here(*arguments)
-        assert (capped.code, "of --max-usd 0.17 are spent" in capped.err) == (3, True), capped.err
+        assert (capped.code, "of --max-usd 0.17 is spent" in capped.err) == (3, True), capped.err
         unread = "SELECT count(*) FROM asks WHERE outcome IS NULL AND kind = 'propose' AND state = 'answered'"
         unanswered = "SELECT count(*) FROM asks WHERE state <> 'answered' AND kind = 'answer'"
         standing = dict(rows(db, "SELECT status, count(*) FROM standings GROUP BY status"))
@@ -202,7 +202,7 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
         set_faults(url, {})
         kept = run_here(*propose_arguments(db, url, *priced))
         assert "run keeps its cap of $0.4" in kept.err
-        assert "of --max-usd 0.4 are spent" in kept.err
+        assert "of --max-usd 0.4 is spent" in kept.err
         assert stats(url)["requests"] == 2
         (line,) = ledger(db)
         assert (line["requests"], line["usd"]) == (2, line["doubtful_usd"])

@@ -261,7 +261,7 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         ("p" * 5_000, "which is not a file path"),
         ("pictures", "there is no such file"),
         ("pipe.png", "there is no such file"),
-        ("huge.png", "has more than 20 MB"),
+        ("huge.png", "is larger than 20 MB"),
         ("bomb.png", "50000x50000 pixels"),
         ("drawn.svg", "is an SVG"),
         ("data:image/png;base64,????", "damaged base64"),

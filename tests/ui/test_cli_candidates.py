@@ -104,7 +104,7 @@ def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: CommandLine, 
     assert "5 28 9 gold" in rows
     assert "6 3 2" in rows
     assert "no answer found 1 1" in rows
-    assert "overlap 11, largest new answer 0, original's largest 28" in rows
+    assert "overlap 11; most frequent new answer: 0 times; most frequent original answer: 28 times" in rows
     assert "solver test/solver: 32 answers to the original, 12 to the candidate" in rows
     assert "2 pairs of answers could not be compared" in rows
     assert "proposed by: test/proposer, strategy perspectives v5" in out

@@ -277,7 +277,7 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
     priced = ["price=[1000,1000]", "max_tokens=50"]
     done = cli(*evaluate(server, *priced, "--max-usd", "1"))
     assert done.code == 3
-    assert "--max-usd 1.0 are spent" in words(done.err)
+    assert "--max-usd 1.0 is spent" in words(done.err)
     assert "run the same command with a higher --max-usd to draw them" in words(done.err)
     table = cli("runs", "show", "test-model.sums")
     assert "requests for" in table.out

@@ -109,7 +109,7 @@ class RowImages:
             if not comma or not head.lower().endswith(";base64"):
                 raise ImageProblem("is a data: address without base64 content")
             if len(encoded) > MOST_BYTES // 3 * 4 + 8:
-                raise ImageProblem(f"has more than {MOST_BYTES / 1000000.0:,.0f} MB, the limit for reading")
+                raise ImageProblem(f"is larger than {MOST_BYTES / 1000000.0:,.0f} MB, the limit for reading")
             try:
                 return read_image(base64.b64decode(encoded, validate=True))
             except ValueError as error:

@@ -88,7 +88,7 @@ def _print(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, n
     else:
         _print_groups(rates, groups)
     if len(rates.reviewers) > 1:
-        output.say("", "if reviewers disagree, the newest decision counts above. By reviewer:")
+        output.say("", "if reviewers disagree, the rates above use the newest decision. By reviewer:")
         for each in rates.reviewers:
             output.say(
                 f"  {each.reviewer}, {each.reviewed:,} reviewed: false accepts {_rate(each.false_accept)}; "

@@ -272,8 +272,8 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
     if "counts" in evidence:
         _print_answers(evidence["counts"])
         output.say(
-            f"  overlap {evidence['overlap']}, largest new answer {evidence['new_top']}, original's largest "
-            f"{evidence['original_top']}",
+            f"  overlap {evidence['overlap']}; most frequent new answer: {evidence['new_top']} times; most "
+            f"frequent original answer: {evidence['original_top']} times",
         )
         for solver, drawn in evidence.get("by_solver", {}).items():
             drawn_to = f"{drawn['original']} answers to the original, {drawn['candidate']} to the candidate"

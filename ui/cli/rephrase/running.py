@@ -132,8 +132,8 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
         if ended and not (summary.open_questions or summary.failed_questions):
             output.say(
                 "",
-                "This run is complete; a higher cap adds nothing. Another model or strategy in a run of "
-                "another name can find more.",
+                "This run is complete; a higher cap would add nothing. To find more neighbors, start a run "
+                "with another name and another model or strategy.",
             )
 
 

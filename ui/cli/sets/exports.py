@@ -61,7 +61,7 @@ def export(
     for foreign, options in (
         (form != "hf" and hub != HubExport(), "--push and --public"),
         (form == "verl" and license_name is not None, "--license"),
-        (form != "verl" and config.model_fields_set > {"set"}, "settings of training files"),
+        (form != "verl" and config.model_fields_set > {"set"}, "settings for verl files"),
     ):
         if foreign:
             raise BadParameter(f"{options} cannot be combined with --format {form}")
