@@ -596,7 +596,7 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
             )
         if setting is not None and setting.choice is not None:
             path, choice = setting.choice
-            return f"{name} applies only to {path}={choice}."
+            return f"{name} belongs to {path}={choice}."
         name = name.removeprefix(f"{kind.rest}.") if kind.rest else name
         free = next((each.path for each in settings_of(kind) if each.free), None)
         inner = error.get("input")

@@ -120,7 +120,7 @@ def compare(
     if (only_a or only_b) and not common_only:
         raise InputError(
             f"A and B have different problems: {len(only_a)} only in A ({named(only_a)}), {len(only_b)} "
-            f"only in B ({named(only_b)}). Compare runs of the same benchmark, or only their common problems"
+            f"only in B ({named(only_b)}). Compare runs of the same benchmark, or pass --common-only."
         )
     if not in_a & in_b:
         raise InputError("A and B have no problems in common")

@@ -173,7 +173,7 @@ def test_golds_that_fail_are_listed_and_stop_the_run(tmp_path: Path, grader: Gra
     ]
     with pytest.raises(
         InputError,
-        match=r"mine: 1 of 3 gold answers do not grade .*\n  row 1, gold '': unknown \(no answer\)",
+        match=r"mine: 1 of 3 gold answers are not graded correct .*\n  row 1, gold '': unknown \(no answer\)",
     ):
         require_golds(loaded, grader)
 

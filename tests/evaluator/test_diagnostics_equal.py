@@ -132,12 +132,12 @@ def test_one_part_is_refused_and_among_several_it_is_left_out() -> None:
     assert len(diagnosis.shares) == 2
     record = diagnosis_record(diagnosis)
     assert record["notes"][0] == "read with care"
-    assert record["notes"][-1].startswith("difficulty is left out: step 0: 0 questions")
+    assert record["notes"][-1].startswith("difficulty is skipped: step 0: 0 questions")
     assert (len(record["zero_gradient"]), record["difficulty_neighbors"], record["flagged"]) == (2, [], [])
 
 
 def test_a_variant_stands_in_a_group_once() -> None:
-    with pytest.raises(ValueError, match="each variant must occur once"):
+    with pytest.raises(ValueError, match="needs each variant once"):
         QuestionGroup("a", (PromptSample(1, 1, 0), PromptSample(1, 0, 1)))
     with pytest.raises(ValueError, match="not be negative"):
         PromptSample(0, -1, 0)

@@ -116,7 +116,7 @@ def test_contradictions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="appears twice"):
         read_rollouts(write_rows(tmp_path / "v.jsonl", twice, twice))
     rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
-    with pytest.raises(InputError, match="variant 2 here and 1 before"):
+    with pytest.raises(InputError, match="variant 2 here but 1 earlier"):
         read_rollouts(write_rows(tmp_path / "r.jsonl", *rows))
 
 
@@ -128,12 +128,12 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="contains no rollouts"):
         read_rollouts(tmp_path / "empty.jsonl")
-    with pytest.raises(InputError, match="there are no rows"):
+    with pytest.raises(InputError, match="contains no rows"):
         read_visits(tmp_path / "empty.jsonl")
-    with pytest.raises(InputError, match="--windows"):
+    with pytest.raises(InputError, match="0 windows"):
         read_rollouts(tmp_path, windows=0)
     (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
-    with pytest.raises(InputError, match="not UTF-8"):
+    with pytest.raises(InputError, match="not valid UTF-8"):
         read_rollouts(tmp_path / "latin.jsonl")
     with pytest.raises(InputError, match=r"group_size.*required"):
         read_visits(write_rows(tmp_path / "r.jsonl", row("a", 1)))

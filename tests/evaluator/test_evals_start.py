@@ -38,7 +38,7 @@ def test_the_same_settings_are_the_same_run(db: Database) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"temperature": 1.0}, r"sampling.temperature \(0.6 there, 1.0 now\)"),
+        ({"temperature": 1.0}, r"sampling.temperature \(0.6 stored, 1.0 given\)"),
         ({"template": "{question}"}, "prompt.template"),
         ({"chat_template_kwargs": {"enable_thinking": False}}, "prompt.chat_template_kwargs.enable_thinking"),
         ({"engine": {"sampler": "remote", "version": "0.12"}}, "engine.version"),
@@ -81,7 +81,7 @@ def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:
         assert [checkpoint.label for checkpoint in load_runs(session, ["pilot"])] == ["pilot.set-1"]
         with pytest.raises(InputError, match=r"several eval runs: base\.aime24, base\.amc23"):
             find_eval_run(session, "base")
-        with pytest.raises(InputError, match="run rules is no eval run"):
+        with pytest.raises(InputError, match="run rules is not an eval run"):
             find_eval_run(session, "rules")
         with pytest.raises(NotFoundError, match="no eval run 'pil'"):
             find_eval_run(session, "pil")

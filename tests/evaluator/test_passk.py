@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.speed.passk import VECTORS, conformance
+from passk_vectors import VECTORS, conformance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

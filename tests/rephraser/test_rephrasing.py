@@ -303,8 +303,8 @@ def test_a_spec_survives_the_database(rule: OverlapRule) -> None:
     [
         ({"strategies": ()}, "at least one strategy"),
         ({"n": 1, "strategies": (load_strategy("rename"), load_strategy("format"))}, "2 strategies for 1"),
-        ({"strategies": (load_strategy("rename"),) * 2}, "named twice"),
-        ({"solvers": (SolverSpec("a"), SolverSpec("a"))}, "named twice"),
+        ({"strategies": (load_strategy("rename"),) * 2}, "appears twice"),
+        ({"solvers": (SolverSpec("a"), SolverSpec("a"))}, "appears twice"),
     ],
 )
 def test_specs_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -58,7 +58,7 @@ def test_what_is_no_mended_text_is_refused_and_nothing_is_stored(world: World) -
         (" ", "is empty"),
         (BAD_NUMBER, "exactly this text"),
         (GOOD[0], f"this text as {candidate_id(QUESTION.id, GOOD[0])}"),
-        (QUESTION.text, "the question itself"),
+        (QUESTION.text, "equals the question"),
     ):
         with pytest.raises(InputError, match=why):
             mend(world, text)

@@ -29,7 +29,7 @@ def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
     assert header.counts["too_like"] == 1
     assert header.spec["publish"]["min_distance"] == 0.15
     add_run(db, "near", [("What is 2+3?", "5", [Proposed(NEAR)])])
-    with pytest.raises(InputError, match=r"lower --min-distance \(1 were too similar\)"):
+    with pytest.raises(InputError, match=r"lower --min-distance \(1 candidates were too similar\)"):
         sets.publish(db, "none", run="near", min_distance=0.15)
     with pytest.raises(InputError, match="a distance must be between 0 and 1, but is 15"):
         sets.publish(db, "none", run="near", min_distance=15)

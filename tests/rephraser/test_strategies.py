@@ -48,7 +48,7 @@ def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
         (b"", "own.txt: the instruction is empty"),
         (b" \n\t\n", "own.txt: the instruction is empty"),
         (b"version: 3\n---\n", "own.txt: the instruction is empty"),
-        (b"caf\xe9", "own.txt: not UTF-8 at byte 3"),
+        (b"caf\xe9", "own.txt: byte 3 is not valid UTF-8"),
         (b"one\ntwo\nth\x00ree", "contains the control character"),
     ],
 )

@@ -166,7 +166,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
             RephraseConfig,
             "",
             ["proposer=rules", "proposer.model=x"],
-            "proposer.model=x: applies only to proposer=llm.",
+            "proposer.model=x: belongs to proposer=llm.",
         ),
     ],
 )

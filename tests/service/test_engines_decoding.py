@@ -93,4 +93,4 @@ def test_a_model_that_ignores_the_mask_shares_no_batch(llama: Any, monkeypatch: 
     assert Decoder(llama, 4, PLENTY).notices == []
     monkeypatch.setattr(llama, "forward", without_mask)
     decoder = Decoder(llama, 4, PLENTY)
-    assert "prompts of one length" in decoder.notices[0]
+    assert "prompts of equal length" in decoder.notices[0]

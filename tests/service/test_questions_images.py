@@ -270,7 +270,7 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         (["pictures/red.png", "missing.png"], "image 2 names"),
         (["pictures/red.png"] * 65, "contains 65 images, more than the limit of 64"),
         ([["pictures/red.png"]], "is a nested list"),
-        (7, "not an image. Name another column with --column images=NAME"),
+        (7, "not an image. Choose another column with --column images=NAME"),
         ({"url": "https://example.org"}, "is an object, not an image"),
     ],
 )

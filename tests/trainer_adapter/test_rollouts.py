@@ -55,7 +55,7 @@ def test_a_step_trained_again_replaces_its_file(tmp_path: Path) -> None:
 
 def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
     write_run(tmp_path)
-    with pytest.raises(InputError, match="of run 'ta'"):
+    with pytest.raises(InputError, match="belongs to run 'ta'"):
         RolloutWriter(tmp_path, "other")
     (tmp_path / "run.json").write_text("[]")
     with pytest.raises(InputError, match=r"run\.json"):

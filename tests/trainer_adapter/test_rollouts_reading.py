@@ -236,7 +236,7 @@ def test_the_database_has_a_row_with_the_folder(db: Database, tmp_path: Path) ->
         assert (first.run.name, first.run.spec, first.problem) == ("ta", {"recipe": "ta_grpo"}, None)
         assert tuple(vars(first.numbers).values()) == (2, 1, 2, 32)
         assert tuple(vars(second.numbers).values()) == (1, 1, 1, 0)
-        with pytest.raises(InputError, match=r"name one: metrics, ta"):
+        with pytest.raises(InputError, match=r"Choose one: metrics, ta"):
             choose_train_run(session, None)
     moved = folder.rename(tmp_path / "moved")
     with db.read() as session:
@@ -245,7 +245,7 @@ def test_the_database_has_a_row_with_the_folder(db: Database, tmp_path: Path) ->
             InputError, match=r"rollouts: run 'ta' had .* `tagrpo train rollouts FOLDER --add --name ta`"
         ):
             open_record(session, run)
-        assert "not there" in str([one.problem for one in list_train_runs(session)])
+        assert "folder is missing" in str([one.problem for one in list_train_runs(session)])
     add_training(db, moved)
     with db.read() as session:
         assert open_record(session, run).folder == moved

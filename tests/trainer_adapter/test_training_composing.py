@@ -114,7 +114,7 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     assert f"+{key}=true" in boxed.arguments()
     assert f"+{key}=false" in everything.arguments()
     changed = differences(make_spec(boxed, some_data()), make_spec(everything, some_data()))
-    assert "plug_in.answers: 'boxed' in the run, 'all' now" in changed
+    assert "plug_in.answers: 'boxed' in the run, but 'all' given" in changed
     mine = "reward.custom_reward_function.path=mine.py"
     assert composed(mine).value(key, "not told") == "not told"  # it may take no such argument
     assert composed(mine, f"+{key}=false").value(key) is False
@@ -241,17 +241,17 @@ def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
     assert spec(folder="/elsewhere", resume=True) == first
     assert spec("trainer.save_freq=5", "run.poll_interval_s=1.0") == first
     assert differences(first, spec("run.seed=7", "loss.kl_coef=0")) == [
-        "plug_in.seed: 42 in the run, 7 now",
-        "recipe.loss.kl_coef: 0.001 in the run, 0.0 now",
-        "recipe.name: 'ta_grpo' in the run, 'ta_grpo[loss.kl_coef=0]' now",
-        f"recipe.summary: {first['recipe']['summary']!r} in the run, 'ta_grpo with loss.kl_coef=0' now",
+        "plug_in.seed: 42 in the run, but 7 given",
+        "recipe.loss.kl_coef: 0.001 in the run, but 0.0 given",
+        "recipe.name: 'ta_grpo' in the run, but 'ta_grpo[loss.kl_coef=0]' given",
+        f"recipe.summary: {first['recipe']['summary']!r} in the run, but 'ta_grpo with loss.kl_coef=0' given",
     ]
     assert differences(first, spec(content_hash="d" * 64)) == [
-        f"data.content_hash: {'c' * 64!r} in the run, {'d' * 64!r} now"
+        f"data.content_hash: {'c' * 64!r} in the run, but {'d' * 64!r} given"
     ]
     # with a schedule over the whole length, a longer run is another one; at a constant rate it goes on
     longer = ["trainer.total_epochs=4"]
-    assert differences(first, spec(*longer)) == ["trainer.total_epochs: 2 in the run, 4 now"]
+    assert differences(first, spec(*longer)) == ["trainer.total_epochs: 2 in the run, but 4 given"]
     constant = [f"{ACTOR}.optim.lr_scheduler_type=constant", f"{ACTOR}.optim.lr_warmup_steps_ratio=0"]
     assert spec(*constant) == spec(*constant, *longer)
     assert spec(constant[0]) != spec(constant[0], *longer)

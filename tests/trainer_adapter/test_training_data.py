@@ -72,7 +72,7 @@ def other_golds(path: Path) -> None:
         ("train", cut, "not a complete parquet file"),
         ("train", lambda path: path.write_bytes(b""), "not a complete parquet file"),
         ("validation", lambda path: path.write_text("question,answer\n"), "not a complete parquet file"),
-        ("train", Path.unlink, "missing, although manifest.json lists it"),
+        ("train", Path.unlink, "the file is missing, although manifest.json lists it"),
         ("train", other_golds, "changed after the export (its checksum differs from the manifest)"),
     ],
     ids=["neighbors", "reward", "prompt", "empty", "cut", "nothing", "text", "missing", "changed"],

@@ -111,8 +111,8 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
     (held / "thesis.tex").write_text("years of work")
     for folder, said in (
         (held, r"contains thesis\.tex but no training run"),
-        (held / "thesis.tex", r"is a file\. Give a folder"),
-        (held / "thesis.tex" / "below", r"is a file\. Give a folder"),
+        (held / "thesis.tex", r"is a file\. Set a folder"),
+        (held / "thesis.tex" / "below", r"is a file\. Set a folder"),
     ):
         for start in (trained, lambda asked: dry_run(asked, opened)):
             with pytest.raises(InputError, match=said):
@@ -170,9 +170,9 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
     with pytest.raises(InputError) as refused:
         trained(wanted(model, "run.seed=7", "loss.kl_coef=0"))
     message = str(refused.value)
-    assert "run x was started with other settings" in message
-    assert "\n  plug_in.seed: 42 in the run, 7 now" in message
-    assert "\n  recipe.loss.kl_coef: 0.001 in the run, 0.0 now" in message
+    assert "run x started with other settings" in message
+    assert "\n  plug_in.seed: 42 in the run, but 7 given" in message
+    assert "\n  recipe.loss.kl_coef: 0.001 in the run, but 0.0 given" in message
     with opened() as database:
         publish(database, "math", run="source", n=1)
     with pytest.raises(InputError, match=r"contains math@1, but --set is math@2"):

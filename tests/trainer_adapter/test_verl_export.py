@@ -208,7 +208,7 @@ def test_the_same_set_gives_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "changes", "message"),
     [
-        ((), {}, "toy@1: has no questions"),
+        ((), {}, "toy@1: the set has no questions"),
         ((entry("Halve 8.", ""),), {}, "has no answer"),
         (
             ENTRIES,
@@ -239,7 +239,7 @@ def test_only_an_older_export_is_overwritten_and_only_when_asked(tmp_path: Path)
 
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="no export"):
+    with pytest.raises(InputError, match="contains no manifest"):
         export(tmp_path / "letters", overwrite=True)
     assert (tmp_path / "letters" / "letter.txt").read_text() == "dear"
 

@@ -145,7 +145,7 @@ def test_a_prompt_with_images_is_read_once_and_has_the_log_probs_of_a_forward_pa
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        ({"best_of": 2}, "does not know best_of; leave it out"),
+        ({"best_of": 2}, "does not support best_of"),
         ({"logit_bias": {5: -100.0}}, "supports logit_bias only as -100.0 for image tokens"),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_log_scale_leaves_out_what_has_no_logarithm():
     spec = step_chart(lines("a", values=(0.0, 0.1, 10.0)), title="t", y_title="v", scale="log").to_dict()
     (line,) = layers(spec, "line")
     assert [row["value"] for row in line["data"]["values"]] == [0.1, 10.0]
-    with pytest.raises(InputError, match="t: there are no values to draw"):
+    with pytest.raises(InputError, match="t: there are no values to plot"):
         step_chart(lines("a", values=(0.0, -1.0)), title="t", y_title="v", scale="log")
 
 

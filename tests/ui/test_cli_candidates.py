@@ -82,7 +82,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     with Database.open(db) as database:
         add_run(database, "two", ASKED[:1])
     for arguments, said in (
-        ((), "name one: run, two"),
+        ((), "Choose one: run, two"),
         (("--finding", "number_ded", "--run", "run"), "Similar: number_added"),
         (("--strategy", "rename", "--run", "run"), "It has: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),

@@ -110,7 +110,7 @@ def test_zero_gradient_by_checkpoint_as_text_json_and_csv(
     tagrpo: CommandLine, db: Path, tmp_path: Path
 ) -> None:
     text = words(tagrpo("diagnose", "base", "end", "--only", "zero-gradient").out)
-    assert "What share of questions gives no gradient" in text
+    assert "Which share of questions gives no gradient" in text
     assert "G=8, N=2" in text
     assert "How much lower is the share with neighbors?" in text
     assert "needs 24 responses to an original" in text
@@ -228,7 +228,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     assert done.code == 0
     for question in (
         "Which share",
-        "forecast from step 1",
+        "Forecast from step 1",
         "How many mixed groups does each number of neighbors give",
         "Do rephrasings",
         "How diverse are responses",
@@ -245,14 +245,14 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     [
         ((), "name eval runs or a training, or give --rollouts PATH"),
         (("base", "--rollouts", "r.jsonl"), "name eval runs or a training, or give --rollouts PATH"),
-        (("base", "base"), "a run is named twice"),
-        (("base", "plain"), "no question in common"),
+        (("base", "base"), "a run appears twice"),
+        (("base", "plain"), "no common question"),
         (("nothing",), "no eval run 'nothing'"),
         (("base", "--only", "costs,forecast"), "--only costs: no such part. Available: zero-gradient"),
         (("base", "--g", "1"), "at least 2 responses"),
         (("base", "--g", "9"), "no question has G=9"),
         (("base", "--n", "5"), "5 neighbors"),
-        (("base", "--n", "-1"), "0 or more"),
+        (("base", "--n", "-1"), "at least 0"),
         (("base", "--assume-shift-sd", "0.7"), "--assume-shift-sd needs --n N"),
         (("base", "--correct-above", "1"), "requires --rollouts"),
         (("--rollouts", "none.jsonl"), "no such file"),

@@ -66,7 +66,7 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert "test-model.sums: 6 problems, 32 samples per problem" in fewer.out
     other = cli(*evaluate(server, "temperature=1", n=32))
     assert other.code == 2
-    assert "sampling.temperature (0.6 there, 1.0 now)" in words(other.err)
+    assert "sampling.temperature (0.6 stored, 1.0 given)" in words(other.err)
     assert stats(server)["requests"] - before == 6 * 3
     assert cli(*evaluate(server, "temperature=1", "--name", "hot")).code == 0
     assert rows("tagrpo.db", "SELECT name FROM runs ORDER BY name") == [("hot.sums",), ("test-model.sums",)]
@@ -202,7 +202,7 @@ def test_golds_that_fail_against_themselves_stop_the_run(
     assert (refused.code, "allow_bad_golds=true" in words(refused.err)) == (2, True)
     assert stats(server)["requests"] == before
     allowed = cli(*evaluate(server, "allow_bad_golds=true", benchmark="bad.jsonl", n=1))
-    assert "gold answers do not grade as correct" in words(allowed.err)
+    assert "gold answers are not graded correct" in words(allowed.err)
 
 
 @pytest.mark.slow

@@ -159,7 +159,7 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
         (["report", "base", "--out", "there.md"], "--overwrite"),
         (["report", "base", "--chart", "there.json"], "--overwrite"),
         (["compare", "base", "base"], "selects several runs of aime24"),
-        (["compare", "base.own", "tuned.aime24"], "no benchmark in common"),
+        (["compare", "base.own", "tuned.aime24"], "no common benchmark"),
         (["compare", "X=base.own", "X=tuned.aime24"], "Write LABEL=RUN for one of them"),
     ],
 )

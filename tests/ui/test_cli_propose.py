@@ -63,7 +63,7 @@ def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], mes
     [
         (b"", "own.txt: the instruction is empty"),
         (b"version: 2\n---\n  \n", "own.txt: the instruction is empty"),
-        (b"Say it \xff anew.", "own.txt: not UTF-8 at byte 7"),
+        (b"Say it \xff anew.", "own.txt: byte 7 is not valid UTF-8"),
         (b"Say it\nanew\x00.", "own.txt:2: contains the control character '\\x00'"),
     ],
 )
@@ -76,7 +76,7 @@ def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, me
     ("more", "message"),
     [
         (["proposer.strategies=nope"], "neither a built-in strategy (perspectives, paraphrase"),
-        (["proposer.strategies=[rename,rename]"], "a strategy is named twice"),
+        (["proposer.strategies=[rename,rename]"], "a strategy appears twice"),
         (["--n", "1", "proposer.strategies=[rename,format]"], "2 strategies for 1"),
         (["proposer.price=[1,2,3]"], "proposer.price=[1,2,3]: "),
         (["proposer.price=[nan,1]"], "proposer.price=[nan,1]: "),
@@ -96,7 +96,7 @@ def test_settings_of_a_proposer_that_cannot_be(cli: CommandLine, more: list[str]
 def test_a_model_that_cannot_be_asked_takes_no_name(cli: CommandLine, server: str) -> None:
     before = stats(server)["requests"]
     refused(cli, llm(NOWHERE), "http://127.0.0.1:9/v1/models cannot be reached")
-    refused(cli, llm(server, model="openai/other"), "does not list the model 'other', only: test-model")
+    refused(cli, llm(server, model="openai/other"), "'other'")
     refused(cli, llm(server, model="frobnicate"), "litellm knows no provider for the model 'frobnicate'")
     refused(cli, llm(server, "--max-usd", "1"), "does not know the price of openai/test-model")
     refused(
@@ -179,7 +179,7 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
     other = cli(*llm(server, *settings, "--n", "4", "seed=1"))
     assert (other.code, other.out) == (2, "")
     message = words(other.err)
-    for part in ("n (3 there, 4 now)", "seed (0 there, 1 now)", "strategies.1.version ('3' there, '1' now)"):
+    for part in ("n (3 stored, 4 given)", "seed (0 stored, 1 given)", "strategies.1.version ('3' stored, '1' given)"):
         assert part in message
     assert f"strategies.1.text ('{OWN}' there, 'Another instruction.' now)" in message
     assert "hash" not in message
@@ -293,4 +293,4 @@ def test_a_run_that_ended_short_of_neighbors_says_what_adds_some(cli: CommandLin
     for done in (cli(*propose("proposer=rules", "--n", "20")), cli("runs", "show", "r")):
         assert "with fewer than 20 neighbors" in done.out
         assert "This run is complete" in done.out
-        assert "in a run of another name" in words(done.out)
+        assert "start a run with another name" in words(done.out)

@@ -194,7 +194,7 @@ def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     assert (code, "audit 1 has 2 of 2 candidates without a decision" in err) == (3, True)
     assert "audit 1 of run run, 50 questions with all their accepted neighbors, seed 0: drawn" in out
     assert "2 neighbors, 0 reviewed; 0 of 2 groups fully reviewed" in out
-    assert "0 have a broken neighbor so far and 2 are open: 0.0% to 100.0% are broken" in out
+    assert "0 have a broken neighbor so far and 2 are not yet decided: 0.0% to 100.0% are broken" in out
     rows = [json.loads(line) for line in (tmp_path / "sheet.jsonl").read_text().splitlines()]
     assert {row["candidate"] for row in rows} == {ADD, HALVED}
     cli("review", rows[0]["candidate"], "--reject", "--reason", "no", "--audit", "1")

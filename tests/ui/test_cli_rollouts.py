@@ -52,7 +52,7 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
         ("again", "ta_grpo", 2, 32),
         ("ta", "ta_grpo", 2, 32),
     ]
-    assert "name one: again, ta" in refused("--limit", "1")
+    assert "Choose one: again, ta" in refused("--limit", "1")
     Path("ta").rename("moved")
     said = refused("ta")
     assert f"{Path('ta').resolve()}: run 'ta' had its rollouts here" in said
@@ -146,7 +146,7 @@ def test_rescued_questions_are_listed() -> None:
         [question] = read("--rescued", option)["questions"]
         assert question["outcome"] == outcome
     shown = run("--rescued", "all", "--limit", "1").out
-    assert "neighbors were asked" in shown
+    assert "neighbors were sampled" in shown
     assert "more: --after" in shown
     run("ta", "--add")
     assert "Only recipes with sampling=rescue" in refused("ta", "--rescued", "all")

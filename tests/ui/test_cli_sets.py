@@ -92,7 +92,7 @@ def test_several_runs_and_a_preference(counted: Cli) -> None:
     assert shown.count("| run | ") == 2
     assert '"prefer": "easier"' in shown
     assert "correct 2/12, question 0/32, easier" in shown
-    assert "name each run once" in counted.error("publish", "both", "--run", "run", "--run", "run")
+    assert "give each run exactly once" in counted.error("publish", "both", "--run", "run", "--run", "run")
     assert "--pilot requires --adaptive" in counted.error("publish", "x", "--run", "run", "--pilot", "p")
 
 
@@ -110,7 +110,7 @@ def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: 
 def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
     text = counted("publish", "dry", "--run", "counted", "--dry-run").out
     assert "would be published:" in text
-    assert "What is the yield of each number of neighbors? 3 questions, G=8" in text
+    assert "How many mixed groups does each number of neighbors give? 3 questions, G=8" in text
     found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--adaptive", "8")
     assert [row["choice"] for row in found["choices"]] == ["N=0", "N=1", "N=2", "adaptive"]
     assert found["counts"]["adaptive"] == {"in need": 2, "alone": 1, "unknown": 0}

@@ -107,7 +107,7 @@ def test_recipes_are_listed_and_shown_with_the_source_of_each_value(tagrpo: Comm
             ["train", "recipes", "grpo", "anchor=theirs"],
             "anchor=theirs: give one of: question, own",
         ),
-        (["train", "recipes", "grpo", "trainer.save_freq=5"], "begin with `verl.`: verl.trainer.save_freq=5"),
+        (["train", "recipes", "grpo", "trainer.save_freq=5"], "start with `verl.`: verl.trainer.save_freq=5"),
         (["train", "recipes", "grpo", "verl.tagrpo_run.seed=5"], "or a setting (run.seed=7)"),
         (["train", "recipes", "grpo", "run.seed=-1"], "run.seed=-1: give a whole number, at least 0"),
         (["train", "recipes", "grpo", "nodes=2"], "need a Ray cluster"),
@@ -329,7 +329,7 @@ class TestRuns:
         for changed, reason in (
             ("anchor=own", "anchor=own: this setting shapes the results"),
             ("run.seed=7", "run.seed=7: this setting shapes the results"),
-            ("verl.data.seed=7", "data.seed: 42 in the run, 7 now"),
+            ("verl.data.seed=7", "data.seed: 42 in the run, but 7 given"),
         ):
             refused = tagrpo("resume", "x", changed)
             assert (refused.code, reason in refused.err) == (2, True), refused.err

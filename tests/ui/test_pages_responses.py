@@ -78,14 +78,14 @@ def test_a_person_grades_a_response_and_sees_what_that_changes(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0), (4, 0, 0)], benchmark="aime24")
     path = settings.current().database
     reading = shown(view="samples", sample="5")
-    assert not [button for button in reading.button if button.label == "It is correct"]
+    assert not [button for button in reading.button if button.label == "Grade as correct"]
 
     app = open_page("curves", path, review=True, view="samples", sample="5")
-    press(app, "It is correct")
+    press(app, "Grade as correct")
     assert "enter your name first" in words(app)
     field(app, "Reviewer").set_value("ada").run()
     field(app, "Comment").set_value("equal to the gold").run()
-    press(app, "It is correct")
+    press(app, "Grade as correct")
     assert not app.error
     assert "ada, " in words(app)
     assert "before: wrong" in words(app)
@@ -105,4 +105,4 @@ def test_gated_texts_take_no_grades_away_from_the_machine(db):
     add_eval_run(db, "base.gpqa-diamond", [(8, 8, 0), (8, 4, 0)], benchmark="gpqa-diamond")
     path = settings.current().database
     app = open_page("curves", path, review=True, view="samples", of="base", sample="1")
-    assert "It is correct" not in [button.label for button in app.button]
+    assert "Grade as correct" not in [button.label for button in app.button]

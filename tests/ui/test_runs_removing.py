@@ -200,7 +200,7 @@ def test_what_is_needed_or_at_work_stays(db: Database) -> None:
                 created_at="now",
             )
         )
-    with pytest.raises(InputError, match=r"people have decided in its audits \(1 decisions\)"):
+    with pytest.raises(InputError, match=r"its audits contain human decisions \(1 decisions\)"):
         remove(db, "audited")
 
 
@@ -212,7 +212,7 @@ def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Da
     assert add_run(db, "first", n=3).id != run.id
     with pytest.raises(InputError, match="run 'second' exists with other settings: n"):
         add_run(db, "second", n=4)
-    with pytest.raises(InputError, match="there is a run 'first' already"), db.write() as session:
+    with pytest.raises(InputError, match="a run 'first' already exists"), db.write() as session:
         rename_run(session, run, "first")
 
 

@@ -109,7 +109,7 @@ def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_
         elsewhere = "/".join(("", "home", "ada", "models"))
         connection.execute(f"""UPDATE runs SET spec = '{{"m": "{elsewhere}"}}' WHERE name = 'plain'""")
         connection.commit()
-    with pytest.raises(InputError, match=rf"runs\.spec: a row contains '{elsewhere}'"):
+    with pytest.raises(InputError, match=rf"runs\.spec: a row contains the local path '{elsewhere}'"):
         pack(path, tmp_path / "demo.xz")
 
 

@@ -207,7 +207,12 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
 
 
 def _parse(kind: type[_R], values: Mapping[str, Any], place: str) -> _R:
-    filled = {name: value for name, value in values.items() if value is not None}
+    reward = next((name for name in _REWARDS if name in values), None)
+    filled = {
+        name: value
+        for name, value in values.items()
+        if value is not None and (name == reward or name not in _REWARDS)
+    }
     try:
         return kind.model_validate(filled)
     except ValidationError as error:

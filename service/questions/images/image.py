@@ -125,7 +125,7 @@ def read_image_file(path: Path) -> Image:
     except OSError as error:
         raise ImageProblem(f"cannot be read ({error.strerror})") from error
     if len(data) > MOST_BYTES:
-        raise ImageProblem(f"has more than {MOST_BYTES / 1000000.0:,.0f} MB, the limit for reading")
+        raise ImageProblem(f"is larger than {MOST_BYTES / 1000000.0:,.0f} MB, the limit for reading")
     return read_image(data)
 
 
