@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from passk_vectors import VECTORS, conformance
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from passk_vectors import VECTORS, conformance
 
 from evaluator.passk import g_pass_at_k, maj_at_k, mg_pass_at_k, pass_at_k, pass_hat_k, with_replacement
 

@@ -1,6 +1,7 @@
 """The command line as a whole: help, exit codes, JSON."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -317,10 +318,14 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
     listed = json.loads(cli("rephrase", "list", "--db", own / "tagrpo.db", "--json").out)
     calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"])
     assert set(calls) == {path for path in COMMANDS if path[0] not in READ_ELSEWHERE} - WITHOUT
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| `(.+?)` \| (.+) \|$", page, re.MULTILINE)
+    documented = {command: {*re.findall(r"`(\w+)`", keys)} for command, keys in table}
+    assert documented.keys() | {" ".join(path) for path in WITHOUT} >= {" ".join(path) for path in COMMANDS}
     for path, arguments in calls.items():
         done = cli(*path, *arguments, "--json")
         assert done.code in (0, 3), (path, done.err)
-        assert isinstance(json.loads(done.out), dict), path
+        assert {*json.loads(done.out)} <= documented[" ".join(path)], path
         assert (done.code == 3) == ("warning:" in done.err), path
 
 

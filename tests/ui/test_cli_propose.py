@@ -179,9 +179,13 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
     other = cli(*llm(server, *settings, "--n", "4", "seed=1"))
     assert (other.code, other.out) == (2, "")
     message = words(other.err)
-    for part in ("n (3 stored, 4 given)", "seed (0 stored, 1 given)", "strategies.1.version ('3' stored, '1' given)"):
+    for part in (
+        "n (3 stored, 4 given)",
+        "seed (0 stored, 1 given)",
+        "strategies.1.version ('3' stored, '1' given)",
+    ):
         assert part in message
-    assert f"strategies.1.text ('{OWN}' there, 'Another instruction.' now)" in message
+    assert f"strategies.1.text ('{OWN}' stored, 'Another instruction.' given)" in message
     assert "hash" not in message
 
 
