@@ -21,23 +21,39 @@ from verl_proof_reading import (
 )
 from verl_run import VerlRun
 
-from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.methods.recipes import RECIPES, Recipe
 
 FAILED_STEP, FAILED_SESSION = 3, 5
 
 
-NAMES = [
-    *("ta_grpo", "ta_grpo", "ta_grpo"),
-    *(name for name in RECIPES if name != "grpo_replay"),
-    *("ta_rescue", "ta_rescue", "ta_rescue"),
-    *("grpo_predicted",) * 4,
-    *("grpo_replay", "grpo_replay"),
-]
-"""TA-GRPO three times, then each recipe.
+def path_of(recipe: Recipe) -> tuple[Any, ...]:
+    """Return what decides the way through the plug-in."""
+    return recipe.anchor, recipe.sampling, recipe.group, recipe.loss, recipe.weights, recipe.filter
 
-Rescues come more often, since in one step of a model that guesses no question may need one. Nor is a question
-left out before it comes again. Replaying comes last.
-"""
+
+def every_recipe() -> list[str]:
+    """Return a schedule: TA-GRPO three times, then each recipe once and each path twice at least.
+
+    Rescues come more often, since in one step of a model that guesses no question may need one. Nor is a
+    question left out before it comes again. Replaying comes last.
+    """
+    paths: dict[tuple[Any, ...], list[str]] = {}
+    for name in RECIPES:
+        if name != "grpo_replay":
+            paths.setdefault(path_of(fitted(name)), []).append(name)
+    twice = [name for names in paths.values() for name in (names if len(names) > 1 else names * 2)]
+    return [
+        "ta_grpo",
+        "ta_grpo",
+        "ta_grpo",
+        *twice,
+        *["ta_rescue"] * 3,
+        *["grpo_predicted"] * 4,
+        *["grpo_replay"] * 2,
+    ]
+
+
+NAMES = every_recipe()
 
 
 @pytest.fixture(scope="module")
@@ -277,6 +293,21 @@ def test_validation_asks_the_questions_alone(place: Path, long_run: VerlRun) -> 
     assert len(asked) == 20
     assert all("What is" in text for text in asked)
     assert "val-core/sums/acc/mean@1" in long_run.steps[-1]
+
+
+def test_every_rollout_is_recorded(place: Path, long_run: VerlRun) -> None:
+    import pyarrow.parquet as pq
+
+    shards = sorted((place / "long" / "record").glob("step-*.parquet"))
+    assert len(shards) == len(NAMES)
+    first = pq.read_table(shards[0]).to_pylist()
+    kept = step_of(place, "long", 1)
+    assert len(first) == QUESTIONS * ROLLOUTS
+    assert {row["question_id"] for row in first} == set(kept["question_ids"])
+    assert all((row["neighbor_id"] is None) == (row["variant"] == 0) for row in first)
+    assert {row["strategy"] for row in first} == {None, "rules"}
+    for step, shard in enumerate(shards, 1):
+        assert set(pq.read_table(shard)["weights_version"].to_pylist()) == {step - 1}, "as the engine says"
 
 
 def test_training_stops_where_the_reward_worker_died(place: Path) -> None:
