@@ -123,7 +123,7 @@ def test_what_cannot_be_packed_is_refused(database, tmp_path):
     with pytest.raises(InputError, match="not a tagrpo database"):
         pack(tmp_path / "other.db", tmp_path / "demo.xz")
     Database.open(tmp_path / "empty.db").close()
-    with pytest.raises(InputError, match="lacks a label or a run"):
+    with pytest.raises(InputError, match="contains no runs"):
         pack(tmp_path / "empty.db", tmp_path / "demo.xz")
     assert not (tmp_path / "demo.xz").exists()
 
