@@ -271,11 +271,11 @@ def test_settings_that_would_not_be_ta_grpo_are_refused(world: World, tmp_path: 
         step.draw([row["prompt"] for row in step.rows], step.trainer)
     with pytest.raises(InputError, match="does not support"):
         Step(world, "corrected").batch()
-    with pytest.raises(InputError, match="none of question, own, corrected, tapered, dropped"):
+    with pytest.raises(InputError, match="Choose from question, own, corrected, tapered, dropped"):
         NeighborRollout("neighbor")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="must be above 0"):
         NeighborRollout("corrected", threshold=0)
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="does not exist"):
         load_export(tmp_path)
 
 
