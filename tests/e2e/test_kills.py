@@ -88,7 +88,7 @@ def bill(url: str) -> float:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("make", [evaluate, rephrase])
-def test_a_run_killed_six_times_ends_as_if_undisturbed(
+def test_a_run_killed_ten_times_ends_as_if_undisturbed(
     make: Callable[[Path], Command], place: str, tmp_path: Path
 ) -> None:
     words, chance, cap, stored = make(tmp_path), random.Random(20), 0.0, 0
@@ -101,7 +101,7 @@ def test_a_run_killed_six_times_ends_as_if_undisturbed(
     with world_server("--model", "test-model", "--latency", "0.03") as url:
         arguments = words(place, url)
         for _ in range(KILLS):
-            cap += 0.08  # some are killed, others have spent their cap before
+            cap += 0.05  # some are killed, others have spent their cap before
             process = Forked(*arguments, "--max-usd", f"{cap:.2f}")
             aim = stats(url)["requests"] + chance.randrange(1, needed // 5)
             while stats(url)["requests"] < aim and process.poll() is None:

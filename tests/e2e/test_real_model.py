@@ -41,7 +41,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(1800)
-def test_a_killed_study_goes_on(tmp_path: Path) -> None:
+def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Path) -> None:
     travel, place, out = tmp_path / "travel", tmp_path / "place", tmp_path / "out"
     rows = out / "rows.jsonl"
     finish("prepare", travel, "--tiny")
@@ -76,6 +76,12 @@ def test_a_killed_study_goes_on(tmp_path: Path) -> None:
     assert len(starts) == 2 or (len(starts) == 1 and starts[0]["checkpoint"] == 2)
     assert (out / "set.tar").exists()
 
+    finish("prepare", travel, "--tiny", "--rows", rows, "--set", out / "set.tar")
+    other = tmp_path / "other"
+    finish("run", travel, other, "--out", other / "out", "--pairs", 1)
+    assert rows_of(other / "out" / "rows.jsonl") == after
+    late = finish("run", travel, other, "--out", other / "out", "--seconds", 5)
+    assert "out of time: pair takes 60 s or more" in late
     printed = finish("report", rows)
     assert "## all: 24 problems" in printed
     assert "| ta_rescue | 64 | 1 |" in printed

@@ -8,5 +8,5 @@ SOAK = Path(__file__).resolve().parents[2] / "benchmarks" / "studies" / "soak.py
 
 
 def test_small_soak() -> None:
-    result = harness.run_apart(str(SOAK), "--rounds", "1", "--disturbances", "3", "--questions", "3")
+    result = harness.run_apart(str(SOAK), "--rounds", "2", "--disturbances", "3", "--questions", "3")
     assert result["failures"] == []

@@ -171,14 +171,14 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(), st.text(), st.one_of(st.none(), st.text()))
 def test_never_raises_on_any_text(question: str, candidate: str, answer: str | None) -> None:
     first = check_candidate(question, candidate, answer=answer, siblings=(question,))
     assert first == check_candidate(question, candidate, answer=answer, siblings=(question,))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(PIECES, max_size=40), st.lists(PIECES, max_size=40))
 def test_never_raises_on_broken_latex(question: list[str], candidate: list[str]) -> None:
     for finding in check_candidate("".join(question), "".join(candidate), answer="".join(question)):

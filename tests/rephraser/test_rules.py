@@ -148,7 +148,7 @@ ASKS = st.sampled_from(
 REQUESTS = st.sampled_from(["", " Express your answer as a common fraction.", " [asy] draw(4); [/asy]"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(FACTS, max_size=4, unique=True), ASKS, REQUESTS, st.integers(0, 9))
 def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, seed: int) -> None:
     question = " ".join([*facts, ask]) + request
@@ -157,7 +157,7 @@ def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, 
     check_kept(question, candidates)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_taken_without_an_error(text: str) -> None:
     assert all(c.text.strip() for c in propose_by_rules(text, 3))
