@@ -219,7 +219,7 @@ class _Reader:
             return self._group(token, ")" if token == "(" else "}")
         self._at += 1
         if kind == "number":
-            return mpmath.mpf(token)
+            return mpmath.mpf("0" + token)  # mpmath does not read ".0"
         if kind == "letter":
             return +self._values[token]
         if token == "\\pi":
