@@ -151,7 +151,7 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
             notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
     for label, names in ((comparison.label_a, comparison.only_a), (comparison.label_b, comparison.only_b)):
         if names:
-            notes.append(f"Only {label} has {', '.join(names)}, so it is not compared.")
+            notes.append(f"Not compared, because only {label} has results: {', '.join(names)}.")
     return notes
 
 

@@ -172,7 +172,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     if ks is not None:
         wanted = tuple(sorted(set(ks)))
         if not wanted or wanted[0] < 1:
-            raise InputError("k must be a whole number of at least 1.")
+            raise InputError("k must be an integer of at least 1.")
         return wanted, ""
     entries = [(method.label, entry) for method in methods for entry in method.entries.values()]
     if not entries:
@@ -243,8 +243,8 @@ def _averages(
         ]
         if mixed:
             missing.append(
-                f"no average over {', '.join(titles[name] for name in names)}: the rows do not "
-                f"have the same problems of {', '.join(mixed)}."
+                f"no average over {', '.join(titles[name] for name in names)}: the rows "
+                f"contain different problems of {', '.join(mixed)}."
             )
             continue
         for label, mine in complete.items():

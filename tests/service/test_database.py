@@ -97,7 +97,7 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(
         return made
 
     monkeypatch.setattr(schema, "alembic_config", with_another)
-    with pytest.raises(DatabaseError, match=r"older tagrpo .*`tagrpo db upgrade` upgrades it"):
+    with pytest.raises(DatabaseError, match=r"older tagrpo .*run `tagrpo db upgrade`"):
         Database.open(path, read_only=read_only)
     assert path.read_bytes() == before
     with Database.upgrade(path) as db, db.read() as session:

@@ -156,10 +156,10 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.75)
     assert plan.drawn == plan.responses * 4
     [warning] = warnings(composition, plan)
-    assert warning == "dynamic sampling will draw 4.0 batches per kept batch at first"
+    assert warning == "at first, dynamic sampling will sample 4.0 times as many groups as it keeps"
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.9)
     assert warnings(composition, plan)[0].endswith(
-        "it stops at 5 (run.max_gen_batches), so a step would have only about 50% of its groups"
+        "it stops after 5 batches (run.max_gen_batches), so a step would have only about 50% of its groups"
     )
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 1.0)
     assert plan.drawn == plan.responses * 5
@@ -187,7 +187,7 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     assert plan.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
     assert warnings(composition, plan) == ["mixed groups of 5 steps replace the 60% without a gradient"]
     [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.9)
-    assert warnings(composition, plan)[0].endswith("; these are only 50% of a step")
+    assert warnings(composition, plan)[0].endswith("; they are only 50% of a step")
 
 
 def test_memory_by_hand() -> None:
@@ -199,7 +199,7 @@ def test_memory_by_hand() -> None:
     assert sizes["update", "gradients"] == pytest.approx(4 * parameters / 4)
     assert sizes["update", "optimizer"] == pytest.approx(8 * parameters / 4)
     assert sizes["update", "saved activations"] == pytest.approx(2 * tokens * 4 * 2)
-    assert sizes["update", "one layer again"] == pytest.approx(2 * tokens * (24 + 24 + 4 + 4))
+    assert sizes["update", "one layer, recomputed"] == pytest.approx(2 * tokens * (24 + 24 + 4 + 4))
     assert sizes["update", "logits"] == pytest.approx(8 * tokens * 10)
     assert sizes["update", "gathered weights"] == pytest.approx(2 * (40 + (348 - 40) / 2))
     assert sizes["rollout", "vLLM: weights and cache"] == pytest.approx(0.6 * 80 * GIB)

@@ -110,7 +110,7 @@ def test_zero_gradient_by_checkpoint_as_text_json_and_csv(
     tagrpo: CommandLine, db: Path, tmp_path: Path
 ) -> None:
     text = words(tagrpo("diagnose", "base", "end", "--only", "zero-gradient").out)
-    assert "Which share of questions gives no gradient" in text
+    assert "What share of questions gives no gradient" in text
     assert "G=8, N=2" in text
     assert "How much lower is the share with neighbors?" in text
     assert "needs 24 responses to an original" in text

@@ -268,7 +268,7 @@ def test_what_cannot_be_done_is_said_in_one_message(
 
 def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server: str) -> None:
     done = cli(*evaluate(server, n=0))
-    assert (done.code, "--n is 0; give a whole number, 1 to 100,000" in words(done.err)) == (2, True)
+    assert (done.code, "--n is 0; give an integer, 1 to 100,000" in words(done.err)) == (2, True)
     assert not Path("tagrpo.db").exists()
 
 

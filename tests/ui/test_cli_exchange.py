@@ -69,7 +69,7 @@ def test_scores_that_are_points_are_told_and_left_out(cli: CommandLine) -> None:
     """Points are no grades; they stood beside ours as "0 alike (0.0%)"."""
     write_rows(Path("points.jsonl"), *({**row, "score": 5} for row in ROWS))
     told = cli("import", "points.jsonl", "--model", "m", "--name", "points")
-    assert "none of the other tool's scores means right or wrong; if they are points" in told.out
+    assert "none of the other tool's scores is a correct or wrong grade; if they are points" in told.out
     alone = cli("import", "points.jsonl", "--model", "m", "--name", "alone", "--column", "score=", "--json")
     assert json.loads(alone.out)["agreement"] is None
 

@@ -118,7 +118,7 @@ class RowImages:
 
     def _of_a_file(self, name: str) -> Image:
         if _ADDRESS.match(name):
-            alone = f", or pass {self._without} to import only the texts" if self._without else ""
+            alone = f", or pass {self._without} to import the text without images" if self._without else ""
             raise ImageProblem(
                 f"is an address ({name[:60]}), which tagrpo does not fetch. Download the images and give "
                 f"their file names{alone}"

@@ -29,9 +29,9 @@ FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes",
 def run(
     config: TrainConfig,
     *,
-    dry_run: Annotated[bool, Option(help="Print the command; write and start nothing.")] = False,
+    dry_run: Annotated[bool, Option(help="Print the command without writing or starting anything.")] = False,
     hide_log: Annotated[
-        bool, Option(help="Write verl's output and command to the run's folder; show only the steps.")
+        bool, Option(help="Write verl's output and command only to the run's folder; show steps.")
     ] = False,
     db: Db,
     terminal: Terminal,
