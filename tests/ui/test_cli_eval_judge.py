@@ -135,7 +135,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     listed = json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"]
     assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
     shown = cli.within("runs")("show", listed[0]["run"])
-    assert (shown.code, "5 judged, 0 open, 0 failed, 1 failed for good" in shown.out) == (0, True)
+    assert (shown.code, "5 judged, 0 open, 0 failed, 1 failed permanently" in shown.out) == (0, True)
     assert "content filter: The response was filtered by the content management policy" in shown.out
     resumed = cli.within()("resume", listed[0]["run"], "--json")
     assert resumed.code == 0, resumed.err

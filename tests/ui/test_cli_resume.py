@@ -61,5 +61,5 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
 
 
 def test_a_run_whose_settings_fit_no_request_is_not_to_be_resumed() -> None:
-    assert "another run with other settings and another --name" in way_on("settings", "r")
+    assert "a run with other settings under another --name" in way_on("settings", "r")
     assert way_on("quota", "r") == "continue with `tagrpo resume r`"

@@ -50,8 +50,8 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
     ).properties(
         title=alt.TitleParams(
             "Training",
-            subtitle="Responses drawn in training; each point is the mean of a tenth of the steps, or a "
-            "single step",
+            subtitle="Responses sampled in training; each point is the mean of a tenth of the steps, or "
+            "a single step",
         )
     )
     return dict(apply_theme(chart).to_dict())
