@@ -132,7 +132,7 @@ def build_report(
             try:
                 if metric.name == MAJ_AT_K:
                     if majority is None:
-                        raise InputError("maj@k needs the answers of the runs. Pass majority.")
+                        raise InputError("maj@k is a vote of the runs' answers. Pass the argument majority.")
                     scores = majority(entry, kept.problem_ids, wanted)
                 else:
                     at = curve_ks(int(kept.n.min()), wanted)

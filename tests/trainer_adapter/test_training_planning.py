@@ -124,7 +124,7 @@ def test_recipes_are_compared_at_equal_responses() -> None:
     assert [plan.updates for plan in plans] == [2 * plan.steps for plan in plans]
     assert [plan.epochs for plan in plans] == [4.17, 16.66, 16.66, 16.66]
     with pytest.raises(
-        InputError, match="1,000 responses do not fill one step of ta_grpo, which draws 8,192"
+        InputError, match="1,000 responses do not fill one step of ta_grpo, which samples 8,192"
     ):
         plan_compute(composition, SMALL, 7498, Speed(), responses=1000)
 

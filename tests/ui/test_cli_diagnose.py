@@ -218,7 +218,7 @@ def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_
     assert by_name == json.loads(json.dumps(by_folder).replace(str(folder), "ta"))
     assert "ta, step 1" in json.dumps(by_name)
     both = tagrpo("diagnose", "ta", "base", *db)
-    assert (both.code, "Give it alone" in words(both.err)) == (2, True)
+    assert (both.code, "Pass it without other runs" in words(both.err)) == (2, True)
 
 
 @pytest.mark.slow

@@ -229,7 +229,7 @@ def test_a_checkpoint_is_merged_by_verls_tool(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shards = Path("runs/x/checkpoints/global_step_2/actor")
-    assert "holds no checkpoint of verl" in words(tagrpo("train", "merge", "runs", "--out", "m").err)
+    assert "contains no verl checkpoint" in words(tagrpo("train", "merge", "runs", "--out", "m").err)
     shards.mkdir(parents=True)
     (shards / "model_world_size_1_rank_0.pt").touch()
     tool = Path("fake/verl/model_merger/__main__.py")

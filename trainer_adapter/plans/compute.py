@@ -127,7 +127,7 @@ def plan_compute(
             steps = total // a_step
             if not steps:
                 raise InputError(
-                    f"{total:,} responses do not fill one step of {each.name}, which draws {a_step:,}. "
+                    f"{total:,} responses do not fill one step of {each.name}, which samples {a_step:,}. "
                     "Raise --responses, or lower data.train_batch_size."
                 )
             at_equal.append(planned(each.name, each, steps, round(steps * batch / questions, 2)))

@@ -81,7 +81,7 @@ def read_overrides(texts: Iterable[str]) -> tuple[Override, ...]:
     for text in texts:
         override = _parse(text)
         if override.name.startswith((RECIPE_KEY, SETTINGS_KEY)):
-            raise InputError(f"verl.{text}: set an axis (anchor=own) or a setting (run.seed=7).")
+            raise InputError(f"verl.{text}: set an axis (anchor=own) or a setting (run.seed=7) instead.")
         overrides.pop(override.name, None)
         overrides[override.name] = override
     return tuple(overrides.values())

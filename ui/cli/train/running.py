@@ -115,7 +115,7 @@ def merge(
     """
     shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint
     if not any(shards.glob("model_world_size_*")):
-        raise InputError(f"{checkpoint}: holds no checkpoint of verl. Give .../checkpoints/global_step_N.")
+        raise InputError(f"{checkpoint}: contains no verl checkpoint. Give .../checkpoints/global_step_N.")
     if out.exists():
         raise InputError(f"{out} already exists. Choose another folder.")
     words = ["--backend", "fsdp", "--local_dir", str(shards), "--target_dir", str(out)]
