@@ -261,7 +261,7 @@ def _rescue(report: CostReport) -> Iterator[str]:
     yield (
         f"{percent(rescue.dead)} of questions have only wrong responses in the first {half}. Among the next "
         f"{report.g - half} responses, at least one is correct for {percent(rescue.revived)} of them if "
-        f"drawn from their neighbors, and for {percent(rescue.unaided)} if drawn from the question again"
+        f"sampled for neighbors, and for {percent(rescue.unaided)} if sampled for the question again"
     )
     at_g = [row for row in report.rows if row.per_question == report.g and row.method != DYNAMIC]
     best = max(at_g, key=lambda row: row.mixed)

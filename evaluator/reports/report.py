@@ -189,7 +189,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     )
     if is_imported(entry.spec):
         return (k,), reason
-    return (k,), f"{reason} To draw more, run `tagrpo eval run` with a larger --n."
+    return (k,), f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
 
 
 def _fewest(entry: Entry) -> int:

@@ -180,7 +180,7 @@ class Database:
             return None
         if "alembic_version" not in tables:
             raise DatabaseError(
-                f"{self.place}: {self._kind()} database that does not belong to tagrpo. Choose another one "
+                f"{self.place}: {self._kind()} database that is not from tagrpo. Choose another one "
                 "with --db."
             )
         revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())

@@ -86,8 +86,8 @@ class PromptConfig(Config):
     system: str | None = Field(None, description="System prompt.")
     form: Literal["chat", "raw"] | None = Field(
         None,
-        description="chat: apply the model's chat template; raw: send the prompt as plain text for the "
-        "model to continue. By default as in the preset.",
+        description="chat: apply the model's chat template; raw: send the prompt as plain text, which "
+        "the model continues. By default as in the preset.",
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Arguments for the model's chat template, such as {enable_thinking = false}."

@@ -149,7 +149,7 @@ def test_a_newer_schema_and_one_of_before_the_release_are_refused_and_left_alone
 def test_a_foreign_sqlite_file_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE photos (id)")
-    with pytest.raises(DatabaseError, match="does not belong to tagrpo"):
+    with pytest.raises(DatabaseError, match="that is not from tagrpo"):
         Database.open(path)
 
 

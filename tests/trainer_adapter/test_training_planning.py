@@ -172,7 +172,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     assert hours[0].generation_hours == hours[1].generation_hours
     plans = plan_compute(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
     [note] = uncounted(plans)
-    assert note.startswith("grpo_ds draws more responses than the 8,192 that it keeps. Pass --pilot")
+    assert note.startswith("grpo_ds samples more responses than the 8,192 that it keeps. Pass --pilot")
     assert "draw inf batches" in warnings(composition, plan)[0]
 
 

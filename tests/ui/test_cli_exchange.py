@@ -56,7 +56,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert json.loads(cli("compare", "b.sums", "--tool-grades", "--json").out)["alike"] == 0
     summary = cli.within("runs")("show", "b.sums")
     assert (summary.code, "temperature" in summary.out) == (3, False)
-    assert "b.sums: 1 sample without a response, since the tool that drew them got none" in summary.err
+    assert "b.sums: 1 sample without a response, because the other tool received none" in summary.err
     assert "1 missing sample: pass@k is given as a range" in summary.out
     assert "truncated not recorded, refused not recorded" in summary.out
     record = json.loads(cli.within("runs")("show", "b.sums", "--json").out)

@@ -236,8 +236,8 @@ def uncounted(plans: Sequence[ComputePlan]) -> list[str]:
     """Return which of them draw more than is counted, as nothing foretells what they drop."""
     return [
         (
-            f"{plan.method} draws more responses than the {plan.responses:,} that it keeps. Pass --pilot to "
-            "estimate how many"
+            f"{plan.method} samples more responses than the {plan.responses:,} that it keeps. Pass --pilot "
+            "to estimate how many"
         )
         for plan in plans
         if plan.drops and plan.drawn is None

@@ -43,7 +43,7 @@ _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed (see the rollout log)"
 _LOST = (
     "step %d: %d of %d questions have no response, because all of their requests failed (see the "
-    "rollout log; trainer.v1.sampler.sync_refill_failed_groups=true draws other questions instead)"
+    "rollout log; trainer.v1.sampler.sync_refill_failed_groups=true replaces such questions)"
 )
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")

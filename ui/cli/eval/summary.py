@@ -40,7 +40,7 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     """Say what is missing for good of a run, with the server's words, and the way out."""
     if imported:
         return (
-            f"{name}: {plural(lost, 'sample')} without a response, since the tool that drew them got none; "
+            f"{name}: {plural(lost, 'sample')} without a response, because the other tool received none; "
             "pass@k is given as a range from all wrong to all right"
         )
     from service.asks.request import FINAL, TIME_OUT

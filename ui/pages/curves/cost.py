@@ -104,7 +104,7 @@ def show_cost(choice: Choice, report: PageReport) -> None:
                     cost_points,
                     mine,
                     title=name,
-                    x_title=f"{unit} drawn in training",
+                    x_title=f"{unit} sampled in training",
                     y_title=choice.metric.replace("k", str(report.k)),
                     palette=dict(choice.palette),
                 ),
