@@ -129,7 +129,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         def limited(*args: Any, **kwargs: Any) -> Any:
             failure = (
                 f"step {self.global_steps}: the rollout engine did not load the new weights within "
-                f"{limit_s:g} s. Look for its own error above"
+                f"{limit_s:g} s. See its error in the log above"
             )
             return call_within(limit_s, partial(update, *args, **kwargs), failure)
 

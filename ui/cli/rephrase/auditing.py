@@ -124,7 +124,7 @@ def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
     if groups.complete:
         output.say(f"groups with a broken neighbor: {_rate(groups.broken)}")
     if groups.complete < groups.drawn:
-        output.say(f"among all groups {groups.bounds}")
+        output.say(f"among all groups, {groups.bounds}")
     if rates.reviewed:
         output.say(
             f"broken neighbors: {rates.false_accept.count:,} of {rates.false_accept.reviewed:,} reviewed. "
