@@ -142,5 +142,5 @@ class ScoreConfig(Access, Budget):
         if self.model is None and self.asked != "unknown":
             raise ValueError(f"asked={self.asked} needs a judge. Add --judge MODEL, or remove asked.")
         if self.retry_final:
-            raise ValueError("retry_final does not apply to requests to a judge. Remove it.")
+            raise ValueError("retry_final does not apply to a judge. Remove retry_final.")
         return self
