@@ -55,7 +55,7 @@ def new_problems_interval(values: Sequence[float] | NDArray[Any], *, confidence:
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"an interval needs one value per problem, not an array of shape {array.shape}")
     if not ((array >= -1e-12) & (array <= 1 + 1e-12)).all():
-        raise ValueError("the values of problems must be between 0 and 1")
+        raise ValueError("the value of each problem must be between 0 and 1")
     low, high = new_problems_bounds(array, confidence)
     return Interval(float(low), float(high), NEW_PROBLEMS, confidence)
 

@@ -260,7 +260,7 @@ def _parse(text: str) -> tuple[str, tuple[str, ...]]:
     label, sign, rest = text.rpartition("=") if "=" in text else ("", "", text)
     names = tuple(name.strip() for name in rest.split("+"))
     if (sign and not label.strip()) or not all(names):
-        raise InputError(f"{text!r} lacks a label or a run. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
+        raise InputError(f"{text!r} has an empty label or run. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
     if len(set(names)) < len(names):
         raise InputError(f"{text!r} contains a run twice, so its samples would count twice. Remove one.")
     return label.strip(), names
