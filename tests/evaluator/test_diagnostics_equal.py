@@ -11,7 +11,6 @@ from evaluator.signal.diagnosis import diagnose
 from evaluator.signal.groups import (
     CheckpointGroups,
     GroupCounts,
-    GroupTexts,
     PromptSample,
     QuestionGroup,
     ResponseSource,
@@ -119,7 +118,7 @@ def source(samples: int, *, checkpoints: int = 1) -> ResponseSource:
     return ResponseSource(
         "pilot",
         tuple(CheckpointGroups(label, groups) for label in labels),
-        lambda _, ids: iter([GroupTexts(id, {}) for id in ids]),
+        lambda _, ids: iter([(id, {}) for id in ids]),
         ("read with care",),
     )
 
