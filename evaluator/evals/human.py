@@ -33,38 +33,31 @@ MAX_COMMENT = 2_000
 
 @dataclass(frozen=True)
 class HumanGrade:
-    """A person's grade of a sample, with its place in the run.
-
-    `before` is the grade that counted until then, None for none; `grader` what the grader says now;
-    `withdrawn_at` when it was taken back, None where it was not.
-    """
+    """A person's grade of a sample, with its place in the run."""
 
     id: int
     position: int
     problem_id: str
     ordinal: int
     reviewer: str
-    before: str | None
+    before: str | None  # the grade that counted until then; None for none
     value: str
     comment: str
     created_at: str
-    withdrawn_at: str | None
-    grader: str | None
+    withdrawn_at: str | None  # None if it was not taken back
+    grader: str | None  # what the grader says now
 
 
 @dataclass(frozen=True)
 class HumanMove:
-    """Samples of one problem that one version of the grader graded `before` and people grade `after`.
-
-    `graded` are all of the problem's samples with a grade by that version.
-    """
+    """Samples of one problem that one version of the grader graded `before` and people grade `after`."""
 
     run_id: str
     grader_id: int
     before: str
     after: str
     samples: int
-    graded: int
+    graded: int  # the problem's samples with a grade by that version
 
 
 @dataclass(frozen=True)
@@ -153,10 +146,6 @@ def add_human_grade(
 
     Args:
         grader_id: the version whose grade counted until then, where no person had graded the sample.
-
-    Raises:
-        NotFoundError: no such sample.
-        InputError: no name, another value, or a comment that is too long.
     """
     if not reviewer.strip():
         raise InputError("a grade needs a reviewer name. Pass --reviewer NAME.")

@@ -29,21 +29,16 @@ from service.runs.store import Run, find_run
 
 @dataclass(frozen=True)
 class GradedBy:
-    """A run's grades by one version of the grader; `complete` where it graded every sample of the run.
-
-    `mean` is the mean of the problems' rates (pass@1), unknown and missing counted wrong; None unless every
-    problem has a sample that is graded, or missing. Of the samples `human` have a person's grade, which
-    counts here in place of the grader's.
-    """
+    """A run's grades by one version of the grader."""
 
     id: int
     version: str
-    complete: bool
+    complete: bool  # it graded every sample of the run
     correct: int
     wrong: int
     unknown: int
-    mean: float | None
-    human: int = 0
+    mean: float | None  # pass@1, unknown and missing counted wrong; None if a problem has neither
+    human: int = 0  # samples with a person's grade, which counts here instead of the grader's
 
     @property
     def graded(self) -> int:
@@ -52,23 +47,18 @@ class GradedBy:
 
 @dataclass(frozen=True)
 class RunOverview:
-    """A run with its numbers; grades are those of `grader`, None where nothing is graded yet.
-
-    `groups` is below `problems` where questions stand with their neighbors. `fewest` and `most` are samples
-    of a problem, `missing` those that were asked for and got no answer, `sources` where in the samples the
-    answers were found.
-    """
+    """A run with its numbers; grades are those of `grader`."""
 
     run: Run
-    grader: GradedBy | None
+    grader: GradedBy | None  # None if nothing is graded yet
     problems: int
-    groups: int
+    groups: int  # fewer than `problems` if questions have neighbors
     samples: int
-    fewest: int
+    fewest: int  # samples of a problem
     most: int
     truncated: int
-    missing: int
-    sources: Sources
+    missing: int  # samples that were requested and got no answer
+    sources: Sources  # where in the samples the answers were found
 
     @property
     def benchmark(self) -> str:
