@@ -46,10 +46,6 @@ def read_problems(
         exact: every named column must be there (a Hub data set); a file may hold the rows under other names.
         own: a benchmark of the user's own: extra columns that are named must be there, `kind` counts, and
             rows as HumanEval or MBPP have them ask for programs.
-
-    Raises:
-        InputError: a column is missing, there are no rows, or rows cannot be used; the message names them, of
-            a gated benchmark without their content.
     """
     rows = [row for row in source.rows if isinstance(row, BadRow) or _is_taken(row.values, benchmark)]
     good = [row for row in rows if isinstance(row, RawRow)]
@@ -261,9 +257,6 @@ def render_options(question: str, options: Sequence[str], seed: int) -> tuple[st
 
     `options` holds the right option first. The order depends on the seed, the question and the options, not
     on the row's place, so that other copies of the same question are shuffled alike.
-
-    Raises:
-        ValueError: fewer than two options or more than ten.
     """
     if not 2 <= len(options) <= len(LETTERS):
         raise ValueError(f"{len(options)} options; a multiple-choice question needs 2 to {len(LETTERS)}")
