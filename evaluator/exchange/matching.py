@@ -172,21 +172,18 @@ class FromFile:
 
 @dataclass
 class Survey:
-    """What a file holds, by the numbers of a matcher: responses, requests without one, and what has no place.
-
-    `unmatched` counts responses by the beginning of their question or their id, `unclear` those to one of
-    several problems that differ in gold or images alone, `closed` those that close a
-    thought which they do not open, `tagless` those that do neither, `ended` those that tell why they ended.
-    """
+    """What a file holds, by the numbers of a matcher."""
 
     samples: Counter[int] = field(default_factory=Counter)
-    lost: Counter[int] = field(default_factory=Counter)
+    lost: Counter[int] = field(default_factory=Counter)  # requests without a response
+    # responses without a problem, by the beginning of their question or their id
     unmatched: Counter[str] = field(default_factory=Counter)
+    # responses to one of several problems that differ in gold or images alone
     unclear: Counter[str] = field(default_factory=Counter)
     scored: int = 0
-    closed: int = 0
-    tagless: int = 0
-    ended: int = 0
+    closed: int = 0  # responses that close a thought which they do not open
+    tagless: int = 0  # responses without such tags
+    ended: int = 0  # responses that tell why they ended
 
     @property
     def numbers(self) -> list[int]:
@@ -200,11 +197,7 @@ class Survey:
 
 
 def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
-    """Read all responses once; nothing is stored.
-
-    Raises:
-        InputError: a response that cannot be placed at all, no response, or none with a place.
-    """
+    """Read all responses once; nothing is stored."""
     result = Survey()
     matcher.begin()
     for response in responses:

@@ -69,27 +69,23 @@ class OutsideScore:
 
 @dataclass(frozen=True)
 class OutsideResponse:
-    """A response that another tool drew; `place` says where it stands (`file:line`).
+    """A response that another tool drew."""
 
-    `text` is None where a request brought none. `id` is the tool's own of the problem, `images` what its cell
-    holds. `group` to `strategy` are the problem's place in a run over a neighbor set.
-    """
-
-    place: str
-    text: str | None
+    place: str  # where it is: `file:line`
+    text: str | None  # None if a request brought none
     question: str | None = None
-    id: str | None = None
+    id: str | None = None  # the tool's own of the problem
     answer: str | None = None
     kind: AnswerKind | None = None
     tolerance: str | None = None
-    images: Any = None
+    images: Any = None  # what the cell holds
     stop_reason: str = NO_STOP_REASON
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seed: int | None = None
     score: OutsideScore | None = None
     copy: int = 0
-    group: str | None = None
+    group: str | None = None  # from here on the problem's place in a run over a neighbor set
     variant: int = 0
     source_id: str | None = None
     strategy: str | None = None
@@ -99,9 +95,6 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
     """Return by part the columns of a source: those that are named, and the others by usual names.
 
     An empty name leaves a part out, as `score=` of a file whose scores are points.
-
-    Raises:
-        InputError: there is no such part or column, or none for the responses or for what they answer.
     """
     there = ", ".join(sorted(present)) or "none"
     for part, column in named.items():
@@ -138,9 +131,6 @@ def read_responses(
 
     Args:
         columns: by part; without it the values have the names of parts.
-
-    Raises:
-        RowProblem: a value that cannot be what its column says.
     """
     if columns is None:
         columns, row = {part: part for part in values}, dict(values)

@@ -139,11 +139,6 @@ async def judge(
         db: The database with the eval run.
         report: Told how far grading and judging are.
         note: Told what the user should know.
-
-    Raises:
-        NotFoundError: there is no such eval run.
-        PrerequisiteError: the judge cannot be reached, or does not take such requests.
-        BudgetError: there is a cap, and the price is not known.
     """
     spec = judge_spec(config)
     with db.read() as session:
@@ -207,14 +202,11 @@ def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Ru
 
 
 class Pending(NamedTuple):
-    """A sample with its base grade, as a row of the judge's version, and without a grade of that version.
-
-    `asked` is the id of the question to the judge, which has so many `characters`; None if there is none.
-    """
+    """A sample with its base grade, as a row of the judge's version, and without a grade of that version."""
 
     row: dict[str, Any]
-    asked: str | None = None
-    characters: int = 0
+    asked: str | None = None  # id of the question to the judge; None if there is none
+    characters: int = 0  # of that question
 
 
 def read_pending(
@@ -381,9 +373,6 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     Scaled by what this judge's largest run took; else from the lengths of what is asked, with replies of the
     verdict alone to ones as long as `max_tokens` allows. Nothing is written. Samples without a grade by
     `base` are not counted.
-
-    Raises:
-        InputError: nothing of the run is graded by `base`.
     """
     spec = judge_spec(config)
     prices = price_of([remote_settings(config, spec.model)])
