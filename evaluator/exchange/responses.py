@@ -1,7 +1,7 @@
 """A response as another tool has it, and what its columns are called in rows."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,8 +171,8 @@ def _response(
         )
     if text is not None and not isinstance(text, str):
         raise RowProblem(f'"{column}" is not text')
-    # An empty cell of CSV holds nothing.
-    read = {part: value for part, value in row.items() if value not in (None, "") and not _is_nan(value)}
+    # An empty cell of CSV holds nothing, and NaN is not equal to itself.
+    read = {part: value for part, value in row.items() if value not in (None, "") and value == value}
 
     def string(part: str) -> str | None:
         value = read.get(part)
@@ -257,12 +257,3 @@ def _tolerance(text: str | None) -> str | None:
         except InputError as error:
             raise RowProblem(str(error)) from error
     return text
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and value != value
-
-
-def present_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the columns of rows in the order of their first use."""
-    return tuple(dict.fromkeys(name for row in rows for name in row))

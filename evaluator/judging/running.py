@@ -26,13 +26,7 @@ from evaluator.grading.versions import (
     version_taking,
 )
 from evaluator.grading.workers.own import own_name, own_version
-from evaluator.judging.asking import (
-    PROMPT_VERSION,
-    JudgeQuestion,
-    read_verdict,
-    shown_response,
-    system_prompt,
-)
+from evaluator.judging.asking import PROMPT_VERSION, SYSTEM, JudgeQuestion, read_verdict, shown_response
 from service.asks.ask import Asker, Failed, Models
 from service.asks.prompts import prompt_request
 from service.asks.store import Store, add_tasks
@@ -83,7 +77,7 @@ class JudgeSpec:
     @property
     def prompt(self) -> PromptSpec:
         """The question is the whole prompt."""
-        return PromptSpec(template="{question}", system=system_prompt())
+        return PromptSpec(template="{question}", system=SYSTEM)
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -404,7 +398,7 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
             trial, count = largest
             assert trial is not None
             return scaled(session, find_run(session, trial), count, len(lengths), len(lengths) / count)
-    characters = sum(lengths.values()) + len(lengths) * len(system_prompt())
+    characters = sum(lengths.values()) + len(lengths) * len(SYSTEM)
     completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))
     requests = (float(len(lengths)), float(len(lengths)))
     stage = priced(JUDGE, spec.model, requests, tokens(characters), completions, prices)

@@ -79,7 +79,6 @@ class Counts:
 
     @property
     def problems(self) -> int:
-        """The number of problems, M."""
         return len(self.problem_ids)
 
     @property

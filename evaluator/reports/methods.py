@@ -35,12 +35,10 @@ class Entry:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The names of the runs."""
         return tuple(result.run.name for result in self.results)
 
     @property
     def samples(self) -> int:
-        """All samples drawn."""
         return sum(result.samples for result in self.results)
 
     @property
@@ -104,7 +102,6 @@ class Entry:
 
     @property
     def spec(self) -> EvalSpec:
-        """The settings of the first run."""
         return self.results[0].spec
 
 
@@ -208,7 +205,6 @@ class MethodChoice:
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The benchmarks of its runs, in order."""
         return tuple(overview.benchmark for overview in self.runs)
 
     def references(self, benchmarks: tuple[str, ...]) -> tuple[str, ...]:

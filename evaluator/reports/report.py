@@ -70,12 +70,10 @@ class Report:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The methods' labels in order."""
         return tuple(dict.fromkeys(line.label for line in self.lines))
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The benchmarks in order of appearance."""
         return tuple(dict.fromkeys(line.entry.benchmark for line in self.lines))
 
     def find(self, label: str, benchmark: str) -> ReportLine | None:

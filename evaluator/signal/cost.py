@@ -101,7 +101,9 @@ def compare_choices(
     pilot = make_pilot(count_groups(groups))
     posterior = model.mixture.posterior(Likelihoods(pilot).rows(model.shift))[pilot.row_of]
     alone, around = _mixed(model.shift, g, g, 0), _mixed(model.shift, g, g, n)
-    equal = [_equal_budget(model.shift, g, n, k) for k in range(n + 1)]
+    # Where (n+1)G responses are spread over a question and its k neighbors.
+    spread = [divmod((n + 1) * g, k + 1) for k in range(n + 1)]
+    equal = [_mixed(model.shift, each + rest, each, k) for k, (each, rest) in enumerate(spread)]
     weights = model.mixture.weights
     rows = [
         ChoiceRow(
@@ -134,12 +136,6 @@ def _mixed(shift: Shift | None, first: int, each: int, n: int) -> Floats:
     """Return per rate of a question [J] the chance of a mixed group, see `equal_chances`."""
     mixed: Floats = 1 - equal_chances(shift, first, each, n)
     return mixed
-
-
-def _equal_budget(shift: Shift | None, g: int, n: int, k: int) -> Floats:
-    """Return `_mixed` where (n+1)G responses are spread over a question and its k neighbors."""
-    each, rest = divmod((n + 1) * g, k + 1)
-    return _mixed(shift, each + rest, each, k)
 
 
 @dataclass(frozen=True)

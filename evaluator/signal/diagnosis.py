@@ -138,7 +138,13 @@ def diagnose(
     if {"forecast", "choices", "cost"} & set(parts):
         fitted = [_fit(pilot, settings) for pilot in pilots]
     pairs = list(zip(pilots, fitted, strict=False))
-    predictions = results("forecast", lambda: (_predict(pilot, model, g, n) for pilot, model in pairs))
+    predictions = results(
+        "forecast",
+        lambda: (
+            Prediction(pilot.label, model, tuple(map(model.row, paper_shapes(g, n))))
+            for pilot, model in pairs
+        ),
+    )
     choices = results("choices", lambda: (_choices(pilot, model, g, n) for pilot, model in pairs))
     costs = results("cost", lambda: (_cost(pilot, model, g, n, settings) for pilot, model in pairs))
     audits = results(
@@ -170,10 +176,6 @@ def _fit(pilot: CheckpointGroups, settings: DiagnosisSettings) -> Forecast:
     if (counts.known[:, 1:] > 0).any():
         raise InputError("--assume-shift-sd is only for pilots without neighbors. Remove it.")
     return forecast(counts, shift=Shift(0.0, settings.shift_sd, 0.0, assumed=True), seed=settings.seed)
-
-
-def _predict(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Prediction:
-    return Prediction(pilot.label, fitted, tuple(fitted.row(shape) for shape in paper_shapes(g, n)))
 
 
 def _choices(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Choices:

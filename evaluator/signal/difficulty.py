@@ -90,7 +90,11 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
 
     if not 0 < fdr < 1:
         raise InputError(f"the false-discovery rate is {fdr}, but must be between 0 and 1.")
-    groups = [group for group in pool_visits(checkpoint.groups) if _comparable(group)]
+    groups = []
+    for group in pool_visits(checkpoint.groups):
+        variants = [prompt.variant for prompt in group.prompts if prompt.known]
+        if ORIGINAL in variants and len(variants) > 1:
+            groups.append(group)
     if len(groups) < 2:
         raise InputError(
             f"{checkpoint.label}: {len(groups)} questions have graded responses to their original and to a "
@@ -114,11 +118,6 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
         tuple(rows),
         fdr,
     )
-
-
-def _comparable(group: QuestionGroup) -> bool:
-    variants = [prompt.variant for prompt in group.prompts if prompt.known]
-    return ORIGINAL in variants and len(variants) > 1
 
 
 def _rows(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluator.reports.documents.document import percent
 from service.errors import InputError
 from trainer_adapter.record.groups import Array, Counts
 
@@ -45,18 +46,16 @@ class RescueTotals:
 
     def sentences(self) -> list[str]:
         """Return sentences about groups, responses by stage, and weights."""
-        dead = (
-            f"{self.dead:,} of {self.groups:,} groups were all wrong at first ({_percent(self.dead_share)})"
-        )
+        dead = f"{self.dead:,} of {self.groups:,} groups were all wrong at first ({percent(self.dead_share)})"
         revived = f"neighbors were sampled for {self.asked:,} and rescued {self.revived:,}"
         first = f"responses: {self.first:,} in the first stage; then {self.more:,} to questions"
         lines = [
-            f"{dead}; {revived} ({_percent(self.revived_share)})",
+            f"{dead}; {revived} ({percent(self.revived_share)})",
             f"{first}, {self.to_neighbors:,} to neighbors",
         ]
         if self.weight is not None:
             wrong = f"{self.weighed:,} wrong responses to neighbors have mean weight {self.weight:.3f}"
-            lines.append(f"{wrong} (effective share {_percent(self.effective)})")
+            lines.append(f"{wrong} (effective share {percent(self.effective)})")
         return lines
 
 
@@ -175,10 +174,6 @@ def _check_stages(spec: Mapping[str, Any]) -> None:
             "this training samples neighbors for every question, or for none. Only recipes with "
             "sampling=rescue, such as ta_rescue, have rescues."
         )
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}%"
 
 
 def _outcomes(counts: Counts) -> tuple[Array, Array, Array]:

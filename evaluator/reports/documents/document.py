@@ -70,12 +70,10 @@ class Document:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables in order."""
         return [block for block in self.blocks if isinstance(block, Table)]
 
     @property
     def pictures(self) -> list[Picture]:
-        """The pictures in order."""
         return [block for block in self.blocks if isinstance(block, Picture)]
 
 
