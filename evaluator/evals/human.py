@@ -59,16 +59,10 @@ class HumanMove:
     samples: int
     graded: int  # the problem's samples with a grade by that version
 
-
-@dataclass(frozen=True)
-class Moved:
-    """What people's grades change in a run's counts, and in the sum of its problems' rates."""
-
-    correct: int = 0
-    wrong: int = 0
-    unknown: int = 0
-    rates: float = 0.0
-    samples: int = 0
+    @property
+    def to_correct(self) -> int:
+        """By how many samples the problem's correct ones grow."""
+        return ((self.after == GradeValue.CORRECT) - (self.before == GradeValue.CORRECT)) * self.samples
 
 
 def newest_grades() -> Select[int]:
@@ -116,20 +110,15 @@ def human_moves(
     return dict(moves)
 
 
-def total_moves(moves: Mapping[int, Sequence[HumanMove]]) -> dict[tuple[str, int], Moved]:
-    """Return the differences by run and version of the grader."""
-    totals: dict[tuple[str, int], Moved] = {}
+def total_moves(moves: Mapping[int, Sequence[HumanMove]]) -> dict[tuple[str, int], dict[str, float]]:
+    """Return by run and version of the grader how counts change, the sum of the rates, and the samples."""
+    totals: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for move in (move for of_problem in moves.values() for move in of_problem):
-        key = move.run_id, move.grader_id
-        change = {value.value: (value == move.after) - (value == move.before) for value in GradeValue}
-        total = totals.get(key, Moved())
-        totals[key] = Moved(
-            correct=total.correct + change["correct"] * move.samples,
-            wrong=total.wrong + change["wrong"] * move.samples,
-            unknown=total.unknown + change["unknown"] * move.samples,
-            rates=total.rates + change["correct"] * move.samples / move.graded,
-            samples=total.samples + move.samples,
-        )
+        total = totals[move.run_id, move.grader_id]
+        total[move.before] -= move.samples
+        total[move.after] += move.samples
+        total["rates"] += move.to_correct / move.graded
+        total["samples"] += move.samples
     return totals
 
 

@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.human import HumanMove
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
-from evaluator.grading import GradeValue
 from service.asks.tables import DONE, FAILED_TASK, TaskRow
 
 
@@ -102,7 +101,7 @@ def rates_of_short(
             .join(RunProblemRow, RunProblemRow.id == row.run_problem_id)
             .where(RunProblemRow.run_id == run_id)
         ):
-            moved = _moved_to_correct(moves.get(place, ()), grader_id)
+            moved = sum(move.to_correct for move in moves.get(place, ()) if move.grader_id == grader_id)
             counted[grader_id][place] = correct + moved, graded
         for grader_id, counts in counted.items():
             alone = sum(place not in counts for place in missing)
@@ -110,12 +109,3 @@ def rates_of_short(
             rates = sum(correct / (graded + count) - correct / graded for correct, graded, count in short)
             added[run_id, grader_id] = alone, rates
     return added
-
-
-def _moved_to_correct(moves: Sequence[HumanMove], grader_id: int) -> int:
-    right = GradeValue.CORRECT
-    return sum(
-        ((move.after == right) - (move.before == right)) * move.samples
-        for move in moves
-        if move.grader_id == grader_id
-    )

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.human import Moved, human_moves, total_moves
+from evaluator.evals.human import human_moves, total_moves
 from evaluator.evals.missing import asked_in_vain, rates_of_short
 from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_version, tells_ends
 from evaluator.evals.sources import Sources, read_sources
@@ -348,20 +348,20 @@ def _graders(
             continue
         size = sizes[run_id]
         complete = correct + wrong + unknown == size["samples"]
-        moved = by_humans.get((run_id, id), Moved())
+        moved = by_humans[run_id, id]
         more_problems, more_rates = short.get((run_id, id), (0, 0.0))
         whole = problems + more_problems == size["problems"]
-        mean = (rates + moved.rates + more_rates) / size["problems"] if whole else None
+        mean = (rates + moved["rates"] + more_rates) / size["problems"] if whole else None
         graders[run_id].append(
             GradedBy(
                 id,
                 version,
                 complete,
-                correct + moved.correct,
-                wrong + moved.wrong,
-                unknown + moved.unknown,
+                correct + int(moved["correct"]),
+                wrong + int(moved["wrong"]),
+                unknown + int(moved["unknown"]),
                 mean,
-                moved.samples,
+                int(moved["samples"]),
             )
         )
     return graders

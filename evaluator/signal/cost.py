@@ -67,8 +67,6 @@ def unmixed_chance(right: int, drawn: int, g: int) -> float:
     """
     from scipy.special import betaln
 
-    if not 0 <= right <= drawn or g < 1:
-        raise ValueError(f"{right} correct of {drawn} responses with a group size of {g} is impossible")
     a, b = right + 0.5, drawn - right + 0.5
     return float(np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b)))
 

@@ -233,8 +233,6 @@ def _posteriors(counts: GroupCounts, model: RateModel) -> tuple[Likelihoods, Flo
 
     Prompts that are not there have the number -1.
     """
-    if model.shift is None and (counts.known[:, 1:] > 0).any():
-        raise ValueError("a model without a shift cannot predict neighbors")
     pilot = make_pilot(counts)
     tables = Likelihoods(pilot)
     shift: Shift | None = model.shift

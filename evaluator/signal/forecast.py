@@ -214,8 +214,6 @@ def forecast(
         replicates: 40 by default.
     """
     replicates = REPLICATES if replicates is None else replicates
-    if replicates < 2:
-        raise ValueError(f"an interval needs at least 2 replicates, not {replicates}")
     counts = counts.rows(counts.known.sum(axis=1) > 0)
     fitted = fit_rates(counts, shift=shift, seed=seed)
     pilot = make_pilot(counts)

@@ -30,10 +30,6 @@ class PromptSample:
     tokens: int = 0  # of the `token_samples` responses whose length is known
     token_samples: int = 0
 
-    def __post_init__(self) -> None:
-        if min(self.variant, self.correct, self.wrong, self.unknown, self.tokens, self.token_samples) < 0:
-            raise ValueError(f"counts and variants must not be negative: {self}")
-
     def __add__(self, other: "PromptSample") -> "PromptSample":
         """Return the responses of both; strategy and source are those of the first that names them."""
         return PromptSample(
@@ -105,13 +101,6 @@ class GroupCounts:
     wrong: Ints
     unknown: Ints = field(repr=False)
 
-    def __post_init__(self) -> None:
-        shape = self.correct.shape
-        if len(shape) != 2 or shape[1] < 1 or self.wrong.shape != shape or self.unknown.shape != shape:
-            raise ValueError(f"correct, wrong and unknown must have one shape [groups, prompts], not {shape}")
-        if self.question.shape != shape[:1]:
-            raise ValueError(f"question has shape {self.question.shape}, but correct {shape}")
-
     @cached_property
     def known(self) -> Ints:
         """Graded right or wrong [V, 1 + K]."""
@@ -141,8 +130,6 @@ class GroupCounts:
 
 def count_groups(groups: Sequence[QuestionGroup]) -> GroupCounts:
     """Return the counts of the groups as arrays, in order. Columns run to the highest variant."""
-    if not groups:
-        raise ValueError("there are no groups")
     numbers: dict[str, int] = {}
     question = np.array(
         [numbers.setdefault(group.group_id, len(numbers)) for group in groups], dtype=np.int64
@@ -207,8 +194,6 @@ def difference_estimate(values: Floats) -> MeanEstimate:
     The t interval, cut to -1..1. Where fewer than 5 questions differ at all it is that of the values with one
     -1 and one 1 added, so that a few equal questions do not look like certainty.
     """
-    if len(values) and not (np.abs(values) <= 1 + 1e-12).all():
-        raise ValueError("differences of shares must be between -1 and 1")
     estimate = mean_estimate(values, bounds=(-1.0, 1.0))
     if np.count_nonzero(np.abs(values) > 1e-12) >= RARE:
         return estimate
@@ -231,8 +216,6 @@ def mean_estimate(values: Floats, *, bounds: tuple[float, float] | None = None) 
     from scipy.special import stdtrit
 
     number = len(values)
-    if number == 0:
-        raise ValueError("a mean needs at least one value")
     mean = float(values.mean())
     if number == 1:
         return MeanEstimate(mean, None, None, 1)

@@ -147,8 +147,6 @@ def equal_chances(shift: Shift | None, first: int, each: int, n: int) -> Floats:
     The group: `first` responses to a question of that rate and `each` to each of N neighbors, whose rates are
     independent given the question's.
     """
-    if n == 0 and first == 0:
-        raise ValueError("the group is empty")
     grid = rates()
     right, wrong = grid**first, (1 - grid) ** first
     if n:
