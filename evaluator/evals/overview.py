@@ -66,18 +66,6 @@ class RunOverview:
         return part_label(self.run, self.groups)
 
     @property
-    def correct(self) -> int:
-        return self.grader.correct if self.grader else 0
-
-    @property
-    def wrong(self) -> int:
-        return self.grader.wrong if self.grader else 0
-
-    @property
-    def unknown(self) -> int:
-        return self.grader.unknown if self.grader else 0
-
-    @property
     def graded(self) -> int:
         return self.grader.graded if self.grader else 0
 
@@ -101,7 +89,7 @@ class RunOverview:
             "fewest": self.fewest,
             "most": self.most,
             "graded": self.graded,
-            "unknown": self.unknown,
+            "unknown": self.grader.unknown if self.grader else 0,
             "truncated": self.truncated if tells_ends(self.run) else None,
             "human_grades": self.human,
             "missing": self.missing,
