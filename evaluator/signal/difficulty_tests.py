@@ -167,10 +167,7 @@ def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> StrategyShi
     )
 
 
-def _log_odds(
-    easier: np.ndarray[tuple[int], np.dtype[np.float64]],
-    harder: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> tuple[float, float, float, float]:
+def _log_odds(easier: Floats, harder: Floats) -> tuple[float, float, float, float]:
     from scipy.special import stdtr, stdtrit
 
     number = len(easier)
