@@ -84,11 +84,8 @@ async def evaluate(
     on. A run that stops for a reason that would stop the next one too ends the list.
 
     Args:
-        config: What to draw, from which model.
-        db: The database.
-        progress: Shows how far a run is.
-        note: Told what the user should know.
-        each: Told of each run when it ends.
+        note: Called with what the user should know.
+        each: Called with each run when it ends.
         loaded: The benchmarks, if they are read already.
         neighbors: Loads the neighbor set that the config names (`rephraser.sets.problems.load_neighbors`).
 

@@ -126,14 +126,7 @@ class JudgeOutcome:
 async def judge(
     config: ScoreConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
 ) -> JudgeOutcome:
-    """Grade an eval run, ask the judge about it, and return what stands then; see `judge_run`.
-
-    Args:
-        config: Which judge, about which grades.
-        db: The database with the eval run.
-        report: Told how far grading and judging are.
-        note: Told what the user should know.
-    """
+    """Grade an eval run, ask the judge about it, and return the outcome; see `judge_run`."""
     spec = judge_spec(config)
     with db.read() as session:
         run = find_eval_run(session, config.run)

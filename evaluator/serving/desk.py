@@ -25,12 +25,7 @@ Settled = tuple[dict[int, Grade], list[int], list[int]]
 
 
 class Desk:
-    """A grader that many requests await; it is closed with it.
-
-    Args:
-        grader: what compares.
-        deadline_s: seconds after which a request is answered, whatever has not been compared being unknown.
-    """
+    """A grader that many requests await; `close` closes it too. What takes too long is unknown."""
 
     def __init__(self, grader: Grader, deadline_s: float) -> None:
         self.grader = grader
