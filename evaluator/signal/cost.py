@@ -23,7 +23,7 @@ _SECONDS_AN_HOUR = 3600
 
 _DYNAMIC_SAMPLING = (
     "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups with equal rewards by groups "
-    "for other questions, so it draws 1/(mixed share) groups for each group that it keeps"
+    "for other questions, so it samples 1/(mixed share) groups for each group that it keeps"
 )
 ASSUMPTIONS = (
     "a mixed-reward group has at least one correct and one wrong response; only these groups have a gradient",
