@@ -74,7 +74,7 @@ def test_a_curve_of_known_values() -> None:
 def test_problems_with_too_few_samples_stop_the_curve_or_leave_all_of_it() -> None:
     counts = Counts.from_columns(["a", "b", "c"], [4, 8, 0], [4, 2, 0])
 
-    with pytest.raises(InputError, match=r"2 of 3 problems have fewer than 8 graded samples: a, c\. Draw"):
+    with pytest.raises(InputError, match=r"2 of 3 problems have fewer than 8 graded samples: a, c\. Sample"):
         curve(counts, [1, 8])
     shown = curve(counts, [1, 8], allow_missing=True)
     assert shown.left_out == ("a", "c")
