@@ -29,7 +29,7 @@ def write(name: str, *rows: tuple[str, str]) -> str:
 
 
 def checked() -> list[tuple[str, int, int]]:
-    from evaluator.benchmarks import load_benchmark
+    from evaluator.benchmarks.loading import load_benchmark
 
     with Database.open("tagrpo.db") as db, db.read() as session:
         found = overlaps_with(session, load_benchmark("bench.jsonl").problems_hash)
