@@ -280,5 +280,5 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
 def way_out(message: str) -> str:
     """Return a message of `passk` with the options of the command line for what it proposes."""
     return message.replace(
-        "or allow missing samples to exclude", "or pass --allow-missing to exclude"
+        "or allow missing samples to exclude", "or pass --allow missing to exclude"
     ).replace("or only the common problems", "or pass --common-only")

@@ -119,8 +119,8 @@ def _root(
             help="Print the version and exit.",
         ),
     ] = False,
-    _quiet: output.QuietOption = False,
-    _verbose: output.VerboseOption = False,
+    _quiet: Annotated[bool, typer.Option("--quiet", "-q", **output.QUIET)] = False,
+    _verbose: Annotated[bool, typer.Option("--verbose", "-v", **output.VERBOSE)] = False,
 ) -> None:
     pass
 

@@ -148,18 +148,11 @@ def _be_verbose(wanted: bool) -> bool:
     return wanted
 
 
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", callback=_be_quiet, help="Print results and errors only.")
-]
-VerboseOption = Annotated[
-    bool,
-    typer.Option(
-        "--verbose",
-        "-v",
-        callback=_be_verbose,
-        help="Print the outcome of each request, and the traceback of an error.",
-    ),
-]
+QUIET = {"callback": _be_quiet, "help": "Print results and errors only."}
+VERBOSE = {
+    "callback": _be_verbose,
+    "help": "Print the outcome of each request, and the traceback of an error.",
+}
 
 
 @dataclass(frozen=True)
@@ -167,8 +160,8 @@ class Terminal:
     """Whether a command answers in text or in JSON, and how much it says beside it."""
 
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False
-    quiet: QuietOption = False
-    verbose: VerboseOption = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", hidden=True, **QUIET)] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", hidden=True, **VERBOSE)] = False
 
     def emit(
         self,

@@ -43,13 +43,10 @@ class Columns:
     column: Annotated[
         tuple[str, ...],
         Option(
-            "--column", help="Column of a part, as in response=text. docs/other-tools.md lists the parts."
+            "--column",
+            help="Column of a part, as in response=text or score=NAME. docs/other-tools.md lists the parts.",
         ),
     ] = ()
-    scorer: Annotated[
-        str | None,
-        Option(help="Scorer, metric or column with the other tool's grades, to store next to tagrpo's."),
-    ] = None
     opened_thoughts: Annotated[
         bool,
         Option(
@@ -136,7 +133,7 @@ def import_(
     named = columns.named()
     if questions.benchmark is not None:  # which has the images itself
         named = {"images": "", **named}
-    file = open_responses(files, columns.form, named, columns.scorer)
+    file = open_responses(files, columns.form, named)
     file = with_thoughts_opened(file) if columns.opened_thoughts else file
     drawn_by = model or file.model
     if drawn_by is None:

@@ -1,6 +1,7 @@
 """`tagrpo eval report` and `compare`: models in a table, two of them problem by problem."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from ui.cli.settings import Db
 if TYPE_CHECKING:
     from evaluator.reports.documents.document import Document
     from evaluator.reports.report import Majority
+    from evaluator.reports.scores import Metric
     from service.database import Database
 
 References = Annotated[
@@ -23,11 +25,23 @@ References = Annotated[
     Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
 ]
 Ks = Annotated[str | None, Option("--k", help="Values of k: 32 or 1,2,4,8.")]
-AllowMissing = Annotated[
-    bool, Option("--allow-missing", help="Leave out problems with too few samples, and report their number.")
-]
-PoolAnyway = Annotated[
-    bool, Option("--pool-anyway", help="Allow pooling runs that differ in more than the seed.")
+
+
+class Allowed(StrEnum):
+    """What is refused unless the user allows it."""
+
+    MISSING = "missing"
+    POOLING = "pooling"
+
+
+Allow = Annotated[
+    list[Allowed] | None,
+    Option(
+        "--allow",
+        metavar="missing|pooling",
+        help="missing: leave out problems with too few samples. pooling: pool runs that differ in more than "
+        "the seed. Repeat the option for both.",
+    ),
 ]
 
 
@@ -36,10 +50,12 @@ def report(
     *,
     k: Ks = None,
     metric: Annotated[
-        Literal["pass@k", "pass^k", "g-pass@k", "maj@k"],
-        Option(help="Metric. pass^k: all k right; g-pass@k: a share tau of them; maj@k: majority vote."),
+        str,
+        Option(
+            help="pass@k; pass^k: all k right; g-pass@k:TAU: at least a share TAU of them right; or maj@k: "
+            "majority vote."
+        ),
     ] = "pass@k",
-    tau: Annotated[float, Option(help="Threshold for g-pass@k.", min=0, max=1)] = 0.5,
     interval: Annotated[
         Literal["new-problems", "same-problems"], Option(help="Question that the intervals answer.")
     ] = "new-problems",
@@ -52,8 +68,7 @@ def report(
     ] = None,
     counted: Counted,
     chart: Annotated[Path | None, Option(help="Draw the curves to a .png, .svg or .html file.")] = None,
-    allow_missing: AllowMissing = False,
-    pool_anyway: PoolAnyway = False,
+    allow: Allow = None,
     file: ReportFile,
     db: Db,
     terminal: Terminal,
@@ -65,23 +80,23 @@ def report(
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records
     from evaluator.reports.report import build_report
-    from evaluator.reports.scores import INTERVALS, Metric, check_interval
+    from evaluator.reports.scores import INTERVALS, check_interval
 
     form = file.choose(terminal)
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
-    measured, question = Metric(metric, tau), INTERVALS[interval]
+    measured, question = _metric(metric), INTERVALS[interval]
     check_interval(measured, question)
     with db.open() as database:
         with database.read() as session:
-            methods, warnings = counted.load(session, references, pool_anyway=pool_anyway)
+            methods, warnings = counted.load(session, references, allow)
         built = build_report(
             methods,
             ks=_whole_numbers(k),
             metric=measured,
             interval=question,
             paper=paper,
-            allow_missing=allow_missing,
+            allow_missing="missing" in (allow or ()),
             majority=_majority(database, quiet=form == "json") if metric == "maj@k" else None,
         )
     document = report_document(built, warnings)
@@ -127,8 +142,7 @@ def compare(
         bool, Option(help="If the problems differ, compare only those that both have.")
     ] = False,
     counted: Counted,
-    allow_missing: AllowMissing = False,
-    pool_anyway: PoolAnyway = False,
+    allow: Allow = None,
     file: ReportFile,
     db: Db,
     terminal: Terminal,
@@ -150,13 +164,13 @@ def compare(
         file.deliver(document, record["unlike"], record, form)
         return
     with db.open() as database, database.read() as session:
-        methods, warnings = counted.load(session, [a, b], pool_anyway=pool_anyway)
+        methods, warnings = counted.load(session, [a, b], allow)
     if len(methods) != 2:
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
     comparison = compare_methods(
-        *methods, ks=_whole_numbers(k), allow_missing=allow_missing, common_only=common_only
+        *methods, ks=_whole_numbers(k), allow_missing="missing" in (allow or ()), common_only=common_only
     )
     document = comparison_document(comparison, warnings, changes=changes)
     rows = comparison_records(comparison)
@@ -185,6 +199,16 @@ def _compare_grades(run: str, judge: str | None, db: Db) -> "tuple[Document, dic
             raise NotFoundError(f"run {chosen.name} has no grades of another tool to compare with {ours}.")
         unlike = unlike_grades(session, chosen, agrees, judge)
     return agreement_document(agrees, unlike), {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
+
+
+def _metric(text: str) -> "Metric":
+    from evaluator.reports.scores import Metric
+
+    name, colon, tau = text.partition(":")
+    try:
+        return Metric(name, float(tau)) if colon and name == "g-pass@k" else Metric(text)
+    except ValueError:
+        raise InputError(f"--metric {text}: give the share as a number, as in g-pass@k:0.5.") from None
 
 
 def _whole_numbers(text: str | None) -> list[int] | None:

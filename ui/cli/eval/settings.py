@@ -103,7 +103,7 @@ class Counted:
         check_grader(self.own_grader, self.answers)
 
     def load(
-        self, session: "Session", references: Sequence[str], *, pool_anyway: bool
+        self, session: "Session", references: Sequence[str], allow: Sequence[str] | None
     ) -> "tuple[list[Method], list[str]]":
         """Return the methods that references name, and what is known of their contamination."""
         from evaluator.reports.methods import load_methods
@@ -112,7 +112,7 @@ class Counted:
         methods = load_methods(
             session,
             references,
-            pool_anyway=pool_anyway,
+            pool_anyway="pooling" in (allow or ()),
             answers=self.answers,
             grades=self.grades,
             own=self.own_grader,

@@ -59,14 +59,15 @@ class Files:
     """What happens to the files of a run."""
 
     add: Annotated[
-        bool, Option("--add", help="Register FOLDER: a training that was not started here, or that moved.")
+        bool, Option("--add", help="Register a folder: a training that was not started here, or that moved.")
     ] = False
-    name: Annotated[str | None, Option(help="With --add: name of the run. Default: its own name.")] = None
     prune: Annotated[
-        int | None,
-        Option(min=1, metavar="N", help="Remove the responses of all but every N-th step; metrics stay."),
+        str | None,
+        Option(
+            metavar="N or N:LAST",
+            help="Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.",
+        ),
     ] = None
-    keep_last: Annotated[int, Option(min=0, help="With --prune: keep the last steps.")] = 10
     yes: Annotated[bool, Option("--yes", help="With --prune: remove. Default: only show the files.")] = False
 
 
@@ -74,8 +75,9 @@ def rollouts(
     target: Annotated[
         str | None,
         Argument(
-            metavar="[RUN|RUN:STEP:ROW|FOLDER]",
-            help="Run (optional if there is only one), one rollout to show, or a folder to --add.",
+            metavar="[RUN|RUN:STEP:ROW|FOLDER|RUN=FOLDER]",
+            help="Run (optional if there is only one), one rollout to show, or a folder to --add, with the "
+            "name of the run if its own is taken.",
         ),
     ] = None,
     *,
@@ -101,7 +103,7 @@ def rollouts(
     Example: tagrpo train rollouts ta:1:0
     """
     if files.add:
-        _add(target, files.name, db, terminal)
+        _add(target, db, terminal)
         return
     single = ROLLOUT_ID.fullmatch(target or "")
     with db.reading() as session:
@@ -112,7 +114,7 @@ def rollouts(
     if single:
         _show(name, record, single[2], terminal)
     elif files.prune is not None:
-        _prune(name, record, files.prune, files, terminal)
+        _prune(name, record, files.prune, files.yes, terminal)
     else:
         _list(name, record, filters, after, limit, terminal)
 
@@ -263,41 +265,45 @@ def _list_rescued(
     terminal.emit(record, print_questions)
 
 
-def _add(folder: str | None, name: str | None, db: Db, terminal: Terminal) -> None:
+def _add(target: str | None, db: Db, terminal: Terminal) -> None:
     from trainer_adapter.record.reading import Record
     from trainer_adapter.record.runs import read_train_run, register
 
-    if folder is None:
+    if target is None:
         raise InputError("--add needs the folder in which the training records its rollouts.")
+    name, _, folder = ("", "", target) if Path(target).is_dir() else target.rpartition("=")
     recorded = Record(Path(folder))  # a wrong folder leaves no new database
     with db.open(create=True) as database, database.write() as session:
-        run = register(session, recorded, name)
+        run = register(session, recorded, name or None)
         training = read_train_run(session, run)
     record = {"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()}
     terminal.emit(record, output.say, f"{run.name}: {numbers_text(training.numbers)}")
 
 
-def _prune(name: str, record: "Record", keep_every: int, files: Files, terminal: Terminal) -> None:
+def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
     from trainer_adapter.record.pruning import steps_to_prune
 
-    prunable = steps_to_prune(record, keep_every=keep_every, keep_last=files.keep_last)
+    every, last = _range(keep if ":" in keep else f"{keep}:10", int)
+    if not every or every < 1 or last is None or last < 0:
+        raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
+    prunable = steps_to_prune(record, keep_every=every, keep_last=last)
     paths = [path for each in prunable for path in each.files]
     responses, size = sum(each.rollouts for each in prunable), sum(each.bytes for each in prunable)
     done = {
         "run": name,
-        "removed": files.yes,
+        "removed": remove,
         "steps": [each.step for each in prunable],
         "rollouts": responses,
         "files": list(map(str, paths)),
         "bytes": size,
     }
-    if files.yes:
+    if remove:
         for path in paths:
             path.unlink(missing_ok=True)
     words = (
         f"{name}: {responses:,} rollouts of {plural(len(prunable), 'step')}, "
         f"{plural(len(paths), 'file')} with {size / 2**20:,.1f} MiB "
-        + ("removed" if files.yes else "would be removed. Add --yes to remove them")
+        + ("removed" if remove else "would be removed. Add --yes to remove them")
     )
     terminal.emit(done, output.say, words if prunable else f"{name}: there is no step to remove")
 
