@@ -3,7 +3,7 @@
 import errno
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -30,52 +30,54 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are used; `places` has each as `module:function`."""
+    """A group whose commands are imported when they are used; `places` has each as MODULE.COMMAND."""
 
-    def __init__(self, *, places: Mapping[str, str], **settings: Any) -> None:
+    def __init__(self, *, places: Iterable[str], **settings: Any) -> None:
         super().__init__(no_args_is_help=True, rich_markup_mode=None, context_settings=SETTINGS, **settings)
-        self._places = places
+        self._places = {place.rpartition(".")[2]: place for place in places}
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self._places]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _load(cmd_name, self._places[cmd_name]) if cmd_name in self._places else None
+        return _load(self._places[cmd_name]) if cmd_name in self._places else None
 
 
-class Tree(TyperGroup):
+class Tree(LazyGroup):
     """The root. Its help imports no command."""
 
+    def __init__(self, **settings: Any) -> None:
+        for name in ("no_args_is_help", "rich_markup_mode", "context_settings"):
+            settings.pop(name, None)
+        super().__init__(places=COMMANDS, **settings)
+
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS, *GROUPS]
+        return [*super().list_commands(ctx), *GROUPS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in COMMANDS:
-            return _load(cmd_name, COMMANDS[cmd_name][1])
         if cmd_name not in GROUPS:
-            return None
-        group = GROUPS[cmd_name]
-        return LazyGroup(
-            name=cmd_name, help=group.help, epilog=f"Example: {group.example}", places=group.commands
-        )
+            return super().get_command(ctx, cmd_name)
+        help, example, places = GROUPS[cmd_name]
+        return LazyGroup(name=cmd_name, help=help, epilog=f"Example: {example}", places=places.split())
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, entries in (
-            ("Commands", {name: about for name, (about, _) in COMMANDS.items()}),
-            ("Groups of commands", {name: group.help for name, group in GROUPS.items()}),
+            ("Commands", zip(super().list_commands(ctx), COMMANDS.values(), strict=True)),
+            ("Groups of commands", ((name, group.help) for name, group in GROUPS.items())),
         ):
             with formatter.section(title):
-                formatter.write_dl(list(entries.items()))
+                formatter.write_dl(list(entries))
 
 
 @cache
-def _load(name: str, place: str) -> Any:
+def _load(place: str) -> Any:
     """Return a command as click reads it."""
     from ui.cli.settings import add_command
 
-    module, function = place.split(":")
+    module, _, name = place.rpartition(".")
+    function = f"{name}_" if name in ("import", "list") else name
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
-    add_command(alone, name, getattr(import_module(module), function))
+    add_command(alone, name, getattr(import_module(f"ui.cli.{module}"), function))
     command = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):

@@ -7,7 +7,6 @@ from typer import Argument
 
 from service.config import settings_of, summary, template
 from service.errors import InputError
-from ui.cli import output
 from ui.cli.configured import Verb
 from ui.cli.output import Terminal
 
@@ -57,4 +56,4 @@ def config(
         }
         for setting in settings_of(taken.kind)
     }
-    terminal.emit({"config": verb, "settings": record}, output.say, template(taken.kind, about).rstrip())
+    terminal.emit({"config": verb, "settings": record}, template(taken.kind, about).rstrip())

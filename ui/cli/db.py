@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from ui.cli import exits, output
+from ui.cli import exits
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -40,7 +40,7 @@ def check(*, db: Db, terminal: Terminal) -> None:
     }
     verified = plural(len(headers), "published set")
     fine = f"{db.place}: no problems found; schema {HEAD_REVISION}, {verified} verified"
-    terminal.emit(record, output.say, *(problems or [fine]))
+    terminal.emit(record, *(problems or [fine]))
     if not problems:
         return
     way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
@@ -79,7 +79,7 @@ def backup(
             f"{target}: the file exists. Choose another path, or remove the file first."
         ) from None
     record = {"database": str(db.place), "backup": str(target), "bytes": copied}
-    terminal.emit(record, output.say, f"{target}: {copied / 1000000.0:,.1f} MB, complete and checked")
+    terminal.emit(record, f"{target}: {copied / 1000000.0:,.1f} MB, complete and checked")
 
 
 def copy(
@@ -98,11 +98,11 @@ def copy(
     from service.database.place import parse_place
     from service.database.postgresql.copying import copy_database
 
-    with terminal.stages("copy") as report:
+    with terminal.progress("copy") as report:
         rows = copy_database(source, target, report=report)
     record = {"from": str(parse_place(source)), "to": str(parse_place(target)), "rows": rows}
     copied = f"{plural(sum(rows.values()), 'row')} in {plural(sum(map(bool, rows.values())), 'table')}"
-    terminal.emit(record, output.say, f"{record['to']}: {copied}, identical to {record['from']}")
+    terminal.emit(record, f"{record['to']}: {copied}, identical to {record['from']}")
 
 
 def upgrade(
@@ -130,4 +130,4 @@ def upgrade(
         sizes = upkeep.vacuum(db.place)
         record |= {"bytes_before": sizes.before, "bytes_after": sizes.after}
         sizes_text = f"; {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
-    terminal.emit(record, output.say, f"{db.place}: schema {HEAD_REVISION}{sizes_text}")
+    terminal.emit(record, f"{db.place}: schema {HEAD_REVISION}{sizes_text}")

@@ -15,6 +15,7 @@ import typer
 from typer import Option
 
 from ui.cli import exits, output
+from ui.cli.output import Heading
 
 if TYPE_CHECKING:
     from sandbox.demo.folder import DemoFolder
@@ -125,11 +126,8 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
                 continue
             if step.chapter != chapter:
                 chapter = step.chapter
-                output.say()
-                output.heading(f"=== {chapter} ===")
-            output.say()
-            output.heading(f"{number}/{len(steps)}  {step.title}")
-            output.say(step.words)
+                output.say("", Heading(f"=== {chapter} ==="))
+            output.say("", Heading(f"{number}/{len(steps)}  {step.title}"), step.words)
             started = time.monotonic()
             if step.training:
                 trainings.remove(step)
@@ -141,8 +139,7 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
             output.note(f"({seconds:.0f} s)")
     finally:
         ahead.stop()
-    output.say()
-    output.heading("=== The report ===")
+    output.say("", Heading("=== The report ==="))
     write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
     held.report(plan.compared())
     _farewell(plan)
@@ -152,7 +149,7 @@ def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
     from sandbox.demo.steps import speed_settings
 
     size = plan.size
-    output.heading("TA-GRPO on a laptop")
+    output.say(Heading("TA-GRPO on a laptop"))
     if done:
         output.say(f"{done} of {steps} steps in {plan.folder} are finished; resuming with the next one.")
         return
@@ -207,8 +204,7 @@ class Ahead:
         if step not in self._running:
             return False
         output.say("This step started earlier, in parallel with the training.")
-        output.say(f"$ {shell_lines(step.command)}")
-        output.say()
+        output.say(f"$ {shell_lines(step.command)}", "")
         process, words = self._running[step]
         with words.open("rb") as file:
             ended = False
@@ -258,8 +254,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         return
     if training is not None and is_begun(plan.run_folder(training)):
         output.say("Resuming from the last checkpoint.")
-    output.say(f"$ {shell_lines(step.command)}")
-    output.say()
+    output.say(f"$ {shell_lines(step.command)}", "")
     try:
         if arguments[0] == "sandbox":
             code = sandbox.main(arguments[1:])
@@ -297,8 +292,8 @@ def _farewell(plan: "DemoPlan") -> None:
     from ui.demo_report import REPORT_FILE
 
     db = shlex.quote(str(plan.database))
-    output.say()
-    output.heading("Results")
-    output.say(f"{plan.report / REPORT_FILE}")
-    output.say(f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses")
-    output.say(f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}")
+    output.say(
+        *("", Heading("Results"), f"{plan.report / REPORT_FILE}"),
+        f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses",
+        f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
+    )

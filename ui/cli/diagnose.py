@@ -10,7 +10,7 @@ from typer import Argument, BadParameter, Option
 from ui.cli import exits, output
 from ui.cli.files import write_tables
 from ui.cli.output import Terminal
-from ui.cli.rephrase.reviewing import say_sheet
+from ui.cli.rephrase.reviewing import sheet_lines
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ def diagnose(
             output.note(f"{foreign:,} flagged neighbors are not candidates in this database and are left out")
     write_tables(out, tables(diagnosis))
     record = {**diagnosis_record(diagnosis), "review_sheet_rows": sheet_rows}
-    terminal.emit(record, output.show, diagnosis_document(diagnosis))
-    if review_sheet is not None and sheet_rows is not None and not terminal.as_json:
-        say_sheet(review_sheet, sheet_rows)
+    terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
     if diagnosis.flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}")
 

@@ -140,11 +140,8 @@ class ReportFile:
         from service.writing import write_text
         from ui.cli.documents import render_text
 
-        if self.out is None and form == "json":
-            output.print_json(finite(record))
-            return
-        if self.out is None and form == "table":
-            output.show(document)
+        if self.out is None and form in ("json", "table"):
+            output.Terminal(form == "json").emit(finite(record), document)
             return
         if form == "json":
             text = render_json(record)

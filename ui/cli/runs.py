@@ -1,14 +1,13 @@
 """`tagrpo runs`: list, show, rename and remove runs of all kinds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
 from ui.cli import exits, output
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Part, Table, Terminal, plural
 from ui.cli.settings import Db, OnlyRun, RunArgument
 
 if TYPE_CHECKING:
@@ -25,16 +24,10 @@ Cells = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of a run, by its kind.
-
-    Attributes:
-        record: What JSON has in addition to the values that all kinds have.
-        text: Prints the same for people.
-        needed: What needs attention, empty if nothing does.
-    """
+    """The state of a run: what JSON has of it, the same as text, and what needs attention, if anything."""
 
     record: Mapping[str, Any]
-    text: Callable[[], None]
+    parts: Sequence[Part]
     needed: str = ""
 
 
@@ -56,18 +49,18 @@ def list_(
     with db.reading() as session:
         listed = [each for name in KINDS if kind in (None, name) for each in KINDS[name][1](session)]
     listed.sort(key=lambda each: (each[0].created_at, each[0].name))
+    times = ("created_at", "finished_at")
     records = [
         {
             "run": run.name,
             "run_id": run.id,
             "kind": run.kind,
             **record,
-            "created_at": run.created_at,
-            "finished_at": run.finished_at,
+            **{name: getattr(run, name) for name in times},
         }
         for run, _, _, record in listed
     ]
-    rows: list[Cells] = [
+    rows = [
         {
             "run": run.name,
             **({"kind": run.kind, **common} if kind is None else special),
@@ -76,13 +69,9 @@ def list_(
         for run, common, special, _ in listed
     ]
     starts = [f"`tagrpo {start}`" for name, (start, _) in KINDS.items() if kind in (None, name)]
-    terminal.emit(
-        {"runs": records},
-        output.table,
-        [*rows[0]] if rows else [],
-        [[*row.values()] for row in rows],
-        empty=f"no runs yet; start one with {', '.join(starts)}",
-    )
+    empty = f"no runs yet; start one with {', '.join(starts)}"
+    cells = [[*row.values()] for row in rows]
+    terminal.emit({"runs": records}, Table([*rows[0]] if rows else [], cells, empty))
 
 
 Listed = tuple["Run", Cells, Cells, Mapping[str, Any]]
@@ -215,50 +204,40 @@ def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
         "versions": chosen.versions,
     }
     finished = chosen.finished_at or "no"
-
-    def print_state() -> None:
-        output.say(f"{chosen.name} ({chosen.id}), created {chosen.created_at}, finished: {finished}")
-        state.text()
-
-    terminal.emit(record, print_state)
+    created = f"{chosen.name} ({chosen.id}), created {chosen.created_at}, finished: {finished}"
+    terminal.emit(record, created, *state.parts)
     if state.needed:
         raise exits.needs_attention(state.needed)
 
 
 def _show_proposals(database: "Database", run: "Run") -> Standing:
     from rephraser.views.runs import summarize
-    from ui.cli.rephrase.running import print_run, run_attention
+    from ui.cli.rephrase.running import run_attention, run_parts
 
     with database.read() as session:
         summary = summarize(session, run)
-    return Standing(vars(summary), partial(print_run, run, summary), run_attention(summary))
+    return Standing(vars(summary), run_parts(run, summary), run_attention(summary))
 
 
 def _show_judging(database: "Database", run: "Run") -> Standing:
     """Return the state of a judge's run. A response whose request failed for good keeps its grade."""
     from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
-    from ui.cli.requests import open_words, print_errors, print_ledger
+    from ui.cli.requests import errors_table, ledger_parts, open_words
 
     with database.read() as session:
         line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
         errors = frequent_errors(session, run.id)
-
-    def text() -> None:
-        output.say(
-            f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
-            f"responses: {line.done:,} judged, {line.open:,} open, {line.failed:,} failed, "
-            f"{line.final:,} failed for good",
-        )
-        print_errors(errors)
-        print_ledger(ledger)
-
-    record = {
-        **_judging_numbers(line),
-        "errors": {each.error: each.count for each in errors},
-        "ledger": ledger,
-    }
-    return Standing(record, text, "; ".join(open_words(run.name, line.open, line.failed, errors)))
+    counts = {each.error: each.count for each in errors}
+    states = {"judged": line.done, "open": line.open, "failed": line.failed, "failed for good": line.final}
+    parts = [
+        f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
+        f"responses: {', '.join(f'{number:,} {word}' for word, number in states.items())}",
+        errors_table(errors),
+        *ledger_parts(ledger),
+    ]
+    record = {**_judging_numbers(line), "errors": counts, "ledger": ledger}
+    return Standing(record, parts, "; ".join(open_words(run.name, line.open, line.failed, errors)))
 
 
 def rename(
@@ -279,19 +258,11 @@ def rename(
         chosen = find_run(session, run)
         rename_run(session, chosen, name)
     record = {"run": name, "id": chosen.id, "before": chosen.name}
-    terminal.emit(record, output.say, f"run {chosen.name} is now {name}")
+    terminal.emit(record, f"run {chosen.name} is now {name}")
 
 
-SHOWN = {
-    "asks": "requests and their answers",
-    "proposals": "proposals",
-    "verdicts": "verdicts",
-    "audits": "audits",
-    "run_problems": "problems",
-    "samples": "samples",
-    "grades": "grades",
-}
-"""Tables that are worth a line, and what their rows are called."""
+SHOWN = ("asks", "proposals", "verdicts", "audits", "problems", "samples", "grades")
+"""Tables whose numbers of rows are printed before a run is removed."""
 
 
 def remove(
@@ -337,14 +308,15 @@ def remove(
         "sets": sets,
         "rollout_folders": folders,
     }
-    terminal.emit(record, output.say, f"removed run {chosen.name}")
+    terminal.emit(record, f"removed run {chosen.name}")
 
 
 def _note_content(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
     output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains:")
-    for table, noun in SHOWN.items():
-        if count := hanging.rows.get(table):
-            output.note(f"  {count:,} {noun}")
+    rows = {name.replace("run_problems", "problems"): count for name, count in hanging.rows.items()}
+    for name in SHOWN:
+        if count := rows.get(name):
+            output.note(f"  {count:,} {'requests and their answers' if name == 'asks' else name}")
     if hanging.usd:
         output.note(f"  cost ${hanging.usd:,.2f}")
     if sets:

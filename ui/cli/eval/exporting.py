@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from ui.cli import output
 from ui.cli.eval.settings import EvalRun
 from ui.cli.files import HubExport, Overwrite, form_of
 from ui.cli.output import Terminal, plural
@@ -54,4 +53,4 @@ def export(
         pushed = push_folder(out, hub.push, message=message, private=not hub.public)
     record = {"run": chosen.name, "out": str(out), "format": form, "samples": count, "pushed_to": pushed}
     words = f"{chosen.name}: {plural(count, 'sample')} written to {out}"
-    terminal.emit(record, output.say, words + (f", pushed to {pushed}" if pushed else ""))
+    terminal.emit(record, words + (f", pushed to {pushed}" if pushed else ""))

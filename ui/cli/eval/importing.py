@@ -127,7 +127,7 @@ def import_(
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
     from service.runs.store import check_name
-    from ui.cli.eval.summary import print_numbers
+    from ui.cli.eval.summary import numbers_parts
 
     check_grader(own_grader, answers)
     named = columns.named()
@@ -169,9 +169,9 @@ def import_(
     ):
         posed = LoadedBenchmark(problems, problems, tuple(place.problem for place in placed), {}, None)
         note_golds(posed, len(check_golds(posed, rules)), output.note)
-        storing = output.stage(bar, "storing")
+        storing = bar.stage("storing")
         stored = import_responses(database, run_name, spec, file, matcher, read, placed, storing)
-        grading = output.stage(bar, "grading")
+        grading = bar.stage("grading")
         graded = grade_run(database, stored.run.id, grader, grading, version=run_version(stored.run))
         numbers = read_numbers(database, stored.run)
         with database.read() as session:
@@ -188,16 +188,12 @@ def import_(
         "agreement": agreement and agreement.to_json(),
     }
 
-    def print_import() -> None:
-        before = f", {stored.there:,} already stored" if stored.there else ""
-        output.say(f"{plural(stored.new, 'response')} imported ({file.form}){before}")
-        print_numbers(numbers)
-        if agreement is not None:
-            output.say()
-            output.show(agreement_document(agreement))
-            output.say(f"`tagrpo eval compare {run_name} --tool-grades` lists the differences")
-
-    terminal.emit(record, print_import)
+    before = f", {stored.there:,} already stored" if stored.there else ""
+    parts = [f"{plural(stored.new, 'response')} imported ({file.form}){before}", *numbers_parts(numbers)]
+    if agreement is not None:
+        differences = f"`tagrpo eval compare {run_name} --tool-grades` lists the differences"
+        parts += ["", agreement_document(agreement), differences]
+    terminal.emit(record, *parts)
     left_out = [] if benchmark is None else _left_out(read, benchmark)
     if read.lost:
         left_out.append(

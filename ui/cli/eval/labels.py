@@ -7,11 +7,10 @@ import typer
 from typer import Argument, Option
 
 from service.errors import InputError, NotFoundError
-from ui.cli import output
 from ui.cli.eval.settings import EvalRun
 from ui.cli.eval.showing import find_problem
 from ui.cli.files import RowsFile
-from ui.cli.output import Terminal
+from ui.cli.output import Part, Table, Terminal, plural
 from ui.cli.settings import Db, Reviewer, reviewer_name
 
 if TYPE_CHECKING:
@@ -59,7 +58,22 @@ def label(
             chosen = find_eval_run(session, run)
             rows, effect = _grades(session, chosen), _effect(session, chosen)
         file.write(rows)
-        terminal.emit({"run": chosen.name, "grades": rows, **effect}, _print_list, chosen.name, rows, effect)
+        fields = (
+            "position",
+            "ordinal",
+            "grader",
+            "value",
+            "reviewer",
+            "comment",
+            "created_at",
+            "withdrawn_at",
+        )
+        columns = ("problem", "sample", "grader", "person", "by", "comment", "when", "withdrawn")
+        terminal.emit(
+            {"run": chosen.name, "grades": rows, **effect},
+            Table(columns, [[*map(row.get, fields)] for row in rows], f"run {chosen.name}: no human grades"),
+            *(["", *_score_parts(effect)] if rows else []),
+        )
         return
     if correct + wrong + withdraw != 1 or sample is None:
         raise typer.BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")
@@ -71,13 +85,10 @@ def label(
         record = {"run": chosen.name, **_grade(session, chosen, problem, sample, value, reviewer, comment)}
         effect = _effect(session, chosen)
 
-    def print_grade() -> None:
-        place = f"{record['run']}, problem {record['problem']}, response {sample}"
-        grader = record["grader"] or "nothing yet"
-        output.say(f"{place}: {record['recorded']}; the grader says {grader}")
-        _print_score(effect)
-
-    terminal.emit({**record, **effect}, print_grade)
+    place = f"{record['run']}, problem {record['problem']}, response {sample}"
+    grader = record["grader"] or "nothing yet"
+    told = f"{place}: {record['recorded']}; the grader says {grader}"
+    terminal.emit({**record, **effect}, told, *_score_parts(effect))
 
 
 def _grade(
@@ -150,27 +161,14 @@ def _effect(session: "Session", run: "Run") -> dict[str, Any]:
     }
 
 
-def _print_list(run: str, rows: list[dict[str, Any]], effect: dict[str, Any]) -> None:
-    fields = ("position", "ordinal", "grader", "value", "reviewer", "comment", "created_at", "withdrawn_at")
-    output.table(
-        ["problem", "sample", "grader", "person", "by", "comment", "when", "withdrawn"],
-        [[*map(row.get, fields)] for row in rows],
-        empty=f"run {run}: no human grades",
-    )
-    if rows:
-        output.say()
-        _print_score(effect)
-
-
-def _print_score(effect: dict[str, Any]) -> None:
+def _score_parts(effect: dict[str, Any]) -> list[Part]:
     from evaluator.reports.documents.document import hundredths
 
     if effect["pass_at_k"] is None:
-        output.say(f"no score yet: {effect['why']}")
-        return
-    count = output.plural(effect["human_grades"], "human grade")
-    output.say(f"{count} counted, {effect['overruled']:,} different from the grader's")
-    output.table(
-        ["k", "pass@k by the grader", "with human grades"],
-        [[row["k"], hundredths(row["grader"]), hundredths(row["human"])] for row in effect["pass_at_k"]],
-    )
+        return [f"no score yet: {effect['why']}"]
+    count = plural(effect["human_grades"], "human grade")
+    rows = [[row["k"], hundredths(row["grader"]), hundredths(row["human"])] for row in effect["pass_at_k"]]
+    return [
+        f"{count} counted, {effect['overruled']:,} different from the grader's",
+        Table(["k", "pass@k by the grader", "with human grades"], rows),
+    ]

@@ -7,7 +7,7 @@ from typer import Argument, Option
 from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import EvalRun
-from ui.cli.output import Terminal
+from ui.cli.output import Heading, Part, Terminal, next_page
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show(
     from evaluator.evals.problems import run_problems
     from evaluator.evals.runs import find_eval_run
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
-    from service.questions.images import load_headers
+    from service.questions.images import load_headers, name_images
 
     with db.reading() as session:
         chosen = find_eval_run(session, run)
@@ -67,37 +67,33 @@ def show(
     if not secret:
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
-    terminal.emit(record, _print, record)
+    shown = "a gated benchmark: questions, gold answers and responses are not shown"
+    if not secret:
+        shown = f"{name_images(place.text, record['images'])}\ngold: {place.answer}"
+    title = Heading(f"{chosen.name}, problem {place.position} ({place.problem_id})")
+    parts = [part for sample in samples for part in _sample_parts(sample)]
+    more = next_page(record["after"])
+    terminal.emit(
+        record, title, shown, *(parts or ["no such samples"]), *(["", more] if parts and more else [])
+    )
 
 
-def _print(record: dict[str, Any]) -> None:
-    from service.questions.images import name_images
-
-    output.heading(f"{record['run']}, problem {record['problem']} ({record['problem_id']})")
-    if "question" in record:
-        output.say(name_images(record["question"], record["images"]), f"gold: {record['answer']}")
-    else:
-        output.say("a gated benchmark: questions, gold answers and responses are not shown")
-    for sample in record["samples"]:
-        tokens, extracted = sample["completion_tokens"], sample.get("extracted")
-        parts = [
-            sample["human"] and f"{sample['human']} by a person",
-            sample["value"] or "not graded",
-            sample["reason"],
-            sample["stop_reason"],
-            None if tokens is None else f"{tokens:,} tokens",
-            None if extracted is None else f"extracted answer: {extracted}",
-            sample["source"] and f"found in: {sample['source']}",
-        ]
-        output.say()
-        output.heading(f"sample {sample['ordinal']}: {', '.join(part for part in parts if part)}")
-        if "text" in sample:
-            output.say_text(sample["text"], sample["characters"], full=True)
-    if not record["samples"]:
-        output.say("no such samples")
-    elif record["after"] is not None:
-        output.say()
-        output.say_next(record["after"])
+def _sample_parts(sample: dict[str, Any]) -> list[Part]:
+    tokens, extracted = sample["completion_tokens"], sample.get("extracted")
+    words = [
+        sample["human"] and f"{sample['human']} by a person",
+        sample["value"] or "not graded",
+        sample["reason"],
+        sample["stop_reason"],
+        None if tokens is None else f"{tokens:,} tokens",
+        None if extracted is None else f"extracted answer: {extracted}",
+        sample["source"] and f"found in: {sample['source']}",
+    ]
+    title = Heading(f"sample {sample['ordinal']}: {', '.join(filter(None, words))}")
+    if "text" not in sample:
+        return ["", title]
+    text, characters = sample["text"], sample["characters"]
+    return ["", title, output.shorten(text, characters, len(text), "--full shows them")]
 
 
 def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":

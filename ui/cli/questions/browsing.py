@@ -73,7 +73,6 @@ def list_(
             total=page.total,
             after=page.after,
         )
-        terminal.say_next(page.after, page.total)
         return
     if filtered:
         raise BadParameter("these filters need the name of a question set")
@@ -102,6 +101,7 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
     with db.reading() as session:
         run_id = None if run is None else choose_run(session, run).id
         suspects = find_suspects(session, run_id=run_id)
+    more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(suspects) else ""
     terminal.rows(
         "suspects",
         [suspect.to_json() for suspect in (suspects if terminal.as_json else suspects[:limit])],
@@ -115,14 +115,12 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
             "gold answer": "gold_given",
             "run": "run",
         },
+        f"{plural(len(suspects), 'question')}{more}: either the gold answer is wrong, or the solvers "
+        "always err. Check them"
+        if suspects
+        else None,
         empty="no question has solvers that agree on an answer other than the gold answer",
     )
-    if suspects and not terminal.as_json:
-        more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(suspects) else ""
-        output.say(
-            f"{plural(len(suspects), 'question')}{more}: either the gold answer is wrong, or the solvers "
-            "always err. Check them"
-        )
 
 
 def show(
@@ -145,7 +143,6 @@ def show(
     sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
     terminal.emit(
         {**question.to_json(), "sets": sets},
-        output.say,
         question.id,
         f"level: {question.level or '-'}   subject: {question.subject or '-'}",
         *(
@@ -184,4 +181,4 @@ def remove(
         with database.write() as session:
             remove_set(session, name)
     record = {"set": name, "questions": members, "spec": stored.spec}
-    terminal.emit(record, output.say, f'removed question set "{name}" ({plural(members, "question")})')
+    terminal.emit(record, f'removed question set "{name}" ({plural(members, "question")})')

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from ui.cli import exits, output
-from ui.cli.output import Terminal, plural
+from ui.cli import exits
+from ui.cli.output import Part, Terminal, plural, some
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def import_(
             revision=revision,
         )
         with db.open(create=True) as database, Grader() as grader:
-            report = store_import(database, rows, grader, name=name, progress=output.stages(bar))
-    terminal.emit(report.to_json(), _print_report, report)
+            report = store_import(database, rows, grader, name=name, progress=bar)
+    terminal.emit(report.to_json(), *_report_parts(report))
     if report.needs_attention:
         raise exits.needs_attention("; ".join(short for short, _ in _problems(report)))
 
@@ -139,7 +139,7 @@ def mix(
     """
     from service.questions import mix_sets
 
-    with terminal.stages("mix") as progress, db.open() as database:
+    with terminal.progress("mix") as progress, db.open() as database:
         drawn: dict[str, Any] = {"base": base, "extra": extra, "seed": seed}
         drawn |= {"chunk": chunk, "chunks": chunks, "times": times}
         report = mix_sets(database, name, **drawn, progress=progress)
@@ -154,7 +154,6 @@ def mix(
     passed_over = f"skipped in {extra}: {overlaps.same_text:,} identical, {overlaps.near:,} near-duplicates"
     terminal.emit(
         record,
-        output.say,
         f'{"created" if report.created else "unchanged: the set already exists,"} "{report.name}"',
         f"{report.base + report.extra:,} questions ({report.times:.4g}x): {report.base:,} of {base}, "
         f"{plural(report.chunks, 'chunk')} of {report.chunk:,} of {extra}",
@@ -162,8 +161,8 @@ def mix(
     )
 
 
-def _print_report(report: "ImportReport") -> None:
-    """Print an import: the counts first, then what was odd."""
+def _report_parts(report: "ImportReport") -> list[Part]:
+    """Return what an import did: the counts first, then what was odd."""
     what = "imported as" if report.created else "unchanged: already imported as"
     named = report.columns.as_dict()
     named["question"] = " + ".join((named["question"], *report.columns.further))
@@ -171,28 +170,23 @@ def _print_report(report: "ImportReport") -> None:
         f"{plural(report.rows, 'row')} read",
         f"{report.usable:,} usable",
         f"{len(report.held):,} held back",
+        *([f"{len(report.duplicates):,} repeated"] if report.duplicates else []),
+        *([f"{len(report.bad_rows):,} left out"] if report.bad_rows else []),
     ]
-    if report.duplicates:
-        counts.append(f"{len(report.duplicates):,} repeated")
-    if report.bad_rows:
-        counts.append(f"{len(report.bad_rows):,} left out")
-    output.say(
+    known = report.usable + len(report.held) - report.counts.new
+    old = f", {known:,} already stored" if known else ""
+    images = f"{plural(report.images, 'image')}, {report.new_images:,} new in the database"
+    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
+    parts = [
         f'{report.source}: {what} "{report.name}"',
         f"columns: {', '.join(f'{part} from {name}' for part, name in named.items())}",
         ", ".join(counts),
-    )
-    if report.created:
-        known = report.usable + len(report.held) - report.counts.new
-        old = f", {known:,} already stored" if known else ""
-        output.say(f"{plural(report.counts.new, 'question')} new in the database{old}")
-    if report.images:
-        output.say(f"{plural(report.images, 'image')}, {report.new_images:,} new in the database")
-    for short, advice in _problems(report):
-        if advice:
-            output.say(f"{short}. {advice}")
-    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
-    output.say_some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
-    output.say_some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json")
+        f"{plural(report.counts.new, 'question')} new in the database{old}" if report.created else None,
+        images if report.images else None,
+        *(f"{short}. {advice}" for short, advice in _problems(report) if advice),
+        *some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held"),
+        *some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json"),
+    ]
     likeness = report.likeness
     for title, lines in (
         ("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates]),
@@ -212,17 +206,18 @@ def _print_report(report: "ImportReport") -> None:
     ):
         if lines:
             more = f"; and {len(lines) - ROWS_SHOWN:,} more (--json)" if len(lines) > ROWS_SHOWN else ""
-            output.say(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
+            parts.append(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
     if report.counts.other_labels:
-        output.say(
+        parts.append(
             f"{report.counts.other_labels:,} of these have another level or subject here; the labels of the "
             "first import are kept"
         )
     if report.unpictured:
-        output.say(
+        parts.append(
             f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there "
             "is a column of images, name it with --column images=NAME"
         )
+    return parts
 
 
 def _problems(report: "ImportReport") -> list[tuple[str, str]]:

@@ -106,7 +106,7 @@ def review(
                 chosen = find_candidate(session, candidate).id
                 decision = Decision(chosen, "accepted" if accept else "rejected", reason.strip(), who, audit)
                 record, lines = _record(session, Sheet((decision,), blank=0))
-        terminal.emit(record, output.say, *lines)
+        terminal.emit(record, *lines)
 
 
 def _withdraw(
@@ -142,10 +142,12 @@ def _record(session: "Session", sheet: "Sheet") -> tuple[object, list[str]]:
     return record, [line, *([f"{sheet.blank:,} rows have no decision yet"] if sheet.blank else [])]
 
 
-def say_sheet(path: Path, rows: int) -> None:
-    """Say what to do with a sheet that was written."""
-    output.say(f"{rows:,} rows written to {path}; fill in decision and reason, then run")
-    output.say(f"  tagrpo rephrase review --sheet {shlex.quote(str(path))}")
+def sheet_lines(path: Path | None, rows: int | None) -> list[str]:
+    """Say what to do with a sheet, if one was written."""
+    if path is None or rows is None:
+        return []
+    command = f"  tagrpo rephrase review --sheet {shlex.quote(str(path))}"
+    return [f"{rows:,} rows written to {path}; fill in decision and reason, then run", command]
 
 
 class _StopReviewing(Exception):
@@ -214,7 +216,7 @@ def _review_interactively(
         say("")
     left = len(queue) - counts["accepted"] - counts["rejected"]
     if terminal.as_json:
-        output.print_json({**counts, "left": left})
+        terminal.emit({**counts, "left": left})
     say(", ".join(f"{count:,} {word}" for word, count in counts.items()) + f", {left:,} left to review")
     if report and not left:
         say(f"result of the audit: {report}")

@@ -1,16 +1,15 @@
 """`tagrpo sets`: publish, list, show and tag versions; `exports` has the files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
-from ui.cli.output import Terminal, one_line
+from ui.cli.output import Terminal, one_line, some
 from ui.cli.settings import Db, resume_command
 
 if TYPE_CHECKING:
-    from evaluator.signal.cost import ChoiceRow
     from rephraser.sets import Draft, Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
 
 Reference = Annotated[str, Argument(help="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")]
@@ -122,6 +121,8 @@ def publish(
 
 
 def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
+    from evaluator.reports.diagnosis_layout import choice_blocks
+    from evaluator.reports.documents.document import Document
     from evaluator.signal.cost import compare_choices
     from evaluator.signal.groups import count_groups
     from evaluator.signal.rate_model import fit_rates
@@ -140,21 +141,13 @@ def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
     except InputError as error:
         reason = str(error)
     record = {"counts": counts, "choices": [choice_record(row) for row in rows], "no_choices": reason}
-    terminal.emit(record, _print_draft, counts, rows, g, len(draft.groups), reason)
-
-
-def _print_draft(
-    counts: Mapping[str, Any], rows: "Sequence[ChoiceRow]", g: int, groups: int, reason: str | None
-) -> None:
-    from evaluator.reports.diagnosis_layout import choice_blocks
-    from evaluator.reports.documents.document import Document
-
-    output.say("would be published:")
-    print_members(counts)
-    if rows:
-        output.say()
-        output.show(Document(choice_blocks(rows, g, groups)))
-    if reason:
+    terminal.emit(
+        record,
+        "would be published:",
+        *member_lines(counts),
+        *(["", Document(choice_blocks(rows, g, len(draft.groups)))] if rows else []),
+    )
+    if reason and not terminal.as_json:
         output.note(f"the yield of other numbers of neighbors is unknown: {reason}")
 
 
@@ -226,7 +219,7 @@ def show(
     with db.reading() as session:
         if diff is not None:
             difference = sets.diff(session, diff, reference)
-            terminal.emit(difference.to_json(), _print_diff, difference, limit or LINES_SHOWN)
+            terminal.emit(difference.to_json(), *_diff_lines(difference, limit or LINES_SHOWN))
             return
         if verify:
             _verify(sets.verify(session, reference), terminal)
@@ -234,7 +227,7 @@ def show(
         header = sets.find_set(session, reference)
         entries = sets.load_entries(session, header.id, first=first, limit=limit) if limit else []
     record = _header_record(header) | ({"entries": entries} if limit else {})
-    terminal.emit(record, _print_version, header, entries)
+    terminal.emit(record, *_version_lines(header, entries))
 
 
 def _verify(report: Any, terminal: Terminal) -> None:
@@ -249,7 +242,6 @@ def _verify(report: Any, terminal: Terminal) -> None:
     state = "matches its published content" if report.ok else "CHANGED"
     terminal.emit(
         record,
-        output.say,
         f"{ref}: {state}, {report.derived_hash}",
         *(f"  {each}" for each in report.problems),
     )
@@ -279,7 +271,7 @@ def tag(
         else:
             header = sets.tag(session, reference, tag_name)
     record = {"set": header.ref, "id": header.id, "tags": header.tags}
-    terminal.emit(record, output.say, f"{header.name}@{tag_name} is {'removed' if remove else header.ref}")
+    terminal.emit(record, f"{header.name}@{tag_name} is {'removed' if remove else header.ref}")
 
 
 def _header_record(header: "SetHeader") -> dict[str, Any]:
@@ -294,36 +286,34 @@ def show_published(published: "PublishedSet", verb: str, terminal: Terminal) -> 
     header = published.header
     record = {**_header_record(header), "created": published.created, "same_as": published.same_as}
     del record["spec"]
-    if terminal.as_json:
-        output.print_json(record)
-        return
-    output.say(
-        f"{verb} {header.ref}" if published.created else f"unchanged: {header.ref} already has this content"
+    known = f"unchanged: {header.ref} already has this content"
+    terminal.emit(
+        record,
+        f"{verb} {header.ref}" if published.created else known,
+        f"the content is identical to {published.same_as}" if published.same_as else None,
+        *count_lines(header),
     )
-    if published.same_as:
-        output.say(f"the content is identical to {published.same_as}")
-    print_counts(header)
 
 
-def print_counts(header: "SetHeader") -> None:
-    """Print id, hash and counts of a version."""
-    output.say(f"id            {header.id}", f"content hash  {header.content_hash}")
-    print_members(header.counts)
+def count_lines(header: "SetHeader") -> list[str]:
+    """Return id, hash and counts of a version."""
+    named = [f"id            {header.id}", f"content hash  {header.content_hash}"]
+    return [*named, *member_lines(header.counts)]
 
 
-def print_members(counts: Mapping[str, Any]) -> None:
-    """Print questions and neighbors by number and verdict, success rates and acceptance rates."""
+def member_lines(counts: Mapping[str, Any]) -> list[str]:
+    """Return questions and neighbors by number and verdict, success rates and acceptance rates."""
     from rephraser.sets import accept_rates
     from rephraser.sets.card import percent
 
     sizes = ", ".join(f"{number:,} with {size}" for size, number in counts["questions_by_neighbors"].items())
     verdicts = counts["neighbors_by_verdict"]
     by_verdict = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
-    output.say(
+    needs = counts.get("adaptive") or {}
+    lines = [
         f"questions     {counts['questions']:,}: {sizes} neighbors",
         f"neighbors     {counts['neighbors']:,}: {by_verdict or 'none'}; {counts['reviewed']:,} reviewed",
-    )
-    needs = counts.get("adaptive") or {}
+    ]
     for number, what in (
         (counts.get("questions_left_out"), "questions left out: they have no neighbors"),
         (needs.get("in need"), "questions probably yield no gradient alone"),
@@ -334,30 +324,29 @@ def print_members(counts: Mapping[str, Any]) -> None:
         (counts.get("contradicted"), "left out: rejected by the answers of another run"),
         (verdicts["unverified"], "unverified: answers of question and neighbor were not compared"),
     ):
-        if number:
-            output.say(f"              {number:,} {what}")
+        lines += [f"              {number:,} {what}"] if number else []
     if successes := counts.get("successes"):
         difficulties = ", ".join(f"{number:,} {name}" for name, number in successes["difficulty"].items())
-        output.say(
+        lines.append(
             f"success       {successes['neighbor_rate']:.1%} on {successes['neighbors']:,} neighbors, "
-            f"{successes['question_rate']:.1%} on their questions, by {', '.join(successes['solvers'])}",
-            f"              compared with the question: {difficulties}",
+            f"{successes['question_rate']:.1%} on their questions, by {', '.join(successes['solvers'])}"
         )
+        lines.append(f"              compared with the question: {difficulties}")
     for rate in accept_rates(counts.get("proposals", [])):
-        output.say(
+        lines.append(
             f"acceptance    {rate.strategy}: {percent(rate)}; {rate.accepted:,} accepted of {rate.judged:,} "
             f"judged, {rate.unverified:,} unverified"
         )
+    return lines
 
 
-def _print_version(header: "SetHeader", entries: "Sequence[SetEntry]") -> None:
+def _version_lines(header: "SetHeader", entries: "Sequence[SetEntry]") -> Iterator[str]:
     from rephraser.sets.card import provenance
 
-    output.say(f"{header.ref}, tags: {', '.join(header.tags) or 'none'}")
-    print_counts(header)
-    output.say("", provenance(header))
+    yield f"{header.ref}, tags: {', '.join(header.tags) or 'none'}"
+    yield from (*count_lines(header), "", provenance(header))
     for entry in entries:
-        output.say("", f"{entry.question.id}  answer: {entry.question.answer}", entry.question.text)
+        yield from ("", f"{entry.question.id}  answer: {entry.question.answer}", entry.question.text)
         for number, neighbor in enumerate(entry.neighbors, start=1):
             rates = ""
             if (counts := neighbor.successes) is not None:
@@ -365,17 +354,17 @@ def _print_version(header: "SetHeader", entries: "Sequence[SetEntry]") -> None:
                     f"; correct {counts.neighbor_right}/{counts.neighbor_drawn}, question "
                     f"{counts.question_right}/{counts.question_drawn}, {counts.difficulty}"
                 )
-            made = f"{neighbor.strategy}, {neighbor.model}{rates}"
-            output.say(f"  {number}. [{_judged(neighbor)}] {made}", f"     {neighbor.text}")
+            yield f"  {number}. [{_judged(neighbor)}] {neighbor.strategy}, {neighbor.model}{rates}"
+            yield f"     {neighbor.text}"
         if not entry.neighbors:
-            output.say("  no neighbors")
+            yield "  no neighbors"
 
 
-def _print_diff(difference: "SetDiff", limit: int) -> None:
-    """Print a difference: the counts, then up to `limit` lines of each kind."""
-    output.say(f"{difference.a.ref} -> {difference.b.ref}")
+def _diff_lines(difference: "SetDiff", limit: int) -> Iterator[str]:
+    """Yield a difference: the counts, then up to `limit` lines of each kind."""
+    yield f"{difference.a.ref} -> {difference.b.ref}"
     if difference.same:
-        output.say("the same content")
+        yield "the same content"
     for title, lines in (
         ("questions added", [f"+ {key}" for key in difference.questions_added]),
         ("questions removed", [f"- {key}" for key in difference.questions_removed]),
@@ -394,8 +383,8 @@ def _print_diff(difference: "SetDiff", limit: int) -> None:
         ("questions with reordered neighbors", list(difference.reordered)),
     ):
         if lines:
-            output.say(f"{title}: {len(lines):,}")
-            output.say_some(lines, limit, "--limit, or --json for all")
+            yield f"{title}: {len(lines):,}"
+            yield from some(lines, limit, "--limit, or --json for all")
 
 
 def _line(neighbor: "Neighbor") -> str:

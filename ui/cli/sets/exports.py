@@ -11,13 +11,11 @@ from ui.cli import exits, output
 from ui.cli.configured import verb
 from ui.cli.files import HubExport, Overwrite
 from ui.cli.output import Terminal
-from ui.cli.sets.commands import print_counts, show_published
+from ui.cli.sets.commands import count_lines, show_published
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from rephraser.sets import ExportReport
-    from trainer_adapter.verl.export import VerlExportReport
-    from trainer_adapter.verl.prompts import PromptTemplate
+    pass
 
 
 FLAGS = {
@@ -90,18 +88,17 @@ def export(
         "license": license_name,
         "pushed_to": report.pushed_to,
     }
-    terminal.emit(record, _print_export, report, form, license_name)
-
-
-def _print_export(report: "ExportReport", form: str, license_name: str) -> None:
-    output.say(f"{report.header.ref} written to {report.target}")
-    print_counts(report.header)
-    if form == "hf":
-        output.say(f'load it with `datasets.load_dataset("{report.target}", split="train")`')
-        if license_name == "other":
-            output.note("the card states no license; give one with --license")
-    if report.pushed_to:
-        output.say(f"pushed to {report.pushed_to}")
+    stated = form != "hf" or license_name != "other"
+    load = f'load it with `datasets.load_dataset("{report.target}", split="train")`'
+    terminal.emit(
+        record,
+        f"{report.header.ref} written to {report.target}",
+        *count_lines(report.header),
+        load if form == "hf" else None,
+        f"pushed to {report.pushed_to}" if report.pushed_to else None,
+    )
+    if not stated and not terminal.as_json:
+        output.note("the card states no license; give one with --license")
 
 
 def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db, terminal: Terminal) -> None:
@@ -139,28 +136,24 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
         "neighbors_by_verdict": report.verdicts,
         **{name: value for name, value in vars(report).items() if name not in ("directory", "verdicts")},
     }
-    terminal.emit(record, _print_verl, header.ref, report, template)
+    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
+    arguments = [f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()]
+    counted = "estimated; give the policy's --tokenizer for exact counts"
+    counted = counted if report.lengths_estimated else "counted"
+    terminal.emit(
+        record,
+        f"{header.ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
+        f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",
+        f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
+        f"longest       {report.longest_prompt:,} tokens ({counted})",
+        f"template      {', '.join(arguments)}" if arguments else None,
+    )
     if report.dropped_neighbors or report.dropped_questions:
         raise exits.needs_attention(
             f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
             f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
             f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
         )
-
-
-def _print_verl(ref: str, report: "VerlExportReport", template: "PromptTemplate") -> None:
-    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
-    arguments = [f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()]
-    how = (
-        "estimated; give the policy's --tokenizer for exact counts" if report.lengths_estimated else "counted"
-    )
-    output.say(
-        f"{ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
-        f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",
-        f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
-        f"longest       {report.longest_prompt:,} tokens ({how})",
-        *([f"template      {', '.join(arguments)}"] if arguments else []),
-    )
 
 
 def import_(

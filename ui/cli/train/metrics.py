@@ -10,7 +10,7 @@ from typer import Argument, Option
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.files import RowsFile, check_chart
-from ui.cli.output import Terminal
+from ui.cli.output import Table, Terminal
 from ui.cli.settings import Db
 
 MAIN_METRICS = (
@@ -95,22 +95,14 @@ def metrics(
         )
         save_chart(step_chart(drawn, title=names[0], y_title="as logged", seeds=most), chart)
         output.note(f"curves drawn in {chart}")
-    terminal.emit({"metrics": rows}, _print, rows, names)
-
-
-def _print(rows: list[dict[str, Any]], names: list[str]) -> None:
-    """Print a row for each run and step, with the metrics as columns."""
     cells: dict[tuple[str, int], dict[str, object]] = {}
     for row in rows:
-        value = (
-            f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})" if row["n"] > 1 else row["value"]
-        )
+        spread = f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
+        value = spread if row["n"] > 1 else row["value"]
         cells.setdefault((row["label"], row["step"]), {})[row["metric"]] = value
-    output.table(
-        ["run", "step", *names],
-        [[*key, *map(of_step.get, names)] for key, of_step in cells.items()],
-        empty="no step has logged these metrics; --metric '*' shows all",
-    )
+    lines = [[*key, *map(of_step.get, names)] for key, of_step in cells.items()]
+    empty = "no step has logged these metrics; --metric '*' shows all"
+    terminal.emit({"metrics": rows}, Table(["run", "step", *names], lines, empty))
 
 
 def _chosen_metrics(logged: list[str], patterns: list[str] | None) -> list[str]:

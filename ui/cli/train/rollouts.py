@@ -3,15 +3,14 @@
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Heading, Table, Terminal, next_page, plural
 from ui.cli.runs import Standing
 from ui.cli.settings import Db
 
@@ -145,19 +144,17 @@ def _list(
     rows = [
         {**asdict(header), "id": f"{name}:{header.id}", "grade": header.grade} for header in page.rollouts
     ]
-    done = {"run": name, "rollouts": rows, "after": page.after and f"{name}:{page.after}"}
-    fields = ("id", "step", "question_id", "variant", "session", "grade", "reward", "advantage", "tokens")
-
-    def print_page() -> None:
-        output.table(
-            ["rollout", "step", "question", *fields[3:], "answer"],
-            [[*map(row.get, fields), row["extracted"] and row["extracted"][:40]] for row in rows],
-            title=name,
-            empty="no such rollouts",
-        )
-        output.say_next(done["after"])
-
-    terminal.emit(done, print_page)
+    columns = {"rollout": "id", "step": "step", "question": "question_id"}
+    columns |= {each: each for each in ("variant", "session", "grade", "reward", "advantage", "tokens")}
+    after = page.after and f"{name}:{page.after}"
+    terminal.rows(
+        "rollouts",
+        rows,
+        {**columns, "answer": lambda row: row["extracted"] and row["extracted"][:40]},
+        empty="no such rollouts",
+        run=name,
+        after=after,
+    )
 
 
 def _range(text: str | None, kind: Callable[[str], Number]) -> tuple[Number | None, Number | None]:
@@ -192,25 +189,22 @@ def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
             *(header.entropy, header.advantage),
         )
     )
+    where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
+    cut = ", cut off at the maximum length" if header.truncated else ""
+    terminal.emit(
+        done,
+        Heading(f"{run}, step {header.step}, rollout {run}:{header.id}"),
+        f"question {header.question_id}, {where}, session {header.session}, group {header.group}",
+        f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}",
+        f"reward {header.reward:.4g}, advantage {advantage}, {header.tokens:,} tokens{cut}",
+        f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
+        *("", Heading("prompt"), _beginning(stored.prompt or "(not stored)")),
+        *("", Heading("response"), _beginning(stored.response)),
+    )
 
-    def print_rollout() -> None:
-        where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
-        cut = ", cut off at the maximum length" if header.truncated else ""
-        output.heading(f"{run}, step {header.step}, rollout {run}:{header.id}")
-        output.say(
-            f"question {header.question_id}, {where}, session {header.session}, group {header.group}",
-            f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}",
-            f"reward {header.reward:.4g}, advantage {advantage}, {header.tokens:,} tokens{cut}",
-            f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
-        )
-        for title, text in (("prompt", stored.prompt or "(not stored)"), ("response", stored.response)):
-            output.say()
-            output.heading(title)
-            left = len(text) - LONGEST_SHOWN
-            more = f"\n[{left:,} more characters; --json has them]" if left > 0 else ""
-            output.say(text[:LONGEST_SHOWN] + more)
 
-    terminal.emit(done, print_rollout)
+def _beginning(text: str) -> str:
+    return output.shorten(text, len(text), LONGEST_SHOWN, "--json has them")
 
 
 def _list_rescued(
@@ -231,7 +225,7 @@ def _list_rescued(
     page = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
     questions, more = page[:limit], len(page) > limit
     texts = question_texts(session, [question.question_id for question in questions])
-    record = {
+    record: dict[str, Any] = {
         "run": name,
         "totals": {
             **asdict(totals),
@@ -244,7 +238,14 @@ def _list_rescued(
         ],
         "after": questions[-1].question_id if more else None,
     }
-    columns = "question", "all-wrong at", "rescued at", "last", "correct among its neighbors' responses"
+    columns = (
+        "question",
+        "all-wrong at",
+        "rescued at",
+        "last",
+        "correct among its neighbors' responses",
+        "text",
+    )
     rows = [
         [
             question.question_id,
@@ -256,13 +257,8 @@ def _list_rescued(
         ]
         for question in questions
     ]
-
-    def print_questions() -> None:
-        output.say(*totals.sentences())
-        output.table([*columns, "text"], rows, title=name, empty="no question matches")
-        output.say_next(record["after"])
-
-    terminal.emit(record, print_questions)
+    table = Table(columns, rows, "no question matches")
+    terminal.emit(record, *totals.sentences(), table, next_page(record["after"]))
 
 
 def _add(target: str | None, db: Db, terminal: Terminal) -> None:
@@ -277,7 +273,7 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
         run = register(session, recorded, name or None)
         training = read_train_run(session, run)
     record = {"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()}
-    terminal.emit(record, output.say, f"{run.name}: {numbers_text(training.numbers)}")
+    terminal.emit(record, f"{run.name}: {numbers_text(training.numbers)}")
 
 
 def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
@@ -305,7 +301,7 @@ def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Termi
         f"{plural(len(paths), 'file')} with {size / 2**20:,.1f} MiB "
         + ("removed" if remove else "would be removed. Add --yes to remove them")
     )
-    terminal.emit(done, output.say, words if prunable else f"{name}: there is no step to remove")
+    terminal.emit(done, words if prunable else f"{name}: there is no step to remove")
 
 
 def chosen_record(session: "Session", run: str | None) -> "tuple[str, Record]":
@@ -333,11 +329,10 @@ def standing(database: "Database", run: "Run") -> Standing:
     with database.read() as session:
         training = read_train_run(session, run)
         alarms = list(alarms_of(open_record(session, run).metrics().items())) if not training.problem else []
-    text = partial(
-        output.say,
+    words = [
         f"recipe {training.recipe or 'unknown'}, model {training.model or 'unknown'}",
         training.problem or numbers_text(training.numbers),
         *(f"alarm at {alarm}" for alarm in alarms),
         f"show its metrics: tagrpo train metrics {run.name}",
-    )
-    return Standing({**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, text)
+    ]
+    return Standing({**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, words)

@@ -72,7 +72,7 @@ def run(
             "versions": dict(prepared.versions),
             "notes": list(prepared.notes),
         }
-        terminal.emit(prepared_record, output.say, prepared.shell)
+        terminal.emit(prepared_record, prepared.shell)
         return
 
     def announce(prepared: "Prepared") -> None:
@@ -94,7 +94,19 @@ def run(
         "alarms": alarms,
     }
     del record["attempt"]
-    terminal.emit(record, _print, trained, alarms)
+    attempt = trained.attempt
+    saved = f"{trained.folder}/checkpoints, step {attempt.checkpoint}" if attempt.checkpoint else "none"
+    ended = trained.left_behind and not trained.finished
+    terminal.emit(
+        record,
+        f"run         {trained.run} in {trained.folder}",
+        f"last step   {'none' if attempt.step is None else attempt.step}",
+        f"checkpoint  {saved}",
+        f"log         {trained.log}",
+        *(f"alarm       {alarm}" for alarm in alarms),
+        f"ended       {trained.left_behind} leftover processes" if ended else None,
+        None if attempt.step is None else f"rollouts    tagrpo train rollouts {trained.run}",
+    )
     if not trained.finished:
         raise exits.stopped_training(trained.attempt.stopped_by, _why_unfinished(trained))
 
@@ -122,7 +134,7 @@ def merge(
     done = subprocess.run([sys.executable, "-m", "verl.model_merger", "merge", *words], stdout=2)
     if done.returncode:
         raise exits.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
-    terminal.emit({"model": str(out)}, output.say, f"merged into {out}")
+    terminal.emit({"model": str(out)}, f"merged into {out}")
 
 
 def _show_steps(bar: output.Bar) -> Callable[[str], None]:
@@ -142,22 +154,6 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
         bar.update(step, total, "steps" if step else "verl starts")
 
     return take
-
-
-def _print(trained: "Trained", alarms: list[str]) -> None:
-    attempt = trained.attempt
-    saved = f"{trained.folder}/checkpoints, step {attempt.checkpoint}" if attempt.checkpoint else "none"
-    output.say(
-        f"run         {trained.run} in {trained.folder}",
-        f"last step   {'none' if attempt.step is None else attempt.step}",
-        f"checkpoint  {saved}",
-        f"log         {trained.log}",
-        *(f"alarm       {alarm}" for alarm in alarms),
-    )
-    if trained.left_behind and not trained.finished:
-        output.say(f"ended       {trained.left_behind} leftover processes")
-    if attempt.step is not None:
-        output.say(f"rollouts    tagrpo train rollouts {trained.run}")
 
 
 def _why_unfinished(trained: "Trained") -> str:
