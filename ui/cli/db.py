@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from ui.cli import exits
 from ui.cli.output import Terminal, plural
@@ -52,17 +52,15 @@ def check(*, db: Db, terminal: Terminal) -> None:
     raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
 
 
-def backup(
-    target: Annotated[Path, Argument(help="Path of the copy. The file must not exist yet.")],
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def backup(target: Path, *, db: Db, terminal: Terminal) -> None:
     """Copy the database to a file while other processes keep writing.
 
     The copy is a snapshot of one moment. If the command fails, no file is created.
 
     Example: tagrpo db backup /backups/tagrpo-monday.db
+
+    Args:
+        target: Path of the copy. The file must not exist yet.
     """
     from service.database import upkeep
     from service.errors import InputError
@@ -83,8 +81,8 @@ def backup(
 
 
 def copy(
-    source: Annotated[str, Argument(metavar="FROM", help="File or URL of the source database.")],
-    target: Annotated[str, Argument(metavar="TO", help="File or URL of an empty target database.")],
+    source: Annotated[str, Argument(metavar="FROM")],
+    target: Annotated[str, Argument(metavar="TO")],
     *,
     terminal: Terminal,
 ) -> None:
@@ -94,6 +92,10 @@ def copy(
     fails, nothing is copied.
 
     Example: tagrpo db copy tagrpo.db postgresql+psycopg://ann@db.lab/tagrpo
+
+    Args:
+        source: File or URL of the source database.
+        target: File or URL of an empty target database.
     """
     from service.database.place import parse_place
     from service.database.postgresql.copying import copy_database
@@ -105,20 +107,15 @@ def copy(
     terminal.emit(record, f"{record['to']}: {copied}, identical to {record['from']}")
 
 
-def upgrade(
-    vacuum: Annotated[
-        bool,
-        Option(help="Also release the disk space of removed rows. Other processes cannot write meanwhile."),
-    ] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def upgrade(vacuum: bool = False, *, db: Db, terminal: Terminal) -> None:
     """Upgrade the database of an older tagrpo to this version's schema. No other command does this.
 
     Older versions cannot open it afterwards. Make a copy first: tagrpo db backup before.db
 
     Example: tagrpo db upgrade --vacuum
+
+    Args:
+        vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
     """
     from service.database import Database, upkeep
     from service.database.engine import HEAD_REVISION

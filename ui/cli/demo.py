@@ -32,22 +32,11 @@ NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue"
 
 
 def demo(
-    folder: Annotated[
-        Path | None,
-        Option(help="Folder for all results. Default: tagrpo-demo, or tagrpo-demo-quick with --quick."),
-    ] = None,
-    quick: Annotated[
-        bool, Option(help="Use fewer questions and steps: the whole pipeline in a few minutes.")
-    ] = False,
-    recipes: Annotated[
-        str | None,
-        Option(
-            help="Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo "
-            "train recipes` prints their names. Default: grpo,ta_grpo,ta_rescue."
-        ),
-    ] = None,
-    seeds: Annotated[int, Option(min=1, help="Number of training runs per recipe.")] = 1,
-    responses: Annotated[int | None, Option(min=1, help="Number of responses per training run.")] = None,
+    folder: Path | None = None,
+    quick: bool = False,
+    recipes: str | None = None,
+    seeds: Annotated[int, Option(min=1)] = 1,
+    responses: Annotated[int | None, Option(min=1)] = None,
 ) -> None:
     """Run the whole pipeline in a world small enough for a laptop: no GPU, no API key, no network.
 
@@ -57,6 +46,14 @@ def demo(
     command that the demo prints, so that you can repeat it. Run the same command again to resume.
 
     Example: tagrpo demo --quick
+
+    Args:
+        folder: Folder for all results. Default: tagrpo-demo, or tagrpo-demo-quick with --quick.
+        quick: Use fewer questions and steps: the whole pipeline in a few minutes.
+        recipes: Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo train
+            recipes` prints their names. Default: grpo,ta_grpo,ta_rescue.
+        seeds: Number of training runs per recipe.
+        responses: Number of responses per training run.
     """
     # Before anything that reads them is imported: nothing here asks the network.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

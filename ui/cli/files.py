@@ -52,12 +52,15 @@ def render_rows(rows: Sequence[Mapping[str, Any]], form: RowsFormat) -> str:
 
 @dataclass(frozen=True)
 class RowsFile:
-    """Where rows go, and in which form."""
+    """Where rows go, and in which form.
 
-    out: Annotated[Path | None, Option(help="Write all rows to this file.")] = None
-    format: Annotated[
-        RowsFormat | None, Option(help="Format of the file. Default: from the ending of --out.")
-    ] = None
+    Args:
+        out: Write all rows to this file.
+        format: Format of the file. Default: from the ending of --out.
+    """
+
+    out: Path | None = None
+    format: RowsFormat | None = None
     overwrite: Overwrite = False
 
     def check(self) -> None:
@@ -105,12 +108,15 @@ def write_tables(folder: Path | None, tables: Mapping[str, Sequence[Mapping[str,
 
 @dataclass(frozen=True)
 class ReportFile:
-    """Where a report goes, and in which form."""
+    """Where a report goes, and in which form.
 
-    format: Annotated[
-        ReportFormat | None, Option(help="Format. Default: from the ending of --out, otherwise a table.")
-    ] = None
-    out: Annotated[Path | None, Option(help="Write to this file.")] = None
+    Args:
+        format: Format. Default: from the ending of --out, otherwise a table.
+        out: Write to this file.
+    """
+
+    format: ReportFormat | None = None
+    out: Path | None = None
     overwrite: Overwrite = False
 
     def choose(self, terminal: "Terminal") -> ReportFormat:
@@ -158,15 +164,15 @@ class ReportFile:
 
 @dataclass(frozen=True)
 class HubExport:
-    """Where on the Hub a data set goes."""
+    """Where on the Hub a data set goes.
 
-    push: Annotated[
-        str | None,
-        Option(
-            help="Push to this Hub dataset repository (OWNER/NAME). Requires HF_TOKEN in the environment."
-        ),
-    ] = None
-    public: Annotated[bool, Option(help="Make a new repository public. Default: private.")] = False
+    Args:
+        push: Push to this Hub dataset repository (OWNER/NAME). Requires HF_TOKEN in the environment.
+        public: Make a new repository public. Default: private.
+    """
+
+    push: str | None = None
+    public: bool = False
 
 
 def check_chart(chart: Path, *, overwrite: bool) -> None:

@@ -170,9 +170,13 @@ VERBOSE = {
 
 @dataclass(frozen=True)
 class Terminal:
-    """Whether a command answers in text or in JSON, and how much it says beside it."""
+    """Whether a command answers in text or in JSON, and how much it says beside it.
 
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False
+    Args:
+        as_json: Print one JSON object instead of text.
+    """
+
+    as_json: Annotated[bool, typer.Option("--json")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", hidden=True, **QUIET)] = False
     verbose: Annotated[bool, typer.Option("--verbose", "-v", hidden=True, **VERBOSE)] = False
 

@@ -27,10 +27,7 @@ COMMANDS = {
 
 
 def resume(
-    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...", help="Name or id of the run.")],
-    *,
-    db: Db,
-    terminal: Terminal,
+    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")], *, db: Db, terminal: Terminal
 ) -> None:
     """Resume a run: rephrasing, an evaluation, a judge or a training.
 
@@ -39,6 +36,9 @@ def resume(
     again.
 
     Example: tagrpo resume math-gpt4 max_usd=100
+
+    Args:
+        words: Name or id of the run.
     """
     from service.config import read_stored
     from service.runs.store import read_config

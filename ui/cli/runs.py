@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Option
 
 from ui.cli import exits, output
 from ui.cli.output import Part, Table, Terminal, plural
@@ -31,20 +31,15 @@ class Standing:
     needed: str = ""
 
 
-def list_(
-    kind: Annotated[
-        Kind | None,
-        Option(help="Only runs of this kind: neighbors, evaluations, those of a judge, or trainings."),
-    ] = None,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
     """List the runs, oldest first, with their input, model and size.
 
     --kind adds the columns of that kind.
 
     Example: tagrpo runs list --kind eval
+
+    Args:
+        kind: Only runs of this kind: neighbors, evaluations, those of a judge, or trainings.
     """
     with db.reading() as session:
         listed = [each for name in KINDS if kind in (None, name) for each in KINDS[name][1](session)]
@@ -240,16 +235,13 @@ def _show_judging(database: "Database", run: "Run") -> Standing:
     return Standing(record, parts, "; ".join(open_words(run.name, line.open, line.failed, errors)))
 
 
-def rename(
-    run: RunArgument,
-    name: Annotated[str, Argument(help="New name of the run.")],
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
     """Rename a run; its id and all references stay.
 
     Example: tagrpo runs rename first-try baseline
+
+    Args:
+        name: New name of the run.
     """
     from service.runs.removing import rename_run
     from service.runs.store import find_run
@@ -266,11 +258,7 @@ SHOWN = ("asks", "proposals", "verdicts", "audits", "problems", "samples", "grad
 
 
 def remove(
-    run: RunArgument,
-    yes: Annotated[bool, Option("--yes", help="Remove without a prompt.")] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
+    run: RunArgument, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal
 ) -> None:
     """Remove a run and its data: answers, verdicts, samples, grades.
 
@@ -279,6 +267,9 @@ def remove(
     audits contain human decisions. `tagrpo db upgrade --vacuum` releases the disk space.
 
     Example: tagrpo runs remove first-try
+
+    Args:
+        yes: Remove without a prompt.
     """
     from rephraser.sets import list_sets
     from service.runs.removing import holdings, remove_run

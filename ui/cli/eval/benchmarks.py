@@ -17,13 +17,8 @@ AFTER = ("split", "revision", "content_hash", "gated", "licence", "citation", "n
 
 
 def benchmarks(
-    names: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[NAME|FILE]...", help="Benchmarks to check, or .toml and .jsonl files of your own."
-        ),
-    ] = None,
-    check: Annotated[bool, Option("--check", help="Check all known benchmarks.")] = False,
+    names: Annotated[list[str] | None, Argument(metavar="[NAME|FILE]...")] = None,
+    check: Annotated[bool, Option("--check")] = False,
     *,
     rows: BenchmarkRows,
     terminal: Terminal,
@@ -40,6 +35,10 @@ def benchmarks(
     Example: tagrpo eval benchmarks mine.jsonl
 
     Example: tagrpo eval benchmarks aime24 --from aime24.jsonl
+
+    Args:
+        names: Benchmarks to check, or .toml and .jsonl files of your own.
+        check: Check all known benchmarks.
     """
     from evaluator.benchmarks import BENCHMARKS, ChangedBenchmarkError, find_benchmark
     from evaluator.grading import Grader

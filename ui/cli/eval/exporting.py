@@ -18,11 +18,8 @@ _BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"
 def export(
     run: EvalRun,
     *,
-    out: Annotated[Path, Option(help="File to write, or folder for hf.")],
-    form: Annotated[
-        SamplesFormat | None,
-        Option("--format", help="Format; hf: a dataset for the Hub. Default: from the ending of --out."),
-    ] = None,
+    out: Annotated[Path, Option()],
+    form: Annotated[SamplesFormat | None, Option("--format")] = None,
     overwrite: Overwrite = False,
     hub: HubExport,
     db: Db,
@@ -33,6 +30,10 @@ def export(
     `tagrpo eval import` reads them back. Gated benchmarks are not exported.
 
     Example: tagrpo eval export Qwen3-4B.math500 --out samples.parquet
+
+    Args:
+        out: File to write, or folder for hf.
+        form: Format; hf: a dataset for the Hub. Default: from the ending of --out.
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.exporting import export_samples

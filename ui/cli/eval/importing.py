@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from service.errors import InputError
 from ui.cli import exits, output
@@ -32,31 +32,24 @@ UNMATCHED_LISTED = 5
 
 @dataclass(frozen=True)
 class Columns:
-    """How the file is read."""
+    """How the file is read.
+
+    Args:
+        form: Tool that wrote the files. Default: detected automatically.
+        column: Column of a part, as in response=text or score=NAME. docs/other-tools.md lists the parts.
+        opened_thoughts: The prompts opened a thought: treat responses that do not close it as cut off inside
+            it.
+    """
 
     panel: ClassVar[str] = "Input file"
 
-    form: Annotated[
-        Literal["rows", "inspect", "lighteval", "lm-eval"] | None,
-        Option("--format", help="Tool that wrote the files. Default: detected automatically."),
-    ] = None
-    column: Annotated[
-        tuple[str, ...],
-        Option(
-            "--column",
-            help="Column of a part, as in response=text or score=NAME. docs/other-tools.md lists the parts.",
-        ),
-    ] = ()
-    opened_thoughts: Annotated[
-        bool,
-        Option(
-            help="The prompts opened a thought: treat responses that do not close it as cut off inside it."
-        ),
-    ] = False
+    form: Annotated[Literal["rows", "inspect", "lighteval", "lm-eval"] | None, Option("--format")] = None
+    column: Annotated[list[str] | None, Option("--column")] = None
+    opened_thoughts: bool = False
 
     def named(self) -> dict[str, str]:
         """Return the columns by part."""
-        pairs = [pair.partition("=") for pair in self.column]
+        pairs = [pair.partition("=") for pair in self.column or ()]
         for part, equals, name in pairs:
             if not (part and equals):
                 raise typer.BadParameter(
@@ -67,35 +60,26 @@ class Columns:
 
 @dataclass(frozen=True)
 class Questions(BenchmarkRows):
-    """What the responses answer."""
+    """What the responses answer.
+
+    Args:
+        benchmark: Benchmark, or a file of your own. Default: the questions and answers in the input file.
+        by: How to match its problems: same text, inside a prompt, or ids that are row numbers.
+        kind: Kind of the answers, for problems from an input file that does not state it.
+    """
 
     panel: ClassVar[str] = "Problems"
 
-    benchmark: Annotated[
-        str | None,
-        Option(
-            help="Benchmark, or a file of your own. Default: the questions and answers in the input file."
-        ),
-    ] = None
-    by: Annotated[
-        Literal["text", "inside", "position"],
-        Option(help="How to match its problems: same text, inside a prompt, or ids that are row numbers."),
-    ] = "text"
-    kind: Annotated[
-        Literal["latex", "integer", "choice", "tolerance", "code"],
-        Option(help="Kind of the answers, for problems from an input file that does not state it."),
-    ] = "latex"
+    benchmark: str | None = None
+    by: Literal["text", "inside", "position"] = "text"
+    kind: Literal["latex", "integer", "choice", "tolerance", "code"] = "latex"
 
 
 def import_(
-    files: Annotated[list[Path], Argument(help="Files of one tool, in order.")],
+    files: list[Path],
     *,
-    model: Annotated[
-        str | None, Option(help="Model that drew the responses; inspect_ai logs contain it.")
-    ] = None,
-    name: Annotated[
-        str | None, Option(help="Name of the run, stored as NAME.BENCHMARK. Default: after the model.")
-    ] = None,
+    model: str | None = None,
+    name: str | None = None,
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
     questions: Questions,
@@ -113,6 +97,11 @@ def import_(
     other tool got no response.
 
     Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
+
+    Args:
+        files: Files of one tool, in order.
+        model: Model that drew the responses; inspect_ai logs contain it.
+        name: Name of the run, stored as NAME.BENCHMARK. Default: after the model.
     """
     from evaluator.benchmarks import LoadedBenchmark, check_golds
     from evaluator.evals.evaluating import note_golds

@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 
 def label(
     run: EvalRun,
-    problem: Annotated[
-        str | None, Argument(help="Position of the problem in the run, from 0, or its id.")
-    ] = None,
-    sample: Annotated[
-        int | None, Argument(help="Number of the response, as shown by `eval show`.", min=0)
-    ] = None,
-    correct: Annotated[bool, Option(help="Grade the response as correct.")] = False,
-    wrong: Annotated[bool, Option(help="Grade the response as wrong.")] = False,
-    withdraw: Annotated[bool, Option(help="Withdraw your newest grade of this response.")] = False,
-    comment: Annotated[str, Option(help="Reason for the grade.", show_default=False)] = "",
+    problem: Annotated[str | None, Argument()] = None,
+    sample: Annotated[int | None, Argument(min=0)] = None,
+    correct: bool = False,
+    wrong: bool = False,
+    withdraw: bool = False,
+    comment: Annotated[str, Option(show_default=False)] = "",
     reviewer: Reviewer = None,
     *,
     file: RowsFile,
@@ -47,6 +43,14 @@ def label(
     Example: tagrpo eval label Qwen3-4B.amc23 7 3 --correct --comment "1/2, as the gold"
 
     Example: tagrpo eval label Qwen3-4B.amc23 --out grades.jsonl
+
+    Args:
+        problem: Position of the problem in the run, from 0, or its id.
+        sample: Number of the response, as shown by `eval show`.
+        correct: Grade the response as correct.
+        wrong: Grade the response as wrong.
+        withdraw: Withdraw your newest grade of this response.
+        comment: Reason for the grade.
     """
     from evaluator.evals.runs import find_eval_run
 

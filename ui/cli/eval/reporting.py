@@ -49,25 +49,11 @@ def report(
     references: References,
     *,
     k: Ks = None,
-    metric: Annotated[
-        str,
-        Option(
-            help="pass@k; pass^k: all k right; g-pass@k:TAU: at least a share TAU of them right; or maj@k: "
-            "majority vote."
-        ),
-    ] = "pass@k",
-    interval: Annotated[
-        Literal["new-problems", "same-problems"], Option(help="Question that the intervals answer.")
-    ] = "new-problems",
-    paper: Annotated[
-        str | None,
-        Option(
-            help="Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none. "
-            "Default: the runs' model."
-        ),
-    ] = None,
+    metric: str = "pass@k",
+    interval: Literal["new-problems", "same-problems"] = "new-problems",
+    paper: str | None = None,
     counted: Counted,
-    chart: Annotated[Path | None, Option(help="Draw the curves to a .png, .svg or .html file.")] = None,
+    chart: Path | None = None,
     allow: Allow = None,
     file: ReportFile,
     db: Db,
@@ -76,6 +62,14 @@ def report(
     """Compare runs in a table with intervals, next to the published figures of a paper.
 
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
+
+    Args:
+        metric: pass@k; pass^k: all k right; g-pass@k:TAU: at least a share TAU of them right; or maj@k:
+            majority vote.
+        interval: Question that the intervals answer.
+        paper: Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none.
+            Default: the runs' model.
+        chart: Draw the curves to a .png, .svg or .html file.
     """
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records
@@ -123,24 +117,13 @@ def report(
 
 
 def compare(
-    a: Annotated[str, Argument(help="Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
-    b: Annotated[
-        str | None, Argument(help="Model B, on problems of the same benchmarks. Not with --tool-grades.")
-    ] = None,
+    a: str,
+    b: Annotated[str | None, Argument()] = None,
     *,
     k: Ks = None,
-    tool_grades: Annotated[
-        bool,
-        Option(
-            help="Compare the grades of an imported run A with those of the tool that drew the responses."
-        ),
-    ] = False,
-    changes: Annotated[
-        int, Option(help="Number of problems with the largest gains and losses to show.", min=0)
-    ] = 5,
-    common_only: Annotated[
-        bool, Option(help="If the problems differ, compare only those that both have.")
-    ] = False,
+    tool_grades: bool = False,
+    changes: Annotated[int, Option(min=0)] = 5,
+    common_only: bool = False,
     counted: Counted,
     allow: Allow = None,
     file: ReportFile,
@@ -152,6 +135,13 @@ def compare(
     Example: tagrpo eval compare tuned base --k 1,32
 
     Example: tagrpo eval compare Qwen3-4B.math500 --tool-grades --out differences.csv
+
+    Args:
+        a: Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.
+        b: Model B, on problems of the same benchmarks. Not with --tool-grades.
+        tool_grades: Compare the grades of an imported run A with those of the tool that drew the responses.
+        changes: Number of problems with the largest gains and losses to show.
+        common_only: If the problems differ, compare only those that both have.
     """
     from evaluator.reports.comparing import change_records, compare_methods, comparison_records
     from evaluator.reports.comparison_layout import comparison_document

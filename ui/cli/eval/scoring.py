@@ -4,9 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from evaluator.config import ScoreConfig
 from service.errors import InputError
@@ -32,12 +30,7 @@ FLAGS = {
 
 @verb("score", ScoreConfig, "run", FLAGS)
 def score(
-    config: ScoreConfig,
-    *,
-    changes: Annotated[bool, Option(help="List the samples whose grade differs.")] = False,
-    dry_run: DryRun = False,
-    db: Db,
-    terminal: Terminal,
+    config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False, db: Db, terminal: Terminal
 ) -> None:
     """Grade the samples of a run that have no grade yet: by this version's rules, or by a judge model.
 
@@ -54,6 +47,9 @@ def score(
     Example: tagrpo eval score Qwen3-4B.amc23 --answers boxed --changes
 
     Example: tagrpo eval score Qwen3-4B.math500 --judge gpt-4o --max-usd 2
+
+    Args:
+        changes: List the samples whose grade differs.
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.judging.running import estimate_judging

@@ -22,19 +22,21 @@ SHORTEST_TOKEN = 16
 
 @dataclass(frozen=True)
 class Listening:
-    """Where the server listens, and whom it answers."""
+    """Where the server listens, and whom it answers.
 
-    host: Annotated[
-        str, Option(help="Address to listen on; the default accepts only connections from this machine.")
-    ] = "127.0.0.1"
-    port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8600
+    Args:
+        host: Address to listen on; the default accepts only connections from this machine.
+        port: Port to listen on; 0 picks a free one.
+        no_token: Answer without a token, also requests from other machines.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8600
     token_file: Annotated[
         Path | None,
         Option(help=f"Require the token in the first line of this file (or in {TOKEN_VARIABLE})."),
     ] = None
-    no_token: Annotated[bool, Option(help="Answer without a token, also requests from other machines.")] = (
-        False
-    )
+    no_token: bool = False
 
     def token(self) -> str | None:
         """Return the token from the file, else from the environment; None where none is given.
@@ -66,34 +68,31 @@ class Listening:
 
 @dataclass(frozen=True)
 class Capacity:
-    """How much is graded at a time, and for how long."""
+    """How much is graded at a time, and for how long.
 
-    workers: Annotated[
-        int | None, Option(min=1, help="Number of comparison processes. Default: one per CPU, at most 8.")
-    ] = None
-    time_limit_s: Annotated[float, Option(min=0.1, help="Time limit of one comparison, in seconds.")] = 10.0
-    memory_limit_mb: Annotated[int, Option(min=64, help="Memory limit of one comparison.")] = 2048
-    deadline_s: Annotated[
-        float,
-        Option(min=1, help="Time limit of a request, in seconds; cases not graded by then are unknown."),
-    ] = 120.0
-    queue: Annotated[int, Option(min=1, help="Maximum cases in flight; further requests get HTTP 429.")] = (
-        16_384
-    )
-    body_mb: Annotated[int, Option(min=1, help="Maximum size of a request in megabytes.")] = 64
+    Args:
+        workers: Number of comparison processes. Default: one per CPU, at most 8.
+        time_limit_s: Time limit of one comparison, in seconds.
+        memory_limit_mb: Memory limit of one comparison.
+        deadline_s: Time limit of a request, in seconds; cases not graded by then are unknown.
+        queue: Maximum cases in flight; further requests get HTTP 429.
+        body_mb: Maximum size of a request in megabytes.
+    """
+
+    workers: Annotated[int | None, Option(min=1)] = None
+    time_limit_s: Annotated[float, Option(min=0.1)] = 10.0
+    memory_limit_mb: Annotated[int, Option(min=64)] = 2048
+    deadline_s: Annotated[float, Option(min=1)] = 120.0
+    queue: Annotated[int, Option(min=1)] = 16_384
+    body_mb: Annotated[int, Option(min=1)] = 64
 
 
 def serve(
     *,
     listening: Listening,
     capacity: Capacity,
-    unknown_reward: Annotated[
-        float | None,
-        Option(help="Reward for an unknown grade, for trainers that accept only numbers. Required."),
-    ] = None,
-    answers: Annotated[
-        Answers, Option(help="Answers that earn a reward: only boxed ones, or any that is found.")
-    ] = "boxed",
+    unknown_reward: float | None = None,
+    answers: Answers = "boxed",
     grader: OwnGrader = None,
 ) -> None:
     """Grade responses over HTTP for OpenRLHF, NeMo Gym and any client that posts JSON.
@@ -103,6 +102,10 @@ def serve(
     SIGTERM, in-flight requests finish before the server stops.
 
     Example: tagrpo eval serve --unknown-reward 0
+
+    Args:
+        unknown_reward: Reward for an unknown grade, for trainers that accept only numbers. Required.
+        answers: Answers that earn a reward: only boxed ones, or any that is found.
     """
     from evaluator.grading import Grader
     from service.web.listening import Address, bind, is_loopback

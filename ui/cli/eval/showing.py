@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
@@ -17,15 +17,12 @@ if TYPE_CHECKING:
 
 def show(
     run: EvalRun,
-    problem: Annotated[str, Argument(help="Position of the problem in the run, from 0, or its id.")],
-    grade: Annotated[
-        str | None,
-        Option(help="Only correct, wrong, unknown or ungraded samples, or human: those graded by a person."),
-    ] = None,
-    text: Annotated[str | None, Option(help="Only samples that contain this text.")] = None,
-    after: Annotated[int, Option(help="Continue after this sample.", show_default=False)] = -1,
-    limit: Annotated[int, Option(min=1, help="Number of samples per page.")] = 5,
-    full: Annotated[bool, Option(help="Show whole texts, not only their beginnings.")] = False,
+    problem: str,
+    grade: str | None = None,
+    text: str | None = None,
+    after: Annotated[int, Option(show_default=False)] = -1,
+    limit: Annotated[int, Option(min=1)] = 5,
+    full: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -33,6 +30,14 @@ def show(
     """Show a problem and its responses, page by page. For gated benchmarks, only ids and grades are shown.
 
     Example: tagrpo eval show Qwen3-4B.amc23 0 --grade wrong
+
+    Args:
+        problem: Position of the problem in the run, from 0, or its id.
+        grade: Only correct, wrong, unknown or ungraded samples, or human: those graded by a person.
+        text: Only samples that contain this text.
+        after: Continue after this sample.
+        limit: Number of samples per page.
+        full: Show whole texts, not only their beginnings.
     """
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.problems import run_problems

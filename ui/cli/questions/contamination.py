@@ -14,18 +14,12 @@ PAIRS_SHOWN = 20
 
 
 def contamination(
-    set_name: Annotated[str, Argument(metavar="SET", help="Name of a question set.")],
-    benchmark: Annotated[
-        list[str], Option(help="Known benchmark, or a .toml or .jsonl file. Repeat the option for several.")
-    ],
-    neighbors: Annotated[
-        str | None, Option(help="Also check the neighbors of this neighbor set (NAME, NAME@3).")
-    ] = None,
-    ngram: Annotated[int, Option(help="Number of words in an n-gram.")] = 8,
-    threshold: Annotated[
-        float, Option(help="Share of a problem's n-grams that a text must contain to match, 0 to 1.")
-    ] = 0.5,
-    ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts match, 50 to 100.")] = 90,
+    set_name: Annotated[str, Argument(metavar="SET")],
+    benchmark: Annotated[list[str], Option()],
+    neighbors: str | None = None,
+    ngram: int = 8,
+    threshold: float = 0.5,
+    ratio: float = 90,
     *,
     rows: BenchmarkRows,
     file: RowsFile,
@@ -44,6 +38,14 @@ def contamination(
     Example: tagrpo questions contamination math --benchmark math500
 
     Example: tagrpo questions contamination math --benchmark mine.jsonl --out pairs.jsonl
+
+    Args:
+        set_name: Name of a question set.
+        benchmark: Known benchmark, or a .toml or .jsonl file.
+        neighbors: Also check the neighbors of this neighbor set (NAME, NAME@3).
+        ngram: Number of words in an n-gram.
+        threshold: Share of a problem's n-grams that a text must contain to match, 0 to 1.
+        ratio: Fuzzy ratio from which two texts match, 50 to 100.
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination

@@ -3,7 +3,7 @@
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter, Option
 
 from ui.cli import exits
 from ui.cli.output import Part, Terminal, plural, some
@@ -21,36 +21,17 @@ PARTS = ("question", "answer", "solution", "level", "subject", "images")
 
 
 def import_(
-    source: Annotated[
-        str,
-        Argument(help="A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name)."),
-    ],
-    name: Annotated[str | None, Option(help="Name of the set. Default: the file's name.")] = None,
-    column: Annotated[
-        list[str] | None,
-        Option(
-            metavar="PART=NAME",
-            help="Column with the question, answer, solution, level, subject or images; dots select nested "
-            "values. By default usual names are found. Repeat the option for several parts, and for a "
-            "question in several columns, in order; a list becomes options with letters. images= imports no "
-            "images. Without an answer column, the gold answer is the solution's last \\boxed{}.",
-        ),
-    ] = None,
-    kind: Annotated[
-        Literal["latex", "code"],
-        Option(help="Kind of the answers; code: a program that passes the tests in the answer column."),
-    ] = "latex",
-    config: Annotated[
-        list[str] | None, Option(help="Hub: configuration of the dataset. Repeat the option to join several.")
-    ] = None,
-    split: Annotated[str | None, Option(help="Hub: split. Default: train.")] = None,
-    revision: Annotated[str | None, Option(help="Hub: branch, tag or commit. Default: the newest.")] = None,
-    limit: Annotated[int | None, Option(min=1, help="Read only the first rows.")] = None,
-    max_characters: Annotated[
-        int, Option(min=1, help="Maximum characters of a question or answer.")
-    ] = 100_000,
-    strip_control: Annotated[bool, Option(help="Remove NUL and other control characters.")] = False,
-    skip_bad_rows: Annotated[bool, Option(help="Skip unusable rows and list them.")] = False,
+    source: str,
+    name: str | None = None,
+    column: Annotated[list[str] | None, Option(metavar="PART=NAME")] = None,
+    kind: Literal["latex", "code"] = "latex",
+    config: list[str] | None = None,
+    split: str | None = None,
+    revision: str | None = None,
+    limit: Annotated[int | None, Option(min=1)] = None,
+    max_characters: Annotated[int, Option(min=1)] = 100_000,
+    strip_control: bool = False,
+    skip_bad_rows: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -72,6 +53,22 @@ def import_(
     Example: tagrpo questions import math_train.jsonl --name math
 
     Example: tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000
+
+    Args:
+        source: A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name).
+        name: Name of the set. Default: the file's name.
+        column: Column with the question, answer, solution, level, subject or images; dots select nested
+            values. By default usual names are found. Repeat the option for several parts, and for a question
+            in several columns, in order; a list becomes options with letters. images= imports no images.
+            Without an answer column, the gold answer is the solution's last \\boxed{}.
+        kind: Kind of the answers; code: a program that passes the tests in the answer column.
+        config: Hub: configuration of the dataset. Repeat the option to join several.
+        split: Hub: split. Default: train.
+        revision: Hub: branch, tag or commit. Default: the newest.
+        limit: Read only the first rows.
+        max_characters: Maximum characters of a question or answer.
+        strip_control: Remove NUL and other control characters.
+        skip_bad_rows: Skip unusable rows and list them.
     """
     from evaluator.grading import AnswerKind, Grader
     from service.questions import RowLimits, read_source, store_import
@@ -116,15 +113,13 @@ def _read_columns(words: "Sequence[str]") -> "Columns":
 
 
 def mix(
-    name: Annotated[str, Argument(help="Name of the new set.")],
-    base: Annotated[str, Option(help="Base set; all of its usable questions are taken.")],
-    extra: Annotated[str, Option(help="Extra set; chunks of it are drawn at random.")],
-    seed: Annotated[int, Option(help="Random seed of the draw.")] = 0,
-    times: Annotated[float | None, Option(help="Size of the mix as a multiple of the base.")] = None,
-    chunks: Annotated[int | None, Option(min=0, help="Number of chunks; an alternative to --times.")] = None,
-    chunk: Annotated[
-        int | None, Option(min=1, help="Questions per chunk. Default: half of the base.")
-    ] = None,
+    name: str,
+    base: Annotated[str, Option()],
+    extra: Annotated[str, Option()],
+    seed: int = 0,
+    times: float | None = None,
+    chunks: Annotated[int | None, Option(min=0)] = None,
+    chunk: Annotated[int | None, Option(min=1)] = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -136,6 +131,15 @@ def mix(
     mix contains the smaller ones.
 
     Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7
+
+    Args:
+        name: Name of the new set.
+        base: Base set; all of its usable questions are taken.
+        extra: Extra set; chunks of it are drawn at random.
+        seed: Random seed of the draw.
+        times: Size of the mix as a multiple of the base.
+        chunks: Number of chunks; an alternative to --times.
+        chunk: Questions per chunk. Default: half of the base.
     """
     from service.questions import mix_sets
 

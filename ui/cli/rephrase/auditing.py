@@ -19,17 +19,10 @@ IDS_SHOWN = 10
 
 def audit(
     run: OnlyRun = None,
-    sample: Annotated[
-        int, Option(min=4, help="Number of candidates to draw; with --groups, of questions.")
-    ] = 50,
-    groups: Annotated[bool, Option(help="Draw questions, each with all its accepted neighbors.")] = False,
-    seed: Annotated[int, Option(help="Random seed of the draw.")] = 0,
-    out: Annotated[
-        Path | None,
-        Option(
-            help="Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet."
-        ),
-    ] = None,
+    sample: Annotated[int, Option(min=4)] = 50,
+    groups: bool = False,
+    seed: int = 0,
+    out: Path | None = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -52,6 +45,12 @@ def audit(
     Example: tagrpo rephrase audit math-gpt4 --sample 50 --seed 7
 
     Example: tagrpo rephrase audit math-gpt4 --groups --seed 7 --out sheet.jsonl
+
+    Args:
+        sample: Number of candidates to draw; with --groups, of questions.
+        groups: Draw questions, each with all its accepted neighbors.
+        seed: Random seed of the draw.
+        out: Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet.
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet

@@ -21,22 +21,15 @@ CANDIDATE = Argument(help="Id of a candidate, or its first characters.")
 
 
 def list_(
-    run: Annotated[str | None, Option(help="Name or id of the run; optional if there is only one.")] = None,
-    status: Annotated[
-        Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None,
-        Option(help="Only candidates with this status; pending: not judged yet."),
-    ] = None,
-    strategy: Annotated[str | None, Option(help="Only candidates from this strategy.")] = None,
-    question: Annotated[
-        str | None, Option(help="Only candidates of this question: its id or first characters.")
-    ] = None,
-    finding: Annotated[str | None, Option(help="Only candidates with this structural finding.")] = None,
-    limit: Annotated[int, Option(min=1, help="Candidates per page.")] = 20,
-    after: Annotated[str | None, Option(help="Continue after this candidate.")] = None,
-    reviews: Annotated[bool, Option(help="List human decisions instead, of all runs or of --run.")] = False,
-    out: Annotated[
-        Path | None, Option(help="With --reviews: write all decisions to this .jsonl or .csv file.")
-    ] = None,
+    run: str | None = None,
+    status: Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None = None,
+    strategy: str | None = None,
+    question: str | None = None,
+    finding: str | None = None,
+    limit: Annotated[int, Option(min=1)] = 20,
+    after: str | None = None,
+    reviews: bool = False,
+    out: Path | None = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -49,6 +42,17 @@ def list_(
     Example: tagrpo rephrase list --run math-gpt4 --status rejected --finding number_missing
 
     Example: tagrpo rephrase list --reviews --run math-gpt4 --out reviews.jsonl
+
+    Args:
+        run: Name or id of the run; optional if there is only one.
+        status: Only candidates with this status; pending: not judged yet.
+        strategy: Only candidates from this strategy.
+        question: Only candidates of this question: its id or first characters.
+        finding: Only candidates with this structural finding.
+        limit: Candidates per page.
+        after: Continue after this candidate.
+        reviews: List human decisions instead, of all runs or of --run.
+        out: With --reviews: write all decisions to this .jsonl or .csv file.
     """
     from rephraser.run.start import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
@@ -109,18 +113,13 @@ def _list_reviews(run: str | None, file: RowsFile, db: Db, terminal: Terminal) -
     )
 
 
-def show(
-    candidate: Annotated[str, CANDIDATE],
-    raw: Annotated[
-        bool, Option(help="Also show the prompt that produced it and the model's raw answer.")
-    ] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, terminal: Terminal) -> None:
     """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
 
     Example: tagrpo rephrase show c_3fa1 --raw
+
+    Args:
+        raw: Also show the prompt that produced it and the model's raw answer.
     """
     from rephraser.checks.wording import likeness
     from rephraser.reviews.store import find_candidate
@@ -162,14 +161,9 @@ def show(
 
 def edit(
     candidate: Annotated[str, CANDIDATE],
-    text: Annotated[str | None, Option(help="The edited text.")] = None,
-    text_file: Annotated[Path | None, Option(help="Read the edited text from a file; - reads stdin.")] = None,
-    run: Annotated[
-        str | None,
-        Option(
-            help="Run that judges the new candidate; optional if only one run has the original candidate."
-        ),
-    ] = None,
+    text: str | None = None,
+    text_file: Path | None = None,
+    run: str | None = None,
     reviewer: Reviewer = None,
     *,
     db: Db,
@@ -181,6 +175,11 @@ def edit(
     for any other candidate.
 
     Example: tagrpo rephrase edit c_3fa1 --text "How long is the side of a square of area 9?"
+
+    Args:
+        text: The edited text.
+        text_file: Read the edited text from a file; - reads stdin.
+        run: Run that judges the new candidate; optional if only one run has the original candidate.
     """
     from rephraser.reviews.mending import mend_candidate
     from rephraser.reviews.status import read_status

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from ui.cli.output import Table, Terminal, plural
 from ui.cli.settings import Db, split_words
@@ -12,8 +12,8 @@ CHANGES_SHOWN = 20
 
 
 def rejudge(
-    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...", help="Name or id of the run.")],
-    dry_run: Annotated[bool, Option(help="Show what would change; store nothing.")] = False,
+    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")],
+    dry_run: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -26,6 +26,10 @@ def rejudge(
     thresholds.
 
     Example: tagrpo rephrase rejudge math-gpt4 accept=11 --dry-run
+
+    Args:
+        words: Name or id of the run.
+        dry_run: Show what would change; store nothing.
     """
     from evaluator.grading import Grader
     from rephraser.config import Verdict

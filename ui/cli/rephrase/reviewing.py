@@ -24,34 +24,18 @@ CHOICES = "[a]ccept, [r]eject, [s]kip, [q]uit: "
 
 
 def review(
-    candidate: Annotated[str | None, Argument(help="Id of a candidate, or its first characters.")] = None,
-    accept: Annotated[bool, Option(help="Accept: the candidate asks the same problem.")] = False,
-    reject: Annotated[
-        bool, Option(help="Reject: it asks another problem. Give the reason with --reason.")
-    ] = False,
-    withdraw: Annotated[bool, Option(help="Withdraw your newest decision on this candidate.")] = False,
-    reason: Annotated[str, Option(help="Reason; required for a rejection.", show_default=False)] = "",
+    candidate: Annotated[str | None, Argument()] = None,
+    accept: bool = False,
+    reject: bool = False,
+    withdraw: bool = False,
+    reason: Annotated[str, Option(show_default=False)] = "",
     reviewer: Reviewer = None,
-    audit: Annotated[int | None, Option(help="Audit that the decisions belong to.")] = None,
-    sheet: Annotated[
-        Path | None,
-        Option(
-            "--sheet",
-            help="JSON Lines file with candidate, decision (accept or reject) and reason. All rows are "
-            "recorded, or none.",
-        ),
-    ] = None,
-    interactive: Annotated[bool, Option(help="Show one candidate at a time and ask for a decision.")] = False,
-    run: Annotated[
-        str | None, Option(help="Interactive: review candidates of this run; alternatively name an --audit.")
-    ] = None,
-    status: Annotated[
-        Literal["accepted", "rejected", "undecided", "unverified"] | None,
-        Option(help="Interactive: only candidates of the run with this status. Default: undecided."),
-    ] = None,
-    blind: Annotated[
-        bool, Option(help="Interactive: hide verdict, strategy and model. Audits always do.")
-    ] = False,
+    audit: int | None = None,
+    sheet: Annotated[Path | None, Option("--sheet")] = None,
+    interactive: bool = False,
+    run: str | None = None,
+    status: Literal["accepted", "rejected", "undecided", "unverified"] | None = None,
+    blind: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -71,6 +55,20 @@ def review(
     Example: tagrpo rephrase review --run math-gpt4 --interactive --status undecided
 
     Example: tagrpo rephrase review --audit 1 --interactive
+
+    Args:
+        candidate: Id of a candidate, or its first characters.
+        accept: Accept: the candidate asks the same problem.
+        reject: Reject: it asks another problem. Give the reason with --reason.
+        withdraw: Withdraw your newest decision on this candidate.
+        reason: Reason; required for a rejection.
+        audit: Audit that the decisions belong to.
+        sheet: JSON Lines file with candidate, decision (accept or reject) and reason. All rows are recorded,
+            or none.
+        interactive: Show one candidate at a time and ask for a decision.
+        run: Interactive: review candidates of this run; alternatively name an --audit.
+        status: Interactive: only candidates of the run with this status. Default: undecided.
+        blind: Interactive: hide verdict, strategy and model. Audits always do.
     """
     if sum((candidate is not None, sheet is not None, interactive)) != 1:
         raise BadParameter("name a candidate, or give --sheet FILE or --interactive")

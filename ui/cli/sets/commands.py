@@ -19,58 +19,18 @@ LINES_SHOWN = 10
 
 
 def publish(
-    name: Annotated[str, Argument(help="Name of the set.")],
-    run: Annotated[
-        list[str], Option(help="Name or id of a run to publish from. Repeat the option for several.")
-    ],
-    n: Annotated[
-        int | None, Option("--n", min=1, help="Maximum neighbors per question. Default: all that qualify.")
-    ] = None,
-    adaptive: Annotated[
-        int | None,
-        Option(
-            min=2,
-            help="No neighbors for questions that alone probably yield a gradient in groups of this many "
-            "responses.",
-        ),
-    ] = None,
-    pilot: Annotated[
-        str | None,
-        Option(
-            help="With --adaptive: eval run of the policy whose answers count. Default: the answers "
-            "drawn for the verdicts."
-        ),
-    ] = None,
-    prefer: Annotated[
-        Literal["any", "easier", "harder", "level"],
-        Option(help="Neighbors to prefer, by success rate compared with the question's."),
-    ] = "any",
-    min_distance: Annotated[
-        float | None,
-        Option(
-            min=0,
-            max=1,
-            help="Minimum distance in wording from the question and from neighbors chosen earlier. Default: "
-            "0.15; 0 for runs by rules.",
-        ),
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        Option(
-            help="Also include unverified, undecided or rejected ones, after the accepted. Repeat the option "
-            "for several."
-        ),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None, Option(help="Only from this strategy. Repeat the option for several.")
-    ] = None,
-    model: Annotated[
-        list[str] | None, Option(help="Only from this model. Repeat the option for several.")
-    ] = None,
-    only_with_neighbors: Annotated[bool, Option(help="Leave out questions without neighbors.")] = False,
-    dry_run: Annotated[
-        bool, Option(help="Publish nothing; show the content and the expected yield of other choices.")
-    ] = False,
+    name: str,
+    run: Annotated[list[str], Option()],
+    n: Annotated[int | None, Option("--n", min=1)] = None,
+    adaptive: Annotated[int | None, Option(min=2)] = None,
+    pilot: str | None = None,
+    prefer: Literal["any", "easier", "harder", "level"] = "any",
+    min_distance: Annotated[float | None, Option(min=0, max=1)] = None,
+    include: list[str] | None = None,
+    strategy: list[str] | None = None,
+    model: list[str] | None = None,
+    only_with_neighbors: bool = False,
+    dry_run: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -86,6 +46,23 @@ def publish(
     Example: tagrpo sets publish math --run math-gpt4 --n 3
 
     Example: tagrpo sets publish math --run math-gpt4 --run math-qwen --adaptive 8
+
+    Args:
+        name: Name of the set.
+        run: Name or id of a run to publish from.
+        n: Maximum neighbors per question. Default: all that qualify.
+        adaptive: No neighbors for questions that alone probably yield a gradient in groups of this many
+            responses.
+        pilot: With --adaptive: eval run of the policy whose answers count. Default: the answers drawn for the
+            verdicts.
+        prefer: Neighbors to prefer, by success rate compared with the question's.
+        min_distance: Minimum distance in wording from the question and from neighbors chosen earlier.
+            Default: 0.15; 0 for runs by rules.
+        include: Also include unverified, undecided or rejected ones, after the accepted.
+        strategy: Only from this strategy.
+        model: Only from this model.
+        only_with_neighbors: Leave out questions without neighbors.
+        dry_run: Publish nothing; show the content and the expected yield of other choices.
     """
     from rephraser import sets
     from rephraser.checks.wording import usual_distance
@@ -151,15 +128,13 @@ def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
         output.note(f"the yield of other numbers of neighbors is unknown: {reason}")
 
 
-def list_(
-    name: Annotated[str | None, Argument(help="Only versions of this set.")] = None,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def list_(name: Annotated[str | None, Argument()] = None, *, db: Db, terminal: Terminal) -> None:
     """List the published versions with their counts and tags.
 
     Example: tagrpo sets list
+
+    Args:
+        name: Only versions of this set.
     """
     from rephraser import sets
 
@@ -189,15 +164,10 @@ def list_(
 
 def show(
     reference: Reference,
-    limit: Annotated[int, Option(min=0, help="Number of questions, or lines of a difference, to show.")] = 0,
-    first: Annotated[int, Option(min=0, help="First question to show, counted from 0.")] = 0,
-    diff: Annotated[
-        str | None,
-        Option(metavar="REFERENCE", help="Show the changes from this other version to the one shown."),
-    ] = None,
-    verify: Annotated[
-        bool, Option(help="Recompute the hash from the members and compare it with the published one.")
-    ] = False,
+    limit: Annotated[int, Option(min=0)] = 0,
+    first: Annotated[int, Option(min=0)] = 0,
+    diff: Annotated[str | None, Option(metavar="REFERENCE")] = None,
+    verify: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -211,6 +181,12 @@ def show(
     Example: tagrpo sets show math@2 --diff math@1 --limit 10
 
     Example: tagrpo sets show math@1 --verify
+
+    Args:
+        limit: Number of questions, or lines of a difference, to show.
+        first: First question to show, counted from 0.
+        diff: Show the changes from this other version to the one shown.
+        verify: Recompute the hash from the members and compare it with the published one.
     """
     from rephraser import sets
 
@@ -251,8 +227,8 @@ def _verify(report: Any, terminal: Terminal) -> None:
 
 def tag(
     reference: Reference,
-    tag_name: Annotated[str, Argument(metavar="TAG", help="Name of the tag.")],
-    remove: Annotated[bool, Option(help="Remove the tag from the set.")] = False,
+    tag_name: Annotated[str, Argument(metavar="TAG")],
+    remove: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -260,6 +236,10 @@ def tag(
     """Point a tag to a version, moving it if it exists; NAME@TAG then refers to that version.
 
     Example: tagrpo sets tag math@2 paper
+
+    Args:
+        tag_name: Name of the tag.
+        remove: Remove the tag from the set.
     """
     from rephraser import sets
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import exits, output
@@ -30,15 +30,9 @@ FLAGS = {
 def export(
     config: VerlExportConfig,
     *,
-    out: Annotated[Path, Option(help="Folder (hf, verl) or file to write.")],
-    form: Annotated[
-        Literal["hf", "jsonl", "parquet", "verl"],
-        Option("--format", help="hf: dataset with card; verl: training files; otherwise one file."),
-    ],
-    license_name: Annotated[
-        str | None,
-        Option("--license", help="License identifier for card and manifest (cc-by-4.0, mit, ...)."),
-    ] = None,
+    out: Annotated[Path, Option()],
+    form: Annotated[Literal["hf", "jsonl", "parquet", "verl"], Option("--format")],
+    license_name: Annotated[str | None, Option("--license")] = None,
     overwrite: Overwrite = False,
     hub: HubExport,
     db: Db,
@@ -55,6 +49,11 @@ def export(
     Example: tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors
 
     Example: tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B
+
+    Args:
+        out: Folder (hf, verl) or file to write.
+        form: hf: dataset with card; verl: training files; otherwise one file.
+        license_name: License identifier for card and manifest (cc-by-4.0, mit, ...).
     """
     for foreign, options in (
         (form != "hf" and hub != HubExport(), "--push and --public"),
@@ -157,12 +156,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
 
 
 def import_(
-    path: Annotated[Path, Argument(help="Folder of an hf export, or a .parquet or .jsonl file.")],
-    name: Annotated[str, Option(help="Name of the set in this database.")],
-    accept_changes: Annotated[bool, Option(help="Accept rows that were edited after the export.")] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
+    path: Path, name: Annotated[str, Option()], accept_changes: bool = False, *, db: Db, terminal: Terminal
 ) -> None:
     """Import an export as the next version of a set; its content hash is that of the export.
 
@@ -170,6 +164,11 @@ def import_(
     `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
     Example: tagrpo sets import out/math --name math
+
+    Args:
+        path: Folder of an hf export, or a .parquet or .jsonl file.
+        name: Name of the set in this database.
+        accept_changes: Accept rows that were edited after the export.
     """
     from rephraser import sets
     from service.runs.store import check_name

@@ -5,7 +5,7 @@ from fnmatch import filter as matching
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument
 
 from service.errors import InputError
 from ui.cli import output
@@ -22,21 +22,10 @@ MAIN_METRICS = (
 
 
 def metrics(
-    runs: Annotated[
-        list[str] | None, Argument(metavar="[RUN]...", help="Training runs; optional if there is only one.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            help="Logged metric; * matches any characters. Repeat the option for several. Default: four main "
-            "ones."
-        ),
-    ] = None,
-    seeds: Annotated[
-        bool,
-        Option(help="Combine runs that differ only in the seed: mean, lowest and highest."),
-    ] = False,
-    chart: Annotated[Path | None, Option(help="Draw one metric to a .png, .svg or .html file.")] = None,
+    runs: Annotated[list[str] | None, Argument(metavar="[RUN]...")] = None,
+    metric: list[str] | None = None,
+    seeds: bool = False,
+    chart: Path | None = None,
     *,
     file: RowsFile,
     db: Db,
@@ -50,6 +39,13 @@ def metrics(
     Example: tagrpo train metrics ta --metric "tagrpo/zero/*"
 
     Example: tagrpo train metrics ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv
+
+    Args:
+        runs: Training runs; optional if there is only one.
+        metric: Logged metric; * matches any characters. Repeat the option for several. Default: four main
+            ones.
+        seeds: Combine runs that differ only in the seed: mean, lowest and highest.
+        chart: Draw one metric to a .png, .svg or .html file.
     """
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import metric_names, metric_points, over_seeds, seed_groups

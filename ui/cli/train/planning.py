@@ -24,17 +24,10 @@ FLAGS = {"--model": "model", "--data": "data", "--preset": "preset", "--gpus": "
 def plan(
     config: TrainConfig,
     *,
-    questions: Annotated[
-        int | None, Option(min=1, help="Number of training questions, instead of --data.")
-    ] = None,
-    pilot: Annotated[str | None, Option(help="Eval run of this model over the neighbor set.")] = None,
-    compare: Annotated[
-        str | None,
-        Option(help="Recipes to compare with at equal responses, separated by commas. Default: GRPO."),
-    ] = None,
-    responses: Annotated[
-        int | None, Option(min=1, help="Total responses of each training. Default: those of the recipe.")
-    ] = None,
+    questions: Annotated[int | None, Option(min=1)] = None,
+    pilot: str | None = None,
+    compare: str | None = None,
+    responses: Annotated[int | None, Option(min=1)] = None,
     assume: Annotated[
         list[str] | None,
         Option(
@@ -43,13 +36,7 @@ def plan(
             "Repeat the option for several.",
         ),
     ] = None,
-    script: Annotated[
-        Path | None,
-        Option(
-            help="With --data and --compare: write a script that trains all recipes at equal responses, "
-            "evaluates them and writes the report."
-        ),
-    ] = None,
+    script: Path | None = None,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -65,6 +52,14 @@ def plan(
 
     Example: tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498
     --assume tokens_per_second=2500
+
+    Args:
+        questions: Number of training questions, instead of --data.
+        pilot: Eval run of this model over the neighbor set.
+        compare: Recipes to compare with at equal responses, separated by commas. Default: GRPO.
+        responses: Total responses of each training. Default: those of the recipe.
+        script: With --data and --compare: write a script that trains all recipes at equal responses,
+            evaluates them and writes the report.
     """
     from trainer_adapter.plans.planning import plan_training
     from trainer_adapter.plans.script import write_script

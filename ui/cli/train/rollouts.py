@@ -31,62 +31,49 @@ LONGEST_SHOWN = 8_000
 
 @dataclass(frozen=True)
 class Filters:
-    """Which rollouts are listed."""
+    """Which rollouts are listed.
 
-    step: Annotated[str | None, Option(metavar="N or N:M", help="Only this step, or steps N to M.")] = None
-    question: Annotated[
-        str | None, Option(metavar="ID", help="Only this question: its id or first characters.")
-    ] = None
-    variant: Annotated[
-        int | None, Option(min=0, help="0: the question's own prompt; k: its k-th neighbor.")
-    ] = None
-    grade: Annotated[str | None, Option(help="Only this grade: correct, wrong or unknown.")] = None
-    reward: Annotated[
-        str | None, Option(metavar="R or LOW:HIGH", help="Only this reward, or a range such as 0.5: or :0.")
-    ] = None
-    truncated: Annotated[
-        bool | None,
-        Option(
-            "--truncated/--ended", help="Only responses cut off at the maximum length, or only the others."
-        ),
-    ] = None
-    text: Annotated[str | None, Option(help="Only rollouts whose response contains this text.")] = None
+    Args:
+        step: Only this step, or steps N to M.
+        question: Only this question: its id or first characters.
+        variant: 0: the question's own prompt; k: its k-th neighbor.
+        grade: Only this grade: correct, wrong or unknown.
+        reward: Only this reward, or a range such as 0.5: or :0.
+        truncated: Only responses cut off at the maximum length, or only the others.
+        text: Only rollouts whose response contains this text.
+    """
+
+    step: Annotated[str | None, Option(metavar="N or N:M")] = None
+    question: Annotated[str | None, Option(metavar="ID")] = None
+    variant: Annotated[int | None, Option(min=0)] = None
+    grade: str | None = None
+    reward: Annotated[str | None, Option(metavar="R or LOW:HIGH")] = None
+    truncated: Annotated[bool | None, Option("--truncated/--ended")] = None
+    text: str | None = None
 
 
 @dataclass(frozen=True)
 class Files:
-    """What happens to the files of a run."""
+    """What happens to the files of a run.
 
-    add: Annotated[
-        bool, Option("--add", help="Register a folder: a training that was not started here, or that moved.")
-    ] = False
-    prune: Annotated[
-        str | None,
-        Option(
-            metavar="N or N:LAST",
-            help="Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.",
-        ),
-    ] = None
-    yes: Annotated[bool, Option("--yes", help="With --prune: remove. Default: only show the files.")] = False
+    Args:
+        add: Register a folder: a training that was not started here, or that moved.
+        prune: Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.
+        yes: With --prune: remove. Default: only show the files.
+    """
+
+    add: Annotated[bool, Option("--add")] = False
+    prune: Annotated[str | None, Option(metavar="N or N:LAST")] = None
+    yes: Annotated[bool, Option("--yes")] = False
 
 
 def rollouts(
-    target: Annotated[
-        str | None,
-        Argument(
-            metavar="[RUN|RUN:STEP:ROW|FOLDER|RUN=FOLDER]",
-            help="Run (optional if there is only one), one rollout to show, or a folder to --add, with the "
-            "name of the run if its own is taken.",
-        ),
-    ] = None,
+    target: Annotated[str | None, Argument(metavar="[RUN|RUN:STEP:ROW|FOLDER|RUN=FOLDER]")] = None,
     *,
     filters: Filters,
-    rescued: Annotated[
-        Literal["all", "yes", "never"] | None,
-        Option(help="List all-wrong questions instead: all, those that neighbors rescued, or the others."),
-    ] = None,
-    after: Annotated[str | None, Option(help="Continue after this rollout or question.")] = None,
-    limit: Annotated[int, Option(min=1, help="Number of rows to show.")] = 25,
+    rescued: Literal["all", "yes", "never"] | None = None,
+    after: str | None = None,
+    limit: Annotated[int, Option(min=1)] = 25,
     files: Files,
     db: Db,
     terminal: Terminal,
@@ -100,6 +87,13 @@ def rollouts(
     Example: tagrpo train rollouts ta --step 1 --variant 0 --grade wrong
 
     Example: tagrpo train rollouts ta:1:0
+
+    Args:
+        target: Run (optional if there is only one), one rollout to show, or a folder to --add, with the name
+            of the run if its own is taken.
+        rescued: List all-wrong questions instead: all, those that neighbors rescued, or the others.
+        after: Continue after this rollout or question.
+        limit: Number of rows to show.
     """
     if files.add:
         _add(target, db, terminal)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 from service.errors import InputError
 from trainer_adapter.config import TrainConfig
@@ -27,14 +27,7 @@ FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes",
 
 @verb("train", TrainConfig, "recipe.name", FLAGS)
 def run(
-    config: TrainConfig,
-    *,
-    dry_run: Annotated[bool, Option(help="Print the command; write and start nothing.")] = False,
-    hide_log: Annotated[
-        bool, Option(help="Write verl's output and command to the run's folder; show only the steps.")
-    ] = False,
-    db: Db,
-    terminal: Terminal,
+    config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False, db: Db, terminal: Terminal
 ) -> None:
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
@@ -51,6 +44,10 @@ def run(
     Example: tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4
 
     Example: tagrpo train run ta_grpo --data out/verl --model tiny --cpu verl.trainer.total_epochs=1
+
+    Args:
+        dry_run: Print the command; write and start nothing.
+        hide_log: Write verl's output and command to the run's folder; show only the steps.
     """
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND, RunFolder
@@ -111,19 +108,16 @@ def run(
         raise exits.stopped_training(trained.attempt.stopped_by, _why_unfinished(trained))
 
 
-def merge(
-    checkpoint: Annotated[
-        Path, Argument(help="Checkpoint of a training: runs/NAME/checkpoints/global_step_N.")
-    ],
-    out: Annotated[Path, Option(help="New folder for the merged model.")],
-    *,
-    terminal: Terminal,
-) -> None:
+def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Terminal) -> None:
     """Merge a checkpoint into a folder that transformers and vLLM read.
 
     verl saves a checkpoint in shards. Its own tool merges them and rounds the weights to bfloat16.
 
     Example: tagrpo train merge runs/ta/checkpoints/global_step_56 --out ta-grpo-4b
+
+    Args:
+        checkpoint: Checkpoint of a training: runs/NAME/checkpoints/global_step_N.
+        out: New folder for the merged model.
     """
     shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint
     if not any(shards.glob("model_world_size_*")):
