@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import exits, output
-from ui.cli.tree import COMMANDS, GROUPS
+from ui.cli.tree import COMMANDS, GROUPS, find_function
 
 GO_ON = "run the same command again to resume"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
@@ -74,10 +73,8 @@ def _load(place: str) -> Any:
     """Return a command as click reads it."""
     from ui.cli.settings import add_command
 
-    module, _, name = place.rpartition(".")
-    function = f"{name}_" if name in ("import", "list") else name
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
-    add_command(alone, name, getattr(import_module(f"ui.cli.{module}"), function))
+    add_command(alone, place.rpartition(".")[2], find_function(place))
     command = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):

@@ -51,6 +51,6 @@ def stopped_training(signal: str | None, message: str) -> Exception:
     return (Interrupted if signal == "SIGINT" else Terminated)(message)
 
 
-def unfinished(reasons: "set[str]", message: str) -> typer.Exit:
+def unfinished(reasons: "set[str | None]", message: str) -> typer.Exit:
     """Return the exit of runs that stopped for these reasons: a failure, unless these were asked for."""
-    return (needs_attention if reasons <= ASKED_FOR else failed)(message)
+    return (needs_attention if reasons - {None} <= ASKED_FOR else failed)(message)

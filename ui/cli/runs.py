@@ -1,8 +1,8 @@
 """`tagrpo runs`: list, show, rename and remove runs of all kinds."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from typer import Option
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 Kind = Literal["propose", "eval", "judge", "train"]
-Cells = Mapping[str, object]
-"""What a table shows of a run, by heading."""
 
 
 @dataclass(frozen=True)
@@ -43,25 +41,26 @@ def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
     """
     with db.reading() as session:
         listed = [each for name in KINDS if kind in (None, name) for each in KINDS[name][1](session)]
-    listed.sort(key=lambda each: (each[0].created_at, each[0].name))
-    times = ("created_at", "finished_at")
+    listed.sort(key=lambda each: (each.run.created_at, each.run.name))
     records = [
         {
-            "run": run.name,
-            "run_id": run.id,
-            "kind": run.kind,
-            **record,
-            **{name: getattr(run, name) for name in times},
+            "run": each.run.name,
+            "run_id": each.run.id,
+            "kind": each.run.kind,
+            **each.record,
+            **{name: getattr(each.run, name) for name in ("created_at", "finished_at")},
         }
-        for run, _, _, record in listed
+        for each in listed
     ]
     rows = [
         {
-            "run": run.name,
-            **({"kind": run.kind, **common} if kind is None else special),
-            "finished": run.finished_at or "no",
+            "run": each.run.name,
+            **({"kind": each.run.kind, "over": each.over[1]} if kind is None else dict([each.over])),
+            "model": each.model,
+            **({"done": each.done} if kind is None else each.cells),
+            "finished": each.run.finished_at or "no",
         }
-        for run, common, special, _ in listed
+        for each in listed
     ]
     starts = [f"`tagrpo {start}`" for name, (start, _) in KINDS.items() if kind in (None, name)]
     empty = f"no runs yet; start one with {', '.join(starts)}"
@@ -69,42 +68,43 @@ def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
     terminal.emit({"runs": records}, Table([*rows[0]] if rows else [], cells, empty))
 
 
-Listed = tuple["Run", Cells, Cells, Mapping[str, Any]]
-"""A run, its cells among runs of all kinds and among those of its own, and its JSON."""
+class Listed(NamedTuple):
+    """A run in a list: what it is over (with its heading), how far it is, cells of its kind, and its JSON."""
+
+    run: "Run"
+    over: tuple[str, object]
+    model: str | None
+    done: str
+    cells: Mapping[str, object]
+    record: Mapping[str, Any]
 
 
-def _list_proposals(session: "Session") -> list[Listed]:
+def _list_proposals(session: "Session") -> Iterator[Listed]:
     from rephraser.views.runs import list_headers
 
-    listed: list[Listed] = []
     for each in list_headers(session):
         spec = each.run.spec
-        model = {"model": each.proposed_by}
         done = f"{each.candidates:,} candidates of {plural(each.questions, 'question')}"
-        special = {
+        cells = {
             "number": each.questions,
             "solvers": ", ".join(solver["model"] for solver in spec["solvers"]) or None,
             "candidates": each.candidates,
             "USD": each.usd,
         }
-        common = {"over": spec["questions"], **model, "done": done}
-        listed.append(
-            (each.run, common, {"questions": spec["questions"], **model, **special}, each.to_json())
+        yield Listed(
+            each.run, ("questions", spec["questions"]), each.proposed_by, done, cells, each.to_json()
         )
-    return listed
 
 
-def _list_evaluations(session: "Session") -> list[Listed]:
+def _list_evaluations(session: "Session") -> Iterator[Listed]:
     from evaluator.evals.overview import runs_overview
     from evaluator.evals.sources import BOX
     from evaluator.reports.documents.document import ABSENT, hundredths
 
-    listed: list[Listed] = []
     for each in runs_overview(session):
-        model = {"model": each.run.spec["model"]}
         done = f"{each.samples:,} samples of {plural(each.problems, 'problem')}"
         shares = each.sources.shares
-        special = {
+        cells = {
             "problems": each.problems,
             "samples each": str(each.most) if each.fewest == each.most else f"{each.fewest} to {each.most}",
             "graded": "all" if each.graded == each.samples else f"{each.graded:,} of {each.samples:,}",
@@ -112,27 +112,34 @@ def _list_evaluations(session: "Session") -> list[Listed]:
             "human grades": each.human,
             "boxed %": ABSENT if shares is None else hundredths(shares[BOX], 1),
         }
-        common = {"over": each.benchmark, **model, "done": done}
-        listed.append((each.run, common, {"benchmark": each.benchmark, **model, **special}, each.to_json()))
-    return listed
+        over = ("benchmark", each.benchmark)
+        yield Listed(each.run, over, each.run.spec["model"], done, cells, each.to_json())
 
 
-def _list_judgings(session: "Session") -> list[Listed]:
+def _list_judgings(session: "Session") -> Iterator[Listed]:
     from service.runs.progress import progress_of
     from service.runs.store import list_runs
 
     runs = list_runs(session)
     names = {run.id: run.name for run in runs}
-    listed: list[Listed] = []
     for each in progress_of(session, [run for run in runs if run.kind == "judge"]):
         spec = each.run.spec
-        over, model = names.get(spec["eval_run"]), {"model": spec["model"]}
         done = f"{each.done:,} of {plural(each.planned, 'response')} judged"
-        special = {"judged": spec["asked"], "requests": each.planned, "replies": each.done, "USD": each.usd}
+        cells = {"judged": spec["asked"], "requests": each.planned, "replies": each.done, "USD": each.usd}
         record = {"asked": spec["asked"], **_judging_numbers(each)}
-        common = {"over": over, **model, "done": done}
-        listed.append((each.run, common, {"evaluation": over, **model, **special}, record))
-    return listed
+        over = ("evaluation", names.get(spec["eval_run"]))
+        yield Listed(each.run, over, spec["model"], done, cells, record)
+
+
+def _list_trainings(session: "Session") -> Iterator[Listed]:
+    from trainer_adapter.record.runs import list_train_runs
+
+    for each in list_train_runs(session):
+        if each.problem:
+            output.note(each.problem)
+        done = f"{each.numbers.rollouts:,} rollouts in {plural(each.numbers.steps, 'step')}"
+        cells = {name.replace("_", " "): value for name, value in vars(each.numbers).items()}
+        yield Listed(each.run, ("recipe", each.recipe), each.model, done, cells, each.to_json())
 
 
 def _judging_numbers(progress: Any) -> dict[str, Any]:
@@ -140,22 +147,7 @@ def _judging_numbers(progress: Any) -> dict[str, Any]:
     return {name: getattr(progress, name) for name in names}
 
 
-def _list_trainings(session: "Session") -> list[Listed]:
-    from trainer_adapter.record.runs import list_train_runs
-
-    listed: list[Listed] = []
-    for each in list_train_runs(session):
-        if each.problem:
-            output.note(each.problem)
-        model, numbers = {"model": each.model}, vars(each.numbers)
-        done = f"{each.numbers.rollouts:,} rollouts in {plural(each.numbers.steps, 'step')}"
-        special = {name.replace("_", " "): value for name, value in numbers.items()}
-        common = {"over": each.recipe, **model, "done": done}
-        listed.append((each.run, common, {"recipe": each.recipe, **model, **special}, each.to_json()))
-    return listed
-
-
-KINDS: Mapping[str, tuple[str, Callable[["Session"], list[Listed]]]] = {
+KINDS: Mapping[str, tuple[str, Callable[["Session"], Iterator[Listed]]]] = {
     "propose": ("rephrase run", _list_proposals),
     "eval": ("eval run", _list_evaluations),
     "judge": ("eval score --judge", _list_judgings),

@@ -1,6 +1,7 @@
 """The tree of commands below `tagrpo`: a command's module is imported when it is used."""
 
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 
 class Group(NamedTuple):
@@ -67,3 +68,9 @@ COMMANDS = {
     "configs.config": "Print every setting of a verb as a file to start from.",
 }
 """Commands that stand alone, each with what it is for."""
+
+
+def find_function(place: str) -> Any:
+    """Return the function of a command by its place, MODULE.COMMAND."""
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"ui.cli.{module}"), f"{name}_" if name in ("import", "list") else name)

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from evaluator.evals.human import HumanValue
     from service.runs.store import Run
 
+COLUMNS = {
+    "problem": "position",
+    "sample": "ordinal",
+    "grader": "grader",
+    "person": "value",
+    "by": "reviewer",
+    "comment": "comment",
+    "when": "created_at",
+    "withdrawn": "withdrawn_at",
+}
+"""Fields of a human grade by the headings of the list."""
+
 
 def label(
     run: EvalRun,
@@ -52,6 +64,9 @@ def label(
         withdraw: Withdraw your newest grade of this response.
         comment: Reason for the grade.
     """
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.human import list_human_grades
+    from evaluator.evals.overview import shown_grader
     from evaluator.evals.runs import find_eval_run
 
     if problem is None:
@@ -60,23 +75,16 @@ def label(
         file.check()
         with db.reading() as session:
             chosen = find_eval_run(session, run)
-            rows, effect = _grades(session, chosen), _effect(session, chosen)
+            grader = shown_grader(session, chosen.id)
+            grades = list_human_grades(session, chosen.id, None if grader is None else grader.id)
+            effect = _effect(session, chosen)
+        hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
+        rows = [{**asdict(grade), **hidden} for grade in grades]
         file.write(rows)
-        fields = (
-            "position",
-            "ordinal",
-            "grader",
-            "value",
-            "reviewer",
-            "comment",
-            "created_at",
-            "withdrawn_at",
-        )
-        columns = ("problem", "sample", "grader", "person", "by", "comment", "when", "withdrawn")
+        cells = [[*map(row.get, COLUMNS.values())] for row in rows]
+        table = Table([*COLUMNS], cells, f"run {chosen.name}: no human grades")
         terminal.emit(
-            {"run": chosen.name, "grades": rows, **effect},
-            Table(columns, [[*map(row.get, fields)] for row in rows], f"run {chosen.name}: no human grades"),
-            *(["", *_score_parts(effect)] if rows else []),
+            {"run": chosen.name, "grades": rows, **effect}, table, *(["", *_score(effect)] if rows else [])
         )
         return
     if correct + wrong + withdraw != 1 or sample is None:
@@ -88,11 +96,9 @@ def label(
         chosen = find_eval_run(session, run)
         record = {"run": chosen.name, **_grade(session, chosen, problem, sample, value, reviewer, comment)}
         effect = _effect(session, chosen)
-
     place = f"{record['run']}, problem {record['problem']}, response {sample}"
-    grader = record["grader"] or "nothing yet"
-    told = f"{place}: {record['recorded']}; the grader says {grader}"
-    terminal.emit({**record, **effect}, told, *_score_parts(effect))
+    told = f"{place}: {record['recorded']}; the grader says {record['grader'] or 'nothing yet'}"
+    terminal.emit({**record, **effect}, told, *_score(effect))
 
 
 def _grade(
@@ -125,27 +131,10 @@ def _grade(
         recorded = f"{withdrawn} by {who} withdrawn"
     else:
         grader = shown_grader(session, run.id)
-        new = add_human_grade(
-            session,
-            page[0].id,
-            value,
-            reviewer=who,
-            comment=comment,
-            grader_id=None if grader is None else grader.id,
-        )
+        grader_id = None if grader is None else grader.id
+        new = add_human_grade(session, page[0].id, value, reviewer=who, comment=comment, grader_id=grader_id)
         recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
     return {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}
-
-
-def _grades(session: "Session", run: "Run") -> list[dict[str, Any]]:
-    from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals.human import list_human_grades
-    from evaluator.evals.overview import shown_grader
-
-    grader = shown_grader(session, run.id)
-    hidden = {"comment": None} if is_secret(run.spec["problems"]) else {}
-    grades = list_human_grades(session, run.id, None if grader is None else grader.id)
-    return [{**asdict(grade), **hidden} for grade in grades]
 
 
 def _effect(session: "Session", run: "Run") -> dict[str, Any]:
@@ -157,15 +146,10 @@ def _effect(session: "Session", run: "Run") -> dict[str, Any]:
         effects = [asdict(effect) for effect in human_effect(session, run)]
     except InputError as error:
         return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
-    return {
-        "human_grades": result.human,
-        "overruled": result.overruled,
-        "pass_at_k": effects,
-        "why": None,
-    }
+    return {"human_grades": result.human, "overruled": result.overruled, "pass_at_k": effects, "why": None}
 
 
-def _score_parts(effect: dict[str, Any]) -> list[Part]:
+def _score(effect: dict[str, Any]) -> list[Part]:
     from evaluator.reports.documents.document import hundredths
 
     if effect["pass_at_k"] is None:

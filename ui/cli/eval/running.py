@@ -62,7 +62,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
         terminal.emit(record, *estimate_parts(estimates, "problem", spread, config.max_usd))
         return
     problems: list[str] = []
-    reasons: set[str] = set()
+    reasons: set[str | None] = set()
     records: list[dict[str, Any]] = []
 
     def add(run: "Run", outcome: "EvalOutcome") -> None:
@@ -78,7 +78,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
                 f"{config.n:,} count too"
             )
         problems.extend(complaints(run, outcome, numbers.errors))
-        reasons.update({outcome.stopped} if outcome.stopped else ())
+        reasons.add(outcome.stopped)
 
     loaded = load_benchmarks(config)  # a wrong name leaves no new database
     with db.open(create=config.neighbors is None) as database:

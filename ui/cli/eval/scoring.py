@@ -190,7 +190,7 @@ def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
     terminal.emit(record, *parts, *(_change_parts(changed) if changed else []))
     if judged.waiting:
         raise exits.unfinished(
-            {judged.stopped} if judged.stopped else set(),
+            {judged.stopped},
             f"{run.name}: {plural(judged.waiting, 'sample')} still waiting for the judge"
             + (f": {judged.message or judged.stopped}" if judged.stopped else "")
             + "; run the same command again to resume.",

@@ -15,9 +15,6 @@ from ui.cli.settings import Db, Reviewer, reviewer_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlalchemy.orm import Session
-
-    from rephraser.reviews.sheet import Sheet
     from service.database import Database
 
 CHOICES = "[a]ccept, [r]eject, [s]kip, [q]uit: "
@@ -84,7 +81,7 @@ def review(
         raise BadParameter("an audit has its own candidates. Remove --run and --status")
     from rephraser.reviews.audit import get_audit
     from rephraser.reviews.sheet import Sheet, read_sheet
-    from rephraser.reviews.store import Decision, find_candidate
+    from rephraser.reviews.store import Decision, Withdrawal, find_candidate, record_reviews, withdraw_review
 
     who = reviewer_name(reviewer)
     with db.open() as database:
@@ -94,50 +91,33 @@ def review(
         with database.write() as session:
             if audit is not None:
                 get_audit(session, audit)
-            if candidate is None:
-                assert sheet is not None
-                read = read_sheet(session, sheet, reviewer=who, audit_id=audit)
-                record, lines = _record(session, read)
-            elif withdraw:
-                record, lines = _withdraw(session, find_candidate(session, candidate).id, who, audit)
+            if withdraw:
+                chosen = find_candidate(session, str(candidate)).id
+                taken = withdraw_review(session, Withdrawal(chosen, who, audit))
+                if taken is None:
+                    where = f"in audit {audit}" if audit else "outside of audits (name one with --audit)"
+                    raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
+                told = f"{chosen}: {taken.decision} by {who} withdrawn"
+            elif candidate is not None:
+                chosen, why = find_candidate(session, candidate).id, reason.strip()
+                decision = Decision(chosen, "accepted" if accept else "rejected", why, who, audit)
+                decided = Sheet((decision,), blank=0)
             else:
-                chosen = find_candidate(session, candidate).id
-                decision = Decision(chosen, "accepted" if accept else "rejected", reason.strip(), who, audit)
-                record, lines = _record(session, Sheet((decision,), blank=0))
-        terminal.emit(record, *lines)
-
-
-def _withdraw(
-    session: "Session", candidate_id: str, reviewer: str, audit_id: int | None
-) -> tuple[object, list[str]]:
-    from rephraser.reviews.store import Withdrawal, withdraw_review
-
-    taken = withdraw_review(session, Withdrawal(candidate_id, reviewer, audit_id))
-    if taken is None:
-        where = "outside of audits (name one with --audit)" if audit_id is None else f"in audit {audit_id}"
-        raise NotFoundError(f"{candidate_id}: {reviewer} has no decision {where} to withdraw.")
-    return taken, [f"{candidate_id}: {taken.decision} by {reviewer} withdrawn"]
-
-
-def _record(session: "Session", sheet: "Sheet") -> tuple[object, list[str]]:
-    """Record decisions; return them for JSON, and as lines."""
-    from rephraser.reviews.store import record_reviews
-
-    recorded = record_reviews(session, sheet.decisions)
-    known = len(sheet.decisions) - recorded
-    record = {
-        "recorded": recorded,
-        "unchanged": known,
-        "without_decision": sheet.blank,
-        "decisions": sheet.decisions,
-    }
-    if len(sheet.decisions) == 1:
-        [made] = sheet.decisions
+                assert sheet is not None
+                decided = read_sheet(session, sheet, reviewer=who, audit_id=audit)
+            recorded = 0 if withdraw else record_reviews(session, decided.decisions)
+    if withdraw:
+        terminal.emit(taken, told)
+        return
+    known = len(decided.decisions) - recorded
+    told = f"{recorded:,} decisions recorded" + (f", {known:,} already recorded" if known else "")
+    if len(decided.decisions) == 1:
+        [made] = decided.decisions
         before = "; this was already recorded" if known else ""
-        line = f"{made.candidate_id}: {made.decision} by {made.reviewer}{before}"
-    else:
-        line = f"{recorded:,} decisions recorded" + (f", {known:,} already recorded" if known else "")
-    return record, [line, *([f"{sheet.blank:,} rows have no decision yet"] if sheet.blank else [])]
+        told = f"{made.candidate_id}: {made.decision} by {made.reviewer}{before}"
+    record = {"recorded": recorded, "unchanged": known, "without_decision": decided.blank}
+    blank = f"{decided.blank:,} rows have no decision yet" if decided.blank else None
+    terminal.emit({**record, "decisions": decided.decisions}, told, blank)
 
 
 def sheet_lines(path: Path | None, rows: int | None) -> list[str]:

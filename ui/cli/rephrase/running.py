@@ -56,7 +56,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     terminal.emit(record, *summary_parts(summary, ended=not outcome.stopped))
     problems = _run_problems(outcome, summary)
     if problems:
-        raise exits.unfinished({outcome.stopped} if outcome.stopped else set(), "; ".join(problems) + ".")
+        raise exits.unfinished({outcome.stopped}, "; ".join(problems) + ".")
 
 
 @verb(
