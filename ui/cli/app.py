@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup, TyperOption
@@ -155,18 +155,14 @@ def main() -> None:
             output.print_error(STOPPED[exits.Code(leaving.code)])
         raise
     except Interrupted as error:
-        output.print_error(str(error))
-        sys.exit(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED)
+        _end(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED, str(error))
     except TagrpoError as error:
-        output.print_error(str(error))
-        sys.exit(exits.Code.USAGE)
+        _end(exits.Code.USAGE, str(error))
     except OverflowError as error:  # of SQLite, numpy and torch, whose numbers end somewhere
         huge = [argument for argument in sys.argv[1:] if _is_huge(argument)]
         if not huge:
             _report_bug(error)
-            sys.exit(exits.Code.FAILED)
-        output.print_error(f"{huge[0]}: the number is too large. Give a smaller one.")
-        sys.exit(exits.Code.USAGE)
+        _end(exits.Code.USAGE, f"{huge[0]}: the number is too large. Give a smaller one.")
     except BrokenPipeError:
         output.forget_stdout()
         sys.exit(exits.Code.FAILED)
@@ -174,31 +170,33 @@ def main() -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         if not full and error.filename is None:
             _report_bug(error)
-            sys.exit(exits.Code.FAILED)
         if full:
             output.forget_stdout()
         way_out = "; free some space" if full else ""
-        output.print_error(f"{error.filename or 'output'}: {error.strerror}{way_out}.")
-        sys.exit(exits.Code.USAGE)
+        _end(exits.Code.USAGE, f"{error.filename or 'output'}: {error.strerror}{way_out}.")
     except KeyboardInterrupt:  # before or after typer's turn
-        output.print_error(STOPPED[exits.Code.INTERRUPTED])
-        sys.exit(exits.Code.INTERRUPTED)
+        _end(exits.Code.INTERRUPTED, STOPPED[exits.Code.INTERRUPTED])
     except Exception as error:
         _report_bug(error)
-        sys.exit(exits.Code.FAILED)
 
 
-def _report_bug(error: Exception) -> None:
-    """Say in one line that an error nobody foresaw is ours, where it arose and how to report it."""
+def _end(code: exits.Code, message: str) -> NoReturn:
+    output.print_error(message)
+    sys.exit(code)
+
+
+def _report_bug(error: Exception) -> NoReturn:
+    """End with one line that says that an unforeseen error is ours, where it arose and how to report it."""
     import traceback
     from importlib.metadata import version
 
     place = traceback.extract_tb(error.__traceback__)[-1]
     message = " ".join(str(error).split())
     how = "" if output.LOUDNESS.verbose else " (-v prints it)"
-    output.print_error(
+    _end(
+        exits.Code.FAILED,
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
-        f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}."
+        f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}.",
     )
 
 

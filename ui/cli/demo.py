@@ -118,8 +118,8 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
         output.say(*farewell)
         return
     begin = (
-        f"{of} steps; each is an ordinary command, printed after a $. {len(plan.trainings())} training runs of "
-        f"{', '.join(plan.recipes)}, {plan.size.responses:,} responses each. All results are stored in "
+        f"{of} steps; each is an ordinary command, printed after a $. {len(plan.trainings())} training runs "
+        f"of {', '.join(plan.recipes)}, {plan.size.responses:,} responses each. All results are stored in "
         f"{plan.folder}. You can stop at any time and run the same command to resume. The steps run with "
         f"{speed_settings()}, which affects speed only."
     )
