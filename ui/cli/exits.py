@@ -4,7 +4,6 @@ from enum import IntEnum
 
 import typer
 
-from service.errors import Interrupted, Terminated
 from ui.cli import output
 
 
@@ -42,13 +41,6 @@ def failed(message: str) -> typer.Exit:
     """Say on stderr what failed; return the exit to raise."""
     output.print_error(message)
     return typer.Exit(Code.FAILED)
-
-
-def stopped_training(signal: str | None, message: str) -> Exception:
-    """Return what ends the command of a training that a signal ended, or that failed."""
-    if signal is None:
-        return failed(message)
-    return (Interrupted if signal == "SIGINT" else Terminated)(message)
 
 
 def unfinished(reasons: "set[str | None]", message: str) -> typer.Exit:

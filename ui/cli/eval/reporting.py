@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -15,7 +15,6 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.reports.documents.document import Document
     from evaluator.reports.report import Majority
     from evaluator.reports.scores import Metric
     from service.database import Database
@@ -143,6 +142,8 @@ def compare(
         changes: Number of problems with the largest gains and losses to show.
         common_only: If the problems differ, compare only those that both have.
     """
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
     from evaluator.reports.comparing import change_records, compare_methods, comparison_records
     from evaluator.reports.comparison_layout import comparison_document
 
@@ -150,8 +151,17 @@ def compare(
     if (b is None) != tool_grades:
         raise BadParameter("give two models, or one run with --tool-grades")
     if b is None:
-        document, record = _compare_grades(a, counted.judge, db)
-        file.deliver(document, record["unlike"], record, form)
+        with db.reading() as session:
+            chosen, judge = find_eval_run(session, a), counted.judge
+            agrees = read_agreement(session, chosen.id, judge=judge)
+            if agrees is None:
+                ours = "ours" if judge is None else f"those of the judge {judge}"
+                raise NotFoundError(
+                    f"run {chosen.name} has no grades of another tool to compare with {ours}."
+                )
+            unlike = unlike_grades(session, chosen, agrees, judge)
+        record = {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
+        file.deliver(agreement_document(agrees, unlike), unlike, record, form)
         return
     with db.open() as database, database.read() as session:
         methods, warnings = counted.load(session, [a, b], allow)
@@ -175,20 +185,6 @@ def compare(
         "notes": list(document.notes),
     }
     file.deliver(document, rows, record, form)
-
-
-def _compare_grades(run: str, judge: str | None, db: Db) -> "tuple[Document, dict[str, Any]]":
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
-
-    with db.reading() as session:
-        chosen = find_eval_run(session, run)
-        agrees = read_agreement(session, chosen.id, judge=judge)
-        if agrees is None:
-            ours = "ours" if judge is None else f"those of the judge {judge}"
-            raise NotFoundError(f"run {chosen.name} has no grades of another tool to compare with {ours}.")
-        unlike = unlike_grades(session, chosen, agrees, judge)
-    return agreement_document(agrees, unlike), {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
 
 
 def _metric(text: str) -> "Metric":

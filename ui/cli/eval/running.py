@@ -14,9 +14,7 @@ from ui.cli.requests import DryRun, estimate_parts, words_by_kind
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.evals.evaluating import ProblemSet
     from evaluator.evals.running import EvalOutcome
-    from evaluator.grading import Grader
     from service.database import Database
     from service.runs.progress import ErrorCount
     from service.runs.store import Run
@@ -107,11 +105,7 @@ def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
 
     if config.neighbors is None or database is None:
         return None
-
-    def load(grader: "Grader") -> "ProblemSet":
-        return load_neighbors(config, database, grader, output.note)
-
-    return load
+    return lambda grader: load_neighbors(config, database, grader, output.note)
 
 
 def complaints(run: "Run", outcome: "EvalOutcome", errors: "Sequence[ErrorCount]") -> list[str]:

@@ -198,31 +198,21 @@ def show(
             terminal.emit(difference.to_json(), *_diff_lines(difference, limit or LINES_SHOWN))
             return
         if verify:
-            _verify(sets.verify(session, reference), terminal)
+            report = sets.verify(session, reference)
+            ref, ok, derived = report.header.ref, report.ok, report.derived_hash
+            record = {"set": ref, "ok": ok, "content_hash": report.header.content_hash}
+            terminal.emit(
+                {**record, "derived_hash": derived, "problems": report.problems},
+                f"{ref}: {'matches its published content' if ok else 'CHANGED'}, {derived}",
+                *(f"  {each}" for each in report.problems),
+            )
+            if not ok:
+                raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
             return
         header = sets.find_set(session, reference)
         entries = sets.load_entries(session, header.id, first=first, limit=limit) if limit else []
     record = _header_record(header) | ({"entries": entries} if limit else {})
     terminal.emit(record, *_version_lines(header, entries))
-
-
-def _verify(report: Any, terminal: Terminal) -> None:
-    ref = report.header.ref
-    record = {
-        "set": ref,
-        "ok": report.ok,
-        "content_hash": report.header.content_hash,
-        "derived_hash": report.derived_hash,
-        "problems": report.problems,
-    }
-    state = "matches its published content" if report.ok else "CHANGED"
-    terminal.emit(
-        record,
-        f"{ref}: {state}, {report.derived_hash}",
-        *(f"  {each}" for each in report.problems),
-    )
-    if not report.ok:
-        raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
 
 
 def tag(

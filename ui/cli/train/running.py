@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from service.errors import InputError
+from service.errors import InputError, Interrupted, Terminated
 from trainer_adapter.config import TrainConfig
 from ui.cli import console, exits, output
 from ui.cli.configured import verb
@@ -105,7 +105,10 @@ def run(
         None if attempt.step is None else f"rollouts    tagrpo train rollouts {trained.run}",
     )
     if not trained.finished:
-        raise exits.stopped_training(trained.attempt.stopped_by, _why_unfinished(trained))
+        why = _why_unfinished(trained)
+        if attempt.stopped_by is None:
+            raise exits.failed(why)
+        raise (Interrupted if attempt.stopped_by == "SIGINT" else Terminated)(why)
 
 
 def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Terminal) -> None:
