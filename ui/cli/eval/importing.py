@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Option
@@ -41,8 +41,6 @@ class Columns:
             it.
     """
 
-    panel: ClassVar[str] = "Input file"
-
     form: Annotated[Literal["rows", "inspect", "lighteval", "lm-eval"] | None, Option("--format")] = None
     column: Annotated[list[str] | None, Option("--column")] = None
     opened_thoughts: bool = False
@@ -67,8 +65,6 @@ class Questions(BenchmarkRows):
         by: How to match its problems: same text, inside a prompt, or ids that are row numbers.
         kind: Kind of the answers, for problems from an input file that does not state it.
     """
-
-    panel: ClassVar[str] = "Problems"
 
     benchmark: str | None = None
     by: Literal["text", "inside", "position"] = "text"

@@ -52,21 +52,6 @@ class Filters:
     text: str | None = None
 
 
-@dataclass(frozen=True)
-class Files:
-    """What happens to the files of a run.
-
-    Args:
-        add: Register a folder: a training that was not started here, or that moved.
-        prune: Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.
-        yes: With --prune: remove. Default: only show the files.
-    """
-
-    add: Annotated[bool, Option("--add")] = False
-    prune: Annotated[str | None, Option(metavar="N or N:LAST")] = None
-    yes: Annotated[bool, Option("--yes")] = False
-
-
 def rollouts(
     target: Annotated[str | None, Argument(metavar="[RUN|RUN:STEP:ROW|FOLDER|RUN=FOLDER]")] = None,
     *,
@@ -74,7 +59,9 @@ def rollouts(
     rescued: Literal["all", "yes", "never"] | None = None,
     after: str | None = None,
     limit: Annotated[int, Option(min=1)] = 25,
-    files: Files,
+    add: Annotated[bool, Option("--add")] = False,
+    prune: Annotated[str | None, Option(metavar="N or N:LAST")] = None,
+    yes: Annotated[bool, Option("--yes")] = False,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -94,8 +81,11 @@ def rollouts(
         rescued: List all-wrong questions instead: all, those that neighbors rescued, or the others.
         after: Continue after this rollout or question.
         limit: Number of rows to show.
+        add: Register a folder: a training that was not started here, or that moved.
+        prune: Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.
+        yes: With --prune: remove. Default: only show the files.
     """
-    if files.add:
+    if add:
         _add(target, db, terminal)
         return
     single = ROLLOUT_ID.fullmatch(target or "")
@@ -106,8 +96,8 @@ def rollouts(
             return
     if single:
         _show(name, record, single[2], terminal)
-    elif files.prune is not None:
-        _prune(name, record, files.prune, files.yes, terminal)
+    elif prune is not None:
+        _prune(name, record, prune, yes, terminal)
     else:
         _list(name, record, filters, after, limit, terminal)
 
@@ -232,14 +222,7 @@ def _list_rescued(
         ],
         "after": questions[-1].question_id if more else None,
     }
-    columns = (
-        "question",
-        "all-wrong at",
-        "rescued at",
-        "last",
-        "correct among its neighbors' responses",
-        "text",
-    )
+    headings = ("question", "all-wrong at", "rescued at", "last", "correct among its neighbors' responses")
     rows = [
         [
             question.question_id,
@@ -251,7 +234,7 @@ def _list_rescued(
         ]
         for question in questions
     ]
-    table = Table(columns, rows, "no question matches")
+    table = Table([*headings, "text"], rows, "no question matches")
     terminal.emit(record, *totals.sentences(), table, next_page(record["after"]))
 
 
