@@ -31,32 +31,6 @@ UNMATCHED_LISTED = 5
 
 
 @dataclass(frozen=True)
-class Columns:
-    """How the file is read.
-
-    Args:
-        form: Tool that wrote the files. Default: detected automatically.
-        column: Column of a part, as in response=text or score=NAME. docs/other-tools.md lists the parts.
-        opened_thoughts: The prompts opened a thought: treat responses that do not close it as cut off inside
-            it.
-    """
-
-    form: Annotated[Literal["rows", "inspect", "lighteval", "lm-eval"] | None, Option("--format")] = None
-    column: Annotated[list[str] | None, Option("--column")] = None
-    opened_thoughts: bool = False
-
-    def named(self) -> dict[str, str]:
-        """Return the columns by part."""
-        pairs = [pair.partition("=") for pair in self.column or ()]
-        for part, equals, name in pairs:
-            if not (part and equals):
-                raise typer.BadParameter(
-                    f"--column {part}{equals}{name}: give PART=NAME, as in response=text"
-                )
-        return {part: name for part, _, name in pairs}
-
-
-@dataclass(frozen=True)
 class Questions(BenchmarkRows):
     """What the responses answer.
 
@@ -79,7 +53,9 @@ def import_(
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
     questions: Questions,
-    columns: Columns,
+    form: Annotated[Literal["rows", "inspect", "lighteval", "lm-eval"] | None, Option("--format")] = None,
+    column: Annotated[list[str] | None, Option("--column")] = None,
+    opened_thoughts: bool = False,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -98,6 +74,10 @@ def import_(
         files: Files of one tool, in order.
         model: Model that drew the responses; inspect_ai logs contain it.
         name: Name of the run, stored as NAME.BENCHMARK. Default: after the model.
+        form: Tool that wrote the files. Default: detected automatically.
+        column: Column of a part, as in response=text or score=NAME. docs/other-tools.md lists the parts.
+        opened_thoughts: The prompts opened a thought: treat responses that do not close it as cut off inside
+            it.
     """
     from evaluator.benchmarks import LoadedBenchmark, check_golds
     from evaluator.evals.evaluating import note_golds
@@ -115,11 +95,13 @@ def import_(
     from ui.cli.eval.summary import numbers_parts
 
     check_grader(own_grader, answers)
-    named = columns.named()
-    if questions.benchmark is not None:  # which has the images itself
-        named = {"images": "", **named}
-    file = open_responses(files, columns.form, named)
-    file = with_thoughts_opened(file) if columns.opened_thoughts else file
+    named = {} if questions.benchmark is None else {"images": ""}  # a benchmark has the images itself
+    for part, equals, column_name in (pair.partition("=") for pair in column or ()):
+        if not (part and equals):
+            raise typer.BadParameter(f"--column {part}{equals}: give PART=NAME, as in response=text")
+        named[part] = column_name
+    file = open_responses(files, form, named)
+    file = with_thoughts_opened(file) if opened_thoughts else file
     drawn_by = model or file.model
     if drawn_by is None:
         raise InputError(f"{file.name} does not state its model. Give it with --model.")
@@ -172,7 +154,6 @@ def import_(
         "without_response": read.lost.total(),
         "agreement": agreement and agreement.to_json(),
     }
-
     before = f", {stored.there:,} already stored" if stored.there else ""
     parts = [f"{plural(stored.new, 'response')} imported ({file.form}){before}", *numbers_parts(numbers)]
     if agreement is not None:
