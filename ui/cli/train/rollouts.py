@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -29,33 +29,16 @@ LONGEST_SHOWN = 8_000
 """Characters of a text that a terminal gets."""
 
 
-@dataclass(frozen=True)
-class Filters:
-    """Which rollouts are listed.
-
-    Args:
-        step: Only this step, or steps N to M.
-        question: Only this question: its id or first characters.
-        variant: 0: the question's own prompt; k: its k-th neighbor.
-        grade: Only this grade: correct, wrong or unknown.
-        reward: Only this reward, or a range such as 0.5: or :0.
-        truncated: Only responses cut off at the maximum length, or only the others.
-        text: Only rollouts whose response contains this text.
-    """
-
-    step: Annotated[str | None, Option(metavar="N or N:M")] = None
-    question: Annotated[str | None, Option(metavar="ID")] = None
-    variant: Annotated[int | None, Option(min=0)] = None
-    grade: str | None = None
-    reward: Annotated[str | None, Option(metavar="R or LOW:HIGH")] = None
-    truncated: Annotated[bool | None, Option("--truncated/--ended")] = None
-    text: str | None = None
-
-
 def rollouts(
     target: Annotated[str | None, Argument(metavar="[RUN|RUN:STEP:ROW|FOLDER|RUN=FOLDER]")] = None,
     *,
-    filters: Filters,
+    step: Annotated[str | None, Option(metavar="N or N:M")] = None,
+    question: Annotated[str | None, Option(metavar="ID")] = None,
+    variant: Annotated[int | None, Option(min=0)] = None,
+    grade: str | None = None,
+    reward: Annotated[str | None, Option(metavar="R or LOW:HIGH")] = None,
+    truncated: Annotated[bool | None, Option("--truncated/--ended")] = None,
+    text: str | None = None,
     rescued: Literal["all", "yes", "never"] | None = None,
     after: str | None = None,
     limit: Annotated[int, Option(min=1)] = 25,
@@ -78,6 +61,13 @@ def rollouts(
     Args:
         target: Run (optional if there is only one), one rollout to show, or a folder to --add, with the name
             of the run if its own is taken.
+        step: Only this step, or steps N to M.
+        question: Only this question: its id or first characters.
+        variant: 0: the question's own prompt; k: its k-th neighbor.
+        grade: Only this grade: correct, wrong or unknown.
+        reward: Only this reward, or a range such as 0.5: or :0.
+        truncated: Only responses cut off at the maximum length, or only the others.
+        text: Only rollouts whose response contains this text.
         rescued: List all-wrong questions instead: all, those that neighbors rescued, or the others.
         after: Continue after this rollout or question.
         limit: Number of rows to show.
@@ -85,6 +75,8 @@ def rollouts(
         prune: Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.
         yes: With --prune: remove. Default: only show the files.
     """
+    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+
     if add:
         _add(target, db, terminal)
         return
@@ -99,46 +91,34 @@ def rollouts(
     elif prune is not None:
         _prune(name, record, prune, yes, terminal)
     else:
-        _list(name, record, filters, after, limit, terminal)
-
-
-def _list(
-    name: str, record: "Record", filters: Filters, after: str | None, limit: int, terminal: Terminal
-) -> None:
-    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
-
-    first, last = _range(filters.step, int)
-    if first is not None and last is None:
-        last = max(record.steps(), default=first)
-    least, most = _range(filters.reward, float)
-    wanted = RolloutFilters(
-        step=first,
-        last_step=last,
-        question_id=filters.question,
-        variant=filters.variant,
-        grade=filters.grade,
-        least_reward=least,
-        most_reward=most,
-        truncated=filters.truncated,
-        text=filters.text,
-    )
-    page = list_rollouts(record, wanted, after=after and after.rpartition(f"{name}:")[2], limit=limit)
-    for problem in set(page.problems) - set(record.problems()):
-        output.note(problem)
-    rows = [
-        {**asdict(header), "id": f"{name}:{header.id}", "grade": header.grade} for header in page.rollouts
-    ]
-    columns = {"rollout": "id", "step": "step", "question": "question_id"}
-    columns |= {each: each for each in ("variant", "session", "grade", "reward", "advantage", "tokens")}
-    after = page.after and f"{name}:{page.after}"
-    terminal.rows(
-        "rollouts",
-        rows,
-        {**columns, "answer": lambda row: row["extracted"] and row["extracted"][:40]},
-        empty="no such rollouts",
-        run=name,
-        after=after,
-    )
+        first, last = _range(step, int)
+        if first is not None and last is None:
+            last = max(record.steps(), default=first)
+        least, most = _range(reward, float)
+        wanted = RolloutFilters(
+            step=first,
+            last_step=last,
+            question_id=question,
+            variant=variant,
+            grade=grade,
+            least_reward=least,
+            most_reward=most,
+            truncated=truncated,
+            text=text,
+        )
+        page = list_rollouts(record, wanted, after=after and after.rpartition(f"{name}:")[2], limit=limit)
+        for problem in set(page.problems) - set(record.problems()):
+            output.note(problem)
+        columns = {"rollout": "id", "step": "step", "question": "question_id"}
+        columns |= {each: each for each in ("variant", "session", "grade", "reward", "advantage", "tokens")}
+        terminal.rows(
+            "rollouts",
+            [{**asdict(each), "id": f"{name}:{each.id}", "grade": each.grade} for each in page.rollouts],
+            {**columns, "answer": lambda row: row["extracted"] and row["extracted"][:40]},
+            empty="no such rollouts",
+            run=name,
+            after=page.after and f"{name}:{page.after}",
+        )
 
 
 def _range(text: str | None, kind: Callable[[str], Number]) -> tuple[Number | None, Number | None]:
