@@ -217,7 +217,7 @@ def _show_judging(database: "Database", run: "Run") -> Standing:
         errors = frequent_errors(session, run.id)
     counts = {each.error: each.count for each in errors}
     states = {"judged": line.done, "open": line.open, "failed": line.failed, "failed for good": line.final}
-    parts = [
+    parts: list[Part] = [
         f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
         f"responses: {', '.join(f'{number:,} {word}' for word, number in states.items())}",
         errors_table(errors),

@@ -17,7 +17,7 @@ from ui.cli.eval.settings import (
     OwnGrader,
     check_grader,
 )
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Part, Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ def import_(
     from ui.cli.eval.summary import numbers_parts
 
     check_grader(own_grader, answers)
-    named = {} if questions.benchmark is None else {"images": ""}  # a benchmark has the images itself
+    named: dict[str, str] = (
+        {} if questions.benchmark is None else {"images": ""}
+    )  # a benchmark has the images itself
     for part, equals, column_name in (pair.partition("=") for pair in column or ()):
         if not (part and equals):
             raise typer.BadParameter(f"--column {part}{equals}: give PART=NAME, as in response=text")
@@ -155,7 +157,10 @@ def import_(
         "agreement": agreement and agreement.to_json(),
     }
     before = f", {stored.there:,} already stored" if stored.there else ""
-    parts = [f"{plural(stored.new, 'response')} imported ({file.form}){before}", *numbers_parts(numbers)]
+    parts: list[Part] = [
+        f"{plural(stored.new, 'response')} imported ({file.form}){before}",
+        *numbers_parts(numbers),
+    ]
     if agreement is not None:
         differences = f"`tagrpo eval compare {run_name} --tool-grades` lists the differences"
         parts += ["", agreement_document(agreement), differences]

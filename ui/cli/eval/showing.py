@@ -79,7 +79,11 @@ def show(
     parts = [part for sample in samples for part in _sample_parts(sample)]
     more = next_page(record["after"])
     terminal.emit(
-        record, title, shown, *(parts or ["no such samples"]), *(["", more] if parts and more else [])
+        record,
+        title,
+        shown,
+        *(parts if parts else ["no such samples"]),
+        *(["", more] if parts and more else []),
     )
 
 

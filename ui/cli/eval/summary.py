@@ -61,7 +61,7 @@ def numbers_parts(numbers: RunNumbers) -> list[Part]:
         words = f"{questions:,} of {plural(size, 'problem')}"
         words += f", {problems:,} with neighbors" if problems > questions else ""
     waiting, failed = record["open_requests"], record["failed_requests"]
-    parts = [
+    parts: list[Part] = [
         Heading(f"{record['run']}: {words}, {each} samples per problem{lacking}"),
         f"requests: {waiting:,} open, {failed:,} failed" if waiting or failed else None,
         errors_table(numbers.errors),

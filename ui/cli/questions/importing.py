@@ -181,7 +181,7 @@ def _report_parts(report: "ImportReport") -> list[Part]:
     old = f", {known:,} already stored" if known else ""
     images = f"{plural(report.images, 'image')}, {report.new_images:,} new in the database"
     held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
-    parts = [
+    parts: list[Part] = [
         f'{report.source}: {what} "{report.name}"',
         f"columns: {', '.join(f'{part} from {name}' for part, name in named.items())}",
         ", ".join(counts),
