@@ -97,8 +97,8 @@ def label(
         record = {"run": chosen.name, **_grade(session, chosen, problem, sample, value, reviewer, comment)}
         effect = _effect(session, chosen)
     place = f"{record['run']}, problem {record['problem']}, response {sample}"
-    told = f"{place}: {record['recorded']}; the grader says {record['grader'] or 'nothing yet'}"
-    terminal.emit({**record, **effect}, told, *_score(effect))
+    line = f"{place}: {record['recorded']}; the grader says {record['grader'] or 'nothing yet'}"
+    terminal.emit({**record, **effect}, line, *_score(effect))
 
 
 def _grade(

@@ -72,16 +72,16 @@ def show(
     if not secret:
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
-    shown = "a gated benchmark: questions, gold answers and responses are not shown"
+    question = "a gated benchmark: questions, gold answers and responses are not shown"
     if not secret:
-        shown = f"{name_images(place.text, record['images'])}\ngold: {place.answer}"
+        question = f"{name_images(place.text, record['images'])}\ngold: {place.answer}"
     title = Heading(f"{chosen.name}, problem {place.position} ({place.problem_id})")
     parts = [part for sample in samples for part in _sample_parts(sample)]
     more = next_page(record["after"])
     terminal.emit(
         record,
         title,
-        shown,
+        question,
         *(parts if parts else ["no such samples"]),
         *(["", more] if parts and more else []),
     )

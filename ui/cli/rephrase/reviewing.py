@@ -97,7 +97,7 @@ def review(
                 if taken is None:
                     where = f"in audit {audit}" if audit else "outside of audits (name one with --audit)"
                     raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
-                told = f"{chosen}: {taken.decision} by {who} withdrawn"
+                line = f"{chosen}: {taken.decision} by {who} withdrawn"
             elif candidate is not None:
                 chosen, why = find_candidate(session, candidate).id, reason.strip()
                 decision = Decision(chosen, "accepted" if accept else "rejected", why, who, audit)
@@ -107,17 +107,17 @@ def review(
                 decided = read_sheet(session, sheet, reviewer=who, audit_id=audit)
             recorded = 0 if withdraw else record_reviews(session, decided.decisions)
     if withdraw:
-        terminal.emit(taken, told)
+        terminal.emit(taken, line)
         return
     known = len(decided.decisions) - recorded
-    told = f"{recorded:,} decisions recorded" + (f", {known:,} already recorded" if known else "")
+    line = f"{recorded:,} decisions recorded" + (f", {known:,} already recorded" if known else "")
     if len(decided.decisions) == 1:
         [made] = decided.decisions
         before = "; this was already recorded" if known else ""
-        told = f"{made.candidate_id}: {made.decision} by {made.reviewer}{before}"
+        line = f"{made.candidate_id}: {made.decision} by {made.reviewer}{before}"
     record = {"recorded": recorded, "unchanged": known, "without_decision": decided.blank}
     blank = f"{decided.blank:,} rows have no decision yet" if decided.blank else None
-    terminal.emit({**record, "decisions": decided.decisions}, told, blank)
+    terminal.emit({**record, "decisions": decided.decisions}, line, blank)
 
 
 def sheet_lines(path: Path | None, rows: int | None) -> list[str]:
