@@ -217,7 +217,7 @@ def _unmatched(counts: "Counter[str]", benchmark: "LoadedBenchmark | None") -> d
 
 def _left_out(read: "Survey", benchmark: "LoadedBenchmark") -> list[str]:
     """Say which responses match no problem, or several."""
-    unclear = f"ambiguous in {benchmark.name}, where only ids distinguish several problems"
+    unclear = f"that match several problems of {benchmark.name}, which only ids distinguish"
     sentences = []
     for which, counts in ((f"not in {benchmark.name}", read.unmatched), (unclear, read.unclear)):
         if not counts:

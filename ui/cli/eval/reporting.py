@@ -111,7 +111,7 @@ def report(
         from ui.charts.saving import save_chart
 
         save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
-        output.note(f"curves drawn in {chart}")
+        output.note(f"chart written to {chart}")
     file.deliver(document, rows, record, form)
 
 
@@ -203,7 +203,7 @@ def _whole_numbers(text: str | None) -> list[int] | None:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--k {text!r}: give whole numbers such as 1,2,4.") from None
+        raise InputError(f"--k {text!r}: give integers such as 1,2,4.") from None
     if min(numbers) < 1:
         raise InputError(f"--k {text!r}: k must be at least 1.")
     return numbers

@@ -35,14 +35,14 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     """Say what is missing for good of a run, with the server's words, and the way out."""
     if imported:
         return (
-            f"{name}: {plural(lost, 'sample')} without a response, since the tool that drew them got none; "
+            f"{name}: {plural(lost, 'sample')} without a response, because the other tool received none; "
             "pass@k is given as a range from all wrong to all right"
         )
     from service.asks.request import FINAL, TIME_OUT
 
     words = error_words(errors, {*FINAL, TIME_OUT})
     return (
-        f"{name}: {plural(lost, 'sample')} missing for good: too long, refused by a policy, or timed out "
+        f"{name}: {plural(lost, 'sample')} permanently missing: too long, refused, or timed out "
         f"twice{f' ({words})' if words else ''}; pass@k is given as a range from all wrong to all right. "
         "Retry with retry_final=true"
     )
@@ -54,7 +54,7 @@ def numbers_parts(numbers: RunNumbers) -> list[Part]:
     fewest, most, missing = record["fewest_samples"], record["most_samples"], record["missing"]
     each = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     lacking = f", {plural(missing, 'sample')} missing" if missing else ""
-    lacking += f" ({record['missing_for_good']:,} for good)" if record["missing_for_good"] else ""
+    lacking += f" ({record['missing_for_good']:,} permanently)" if record["missing_for_good"] else ""
     size, questions, problems = (record[name] for name in ("benchmark_problems", "originals", "problems"))
     words = plural(problems, "problem")
     if questions < size:

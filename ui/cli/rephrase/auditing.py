@@ -114,7 +114,7 @@ def _group_parts(rates: "ErrorRates", groups: "GroupRate") -> list[Part]:
     if rates.reviewed:
         parts.append(
             f"broken neighbors: {rates.false_accept.count:,} of {rates.false_accept.reviewed:,} reviewed. "
-            "Errors within a question may be correlated, so rely on the rate of groups"
+            "Errors within a question may be correlated, so rely on the group rate"
         )
     return parts
 

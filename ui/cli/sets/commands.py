@@ -286,12 +286,12 @@ def member_lines(counts: Mapping[str, Any]) -> list[str]:
     ]
     for number, what in (
         (counts.get("questions_left_out"), "questions left out: they have no neighbors"),
-        (needs.get("in need"), "questions probably yield no gradient alone"),
-        (needs.get("unknown"), "questions with an unknown success rate"),
-        (needs.get("alone"), "questions have no neighbors, since they yield a gradient alone"),
-        (counts.get("too_like"), "left out: too similar to others"),
-        (counts.get("duplicates"), "left out: also found in a second run"),
-        (counts.get("contradicted"), "left out: rejected by the answers of another run"),
+        (needs.get("in need"), "questions probably yield no gradient without neighbors"),
+        (needs.get("unknown"), "questions have an unknown success rate"),
+        (needs.get("alone"), "questions got no neighbors, since they yield a gradient without"),
+        (counts.get("too_like"), "candidates left out: too similar to others"),
+        (counts.get("duplicates"), "candidates left out: also found in another run"),
+        (counts.get("contradicted"), "candidates left out: rejected by the answers of another run"),
         (verdicts["unverified"], "unverified: answers of question and neighbor were not compared"),
     ):
         lines += [f"              {number:,} {what}"] if number else []

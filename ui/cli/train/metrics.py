@@ -67,7 +67,7 @@ def metrics(
         sorted({name for each in records.values() for name in metric_names(each)}), metric
     )
     if chart is not None and len(names) != 1:
-        raise InputError(f"--chart draws one metric, but {len(names)} match: {', '.join(names)}.")
+        raise InputError(f"--chart plots one metric, but {len(names)} match: {', '.join(names)}.")
     groups = seed_groups(chosen) if seeds else [(run,) for run in chosen]
     rows: list[dict[str, Any]] = []
     for group in groups:

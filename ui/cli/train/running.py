@@ -124,7 +124,7 @@ def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Termina
     """
     shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint
     if not any(shards.glob("model_world_size_*")):
-        raise InputError(f"{checkpoint}: holds no checkpoint of verl. Give .../checkpoints/global_step_N.")
+        raise InputError(f"{checkpoint}: contains no verl checkpoint. Give .../checkpoints/global_step_N.")
     if out.exists():
         raise InputError(f"{out} already exists. Choose another folder.")
     words = ["--backend", "fsdp", "--local_dir", str(shards), "--target_dir", str(out)]
