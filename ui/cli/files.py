@@ -105,7 +105,7 @@ class ReportFile:
     """Where a report goes, and in which form.
 
     Args:
-        format: Format. Default: from the ending of --out, otherwise a table.
+        format: Format. Default: from the suffix of --out, otherwise a table.
         out: Write to this file.
     """
 

@@ -118,7 +118,7 @@ def next_page(after: object, total: int | None = None) -> str | None:
     if after is None:
         return None
     words = shlex.quote(str(after))
-    return f"more: --after {words}" if total is None else f"{total:,} in all; see more with --after {words}"
+    return f"more: --after {words}" if total is None else f"{total:,} in total; see more with --after {words}"
 
 
 def shorten(text: str, characters: int, most: int, option: str) -> str:

@@ -37,7 +37,7 @@ def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
     Example: tagrpo runs list --kind eval
 
     Args:
-        kind: Only runs of this kind: neighbors, evaluations, those of a judge, or trainings.
+        kind: Only runs of this kind: neighbors, evaluations, judge runs or training runs.
     """
     with db.reading() as session:
         listed = [each for name in KINDS if kind in (None, name) for each in KINDS[name][1](session)]
@@ -207,7 +207,7 @@ def _show_proposals(database: "Database", run: "Run") -> Standing:
 
 
 def _show_judging(database: "Database", run: "Run") -> Standing:
-    """Return the state of a judge's run. A response whose request failed for good keeps its grade."""
+    """Return the state of a judge's run. A response whose request failed permanently keeps its grade."""
     from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
     from ui.cli.requests import errors_table, ledger_parts, open_words
@@ -216,7 +216,7 @@ def _show_judging(database: "Database", run: "Run") -> Standing:
         line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
         errors = frequent_errors(session, run.id)
     counts = {each.error: each.count for each in errors}
-    states = {"judged": line.done, "open": line.open, "failed": line.failed, "failed for good": line.final}
+    states = {"judged": line.done, "open": line.open, "failed": line.failed, "failed permanently": line.final}
     parts: list[Part] = [
         f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
         f"responses: {', '.join(f'{number:,} {word}' for word, number in states.items())}",
@@ -261,7 +261,7 @@ def remove(
     Example: tagrpo runs remove first-try
 
     Args:
-        yes: Remove without a prompt.
+        yes: Remove without confirmation.
     """
     from rephraser.sets import list_sets
     from service.runs.removing import holdings, remove_run

@@ -58,14 +58,14 @@ GROUPS = {
 }
 
 COMMANDS = {
-    "demo.demo": "Show the whole way on a small world: rephrase, check, publish, train, evaluate.",
+    "demo.demo": "Run the whole workflow on a small task: rephrase, check, publish, train, evaluate.",
     "ui.ui": "Open the pages in a browser.",
     "doctor.doctor": "Check what is installed and reachable.",
-    "resuming.resume": "Resume a run by its name, with the settings that it has.",
+    "resuming.resume": "Resume a run by its name, with its stored settings.",
     "diagnose.diagnose": (
         "Show what neighbors change in training: questions without a gradient, difficulty, cost."
     ),
-    "configs.config": "Print every setting of a verb as a file to start from.",
+    "configs.config": "Print all settings of a command as a config file.",
 }
 """Commands that stand alone, each with what it is for."""
 

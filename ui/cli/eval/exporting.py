@@ -33,7 +33,7 @@ def export(
 
     Args:
         out: File to write, or folder for hf.
-        form: Format; hf: a dataset for the Hub. Default: from the ending of --out.
+        form: Format; hf: a dataset for the Hub. Default: from the suffix of --out.
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.exporting import export_samples

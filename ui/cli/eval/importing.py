@@ -36,7 +36,7 @@ class Questions(BenchmarkRows):
 
     Args:
         benchmark: Benchmark, or a file of your own. Default: the questions and answers in the input file.
-        by: How to match its problems: same text, inside a prompt, or ids that are row numbers.
+        by: Match problems by equal text, text inside the prompt, or ids as row numbers.
         kind: Kind of the answers, for problems from an input file that does not state it.
     """
 
@@ -71,11 +71,11 @@ def import_(
     Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
 
     Args:
-        files: Files of one tool, in order.
-        model: Model that drew the responses; inspect_ai logs contain it.
-        name: Name of the run, stored as NAME.BENCHMARK. Default: after the model.
+        files: Files written by one tool, in order.
+        model: Model that gave the responses; inspect_ai logs contain it.
+        name: Name of the run, stored as NAME.BENCHMARK. Default: the model.
         form: Tool that wrote the files. Default: detected automatically.
-        column: Column of a part, as in response=text or score=NAME. docs/other-tools.md lists the parts.
+        column: Column of a part (docs/other-tools.md lists the parts), as in response=text or score=NAME.
         opened_thoughts: The prompts opened a thought: treat responses that do not close it as cut off inside
             it.
     """

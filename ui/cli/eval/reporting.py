@@ -63,12 +63,12 @@ def report(
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
 
     Args:
-        metric: pass@k; pass^k: all k right; g-pass@k:TAU: at least a share TAU of them right; or maj@k:
+        metric: pass@k; pass^k: all k correct; g-pass@k:TAU: at least a share TAU of them; or maj@k:
             majority vote.
-        interval: Question that the intervals answer.
+        interval: Problems that the intervals generalize to.
         paper: Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none.
             Default: the runs' model.
-        chart: Draw the curves to a .png, .svg or .html file.
+        chart: Plot the curves to a .png, .svg or .html file.
     """
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records
@@ -138,7 +138,7 @@ def compare(
     Args:
         a: Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.
         b: Model B, on problems of the same benchmarks. Not with --tool-grades.
-        tool_grades: Compare the grades of an imported run A with those of the tool that drew the responses.
+        tool_grades: Compare the grades of an imported run A with those of the tool that sampled them.
         changes: Number of problems with the largest gains and losses to show.
         common_only: If the problems differ, compare only those that both have.
     """

@@ -49,7 +49,7 @@ def score(
     Example: tagrpo eval score Qwen3-4B.math500 --judge gpt-4o --max-usd 2
 
     Args:
-        changes: List the samples whose grade differs.
+        changes: List the samples whose grade changed.
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.judging.running import estimate_judging

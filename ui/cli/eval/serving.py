@@ -46,7 +46,7 @@ def serve(
         host: Address to listen on; the default accepts only connections from this machine.
         port: Port to listen on; 0 picks a free one.
         token_file: Require the token in the first line of this file (or in TAGRPO_GRADE_TOKEN).
-        no_token: Answer without a token, also requests from other machines.
+        no_token: Require no token, even for requests from other machines.
         workers: Number of comparison processes. Default: one per CPU, at most 8.
         time_limit_s: Time limit of one comparison, in seconds.
         memory_limit_mb: Memory limit of one comparison.
@@ -54,7 +54,7 @@ def serve(
         queue: Maximum cases in flight; further requests get HTTP 429.
         body_mb: Maximum size of a request in megabytes.
         unknown_reward: Reward for an unknown grade, for trainers that accept only numbers. Required.
-        answers: Answers that earn a reward: only boxed ones, or any that is found.
+        answers: Answers that earn a reward: only boxed ones, or any final answer.
     """
     from evaluator.grading import Grader
     from service.web.listening import Address, bind, is_loopback

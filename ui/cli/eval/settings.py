@@ -47,7 +47,7 @@ class BenchmarkRows:
         source: File with the rows, instead of the Hub. For several benchmarks: one per benchmark in order, or
             NAME=FILE.
         options_seed: Seed that shuffles the options of multiple-choice questions.
-        allow_changed: Accept a benchmark whose content differs from the known one.
+        allow_changed: Accept a benchmark whose content differs from the version known to tagrpo.
     """
 
     source: Annotated[list[str] | None, Option("--from")] = None
@@ -81,7 +81,7 @@ class Counted:
     """Which grades count in reports.
 
     Args:
-        answers: Answers that count: any that is found, or only boxed ones. Default: as in the run.
+        answers: Answers that count: any final answer, or only boxed ones. Default: as in the run.
         grades: Grades that count. human: human grades override the grader's; grader: ignore human grades.
         judge: Also count the grades of this judge model from `eval score --judge`.
     """

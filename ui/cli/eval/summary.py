@@ -59,7 +59,7 @@ def numbers_parts(numbers: RunNumbers) -> list[Part]:
     words = plural(problems, "problem")
     if questions < size:
         words = f"{questions:,} of {plural(size, 'problem')}"
-        words += f", {problems:,} with neighbors" if problems > questions else ""
+        words += f", {problems:,} including neighbors" if problems > questions else ""
     waiting, failed = record["open_requests"], record["failed_requests"]
     parts: list[Part] = [
         Heading(f"{record['run']}: {words}, {each} samples per problem{lacking}"),
@@ -131,7 +131,7 @@ def _settings(run: "Run") -> list[Part]:
     ]
     if is_imported(EvalSpec.from_json(spec)):
         parts.append(
-            "prompt and sampling are those of the tool that drew the responses, as far as it records them"
+            "prompt and sampling are those of the tool that sampled the responses, as far as it records them"
         )
     else:
         system = f", system {prompt['system']!r}" if prompt["system"] else ""

@@ -42,7 +42,7 @@ def list_(
         subject: Only this subject.
         held: Only questions that were held back.
         search: Only questions whose text or answer contains this text.
-        suspects: List questions instead whose solvers agree on an answer other than the gold answer.
+        suspects: List questions for which solvers agree on an answer other than the gold answer.
         run: With --suspects: name or id of a run. Default: all runs.
     """
     filtered = held or level or subject or search or after >= 0
@@ -123,7 +123,7 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
         "always err. Check them"
         if suspects
         else None,
-        empty="no question has solvers that agree on an answer other than the gold answer",
+        empty="for no question do solvers agree on an answer other than the gold answer",
     )
 
 
@@ -167,7 +167,7 @@ def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, 
 
     Args:
         name: Name of a question set.
-        yes: Remove without a prompt.
+        yes: Remove without confirmation.
     """
     from service.questions.store import check_removable, load_members, remove_set
 

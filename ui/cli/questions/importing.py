@@ -65,7 +65,7 @@ def import_(
         config: Hub: configuration of the dataset. Repeat the option to join several.
         split: Hub: split. Default: train.
         revision: Hub: branch, tag or commit. Default: the newest.
-        limit: Read only the first rows.
+        limit: Read only the first N rows.
         max_characters: Maximum characters of a question or answer.
         strip_control: Remove NUL and other control characters.
         skip_bad_rows: Skip unusable rows and list them.
@@ -134,9 +134,9 @@ def mix(
 
     Args:
         name: Name of the new set.
-        base: Base set; all of its usable questions are taken.
-        extra: Extra set; chunks of it are drawn at random.
-        seed: Random seed of the draw.
+        base: Base set; the mix has all its usable questions.
+        extra: Extra set; the mix has random chunks of it.
+        seed: Random seed of the chunks.
         times: Size of the mix as a multiple of the base.
         chunks: Number of chunks; an alternative to --times.
         chunk: Questions per chunk. Default: half of the base.

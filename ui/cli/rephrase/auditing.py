@@ -47,9 +47,9 @@ def audit(
     Example: tagrpo rephrase audit math-gpt4 --groups --seed 7 --out sheet.jsonl
 
     Args:
-        sample: Number of candidates to draw; with --groups, of questions.
-        groups: Draw questions, each with all its accepted neighbors.
-        seed: Random seed of the draw.
+        sample: Number of candidates to sample; with --groups, of questions.
+        groups: Sample questions with all their accepted neighbors.
+        seed: Random seed of the sample.
         out: Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet.
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
@@ -85,7 +85,7 @@ def _parts(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, n
                 f"false rejects {_rate(each.false_reject)}"
             )
     for pair in rates.agreements:
-        kappa = "kappa is undefined, since both always made the same decision"
+        kappa = "kappa is undefined, since both reviewers always made the same decision"
         kappa = kappa if pair.kappa is None else f"Cohen's kappa {pair.kappa:.2f}"
         parts.append(f"{pair.first} and {pair.second} agree on {pair.agreed} of {pair.shared}; {kappa}")
     done = rates.complete
@@ -109,7 +109,7 @@ def _group_parts(rates: "ErrorRates", groups: "GroupRate") -> list[Part]:
         f"{groups.drawn:,} of the run's {groups.size:,} questions with accepted neighbors",
         f"{rates.drawn:,} neighbors, {rates.reviewed:,} reviewed; {reviewed}",
         f"groups with a broken neighbor: {_rate(groups.broken)}" if groups.complete else None,
-        f"among all groups {groups.bounds}" if groups.complete < groups.drawn else None,
+        f"among all groups, {groups.bounds}" if groups.complete < groups.drawn else None,
     ]
     if rates.reviewed:
         parts.append(

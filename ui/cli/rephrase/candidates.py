@@ -51,7 +51,7 @@ def list_(
         finding: Only candidates with this structural finding.
         limit: Candidates per page.
         after: Continue after this candidate.
-        reviews: List human decisions instead, of all runs or of --run.
+        reviews: List human decisions, not candidates (--run: of a run).
         out: With --reviews: write all decisions to this .jsonl or .csv file.
     """
     from rephraser.run.start import choose_run
@@ -119,7 +119,7 @@ def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, ter
     Example: tagrpo rephrase show c_3fa1 --raw
 
     Args:
-        raw: Also show the prompt that produced it and the model's raw answer.
+        raw: Also show the prompt that produced it and the model's raw reply.
     """
     from rephraser.checks.wording import likeness
     from rephraser.reviews.store import find_candidate
@@ -179,7 +179,7 @@ def edit(
     Args:
         text: The edited text.
         text_file: Read the edited text from a file; - reads stdin.
-        run: Run that judges the new candidate; optional if only one run has the original candidate.
+        run: Run that judges the new candidate; optional if only one run has the edited candidate.
     """
     from rephraser.reviews.mending import mend_candidate
     from rephraser.reviews.status import read_status

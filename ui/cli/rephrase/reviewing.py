@@ -55,11 +55,11 @@ def review(
 
     Args:
         candidate: Id of a candidate, or its first characters.
-        accept: Accept: the candidate asks the same problem.
-        reject: Reject: it asks another problem. Give the reason with --reason.
+        accept: Accept: the candidate poses the same problem.
+        reject: Reject: it poses another problem. Give the reason with --reason.
         withdraw: Withdraw your newest decision on this candidate.
         reason: Reason; required for a rejection.
-        audit: Audit that the decisions belong to.
+        audit: Record the decisions in this audit.
         sheet: JSON Lines file with candidate, decision (accept or reject) and reason. All rows are recorded,
             or none.
         interactive: Show one candidate at a time and ask for a decision.

@@ -130,7 +130,7 @@ def summary_parts(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
     if not summary.compared_answers:
         yield (
             "\nNo answers were compared because no --solver was given, so these neighbors are unverified. "
-            "Publish them with --include unverified, or name a solver."
+            "Publish them with --include unverified, or start a run with --solver."
         )
     if not summary.unfinished:
         return

@@ -51,16 +51,16 @@ def publish(
         name: Name of the set.
         run: Name or id of a run to publish from.
         n: Maximum neighbors per question. Default: all that qualify.
-        adaptive: No neighbors for questions that alone probably yield a gradient in groups of this many
-            responses.
-        pilot: With --adaptive: eval run of the policy whose answers count. Default: the answers drawn for the
-            verdicts.
+        adaptive: Give no neighbors to questions that probably yield a gradient without them, in groups of
+            this many responses.
+        pilot: With --adaptive: eval run of the policy that gives the success rates. Default: the answers
+            sampled for the verdicts.
         prefer: Neighbors to prefer, by success rate compared with the question's.
         min_distance: Minimum distance in wording from the question and from neighbors chosen earlier.
             Default: 0.15; 0 for runs by rules.
-        include: Also include unverified, undecided or rejected ones, after the accepted.
-        strategy: Only from this strategy.
-        model: Only from this model.
+        include: Also include unverified, undecided or rejected candidates, ranked after accepted ones.
+        strategy: Only neighbors from this strategy.
+        model: Only neighbors from this model.
         only_with_neighbors: Leave out questions without neighbors.
         dry_run: Publish nothing; show the content and the expected yield of other choices.
     """

@@ -97,7 +97,7 @@ def export(
         f"pushed to {report.pushed_to}" if report.pushed_to else None,
     )
     if not stated and not terminal.as_json:
-        output.note("the card states no license; give one with --license")
+        output.note("the card states no license; set one with --license")
 
 
 def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db, terminal: Terminal) -> None:
@@ -137,7 +137,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
     }
     verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
     arguments = [f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()]
-    counted = "estimated; give the policy's --tokenizer for exact counts"
+    counted = "estimated; pass --tokenizer for exact counts"
     counted = counted if report.lengths_estimated else "counted"
     terminal.emit(
         record,

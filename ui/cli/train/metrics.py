@@ -45,7 +45,7 @@ def metrics(
         metric: Logged metric; * matches any characters. Repeat the option for several. Default: four main
             ones.
         seeds: Combine runs that differ only in the seed: mean, lowest and highest.
-        chart: Draw one metric to a .png, .svg or .html file.
+        chart: Plot one metric to a .png, .svg or .html file.
     """
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import metric_names, metric_points, over_seeds, seed_groups
@@ -90,7 +90,7 @@ def metrics(
             rows if most > 1 else [{name: row[name] for name in ("label", "step", "value")} for row in rows]
         )
         save_chart(step_chart(drawn, title=names[0], y_title="as logged", seeds=most), chart)
-        output.note(f"curves drawn in {chart}")
+        output.note(f"chart written to {chart}")
     cells: dict[tuple[str, int], dict[str, object]] = {}
     for row in rows:
         spread = f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})"

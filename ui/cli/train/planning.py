@@ -55,7 +55,7 @@ def plan(
 
     Args:
         questions: Number of training questions, instead of --data.
-        pilot: Eval run of this model over the neighbor set.
+        pilot: Pilot: eval run of the model on the set.
         compare: Recipes to compare with at equal responses, separated by commas. Default: GRPO.
         responses: Total responses of each training. Default: those of the recipe.
         script: With --data and --compare: write a script that trains all recipes at equal responses,
@@ -150,7 +150,7 @@ def _parts(plan: "TrainingPlan") -> Iterator[Part]:
     yield Table(["phase", "part", "GiB", "formula"], rows_of_memory)
     for phase in ("rollout", "update"):
         yield f"{phase}: {memory.total(phase):.1f} of {memory.gpu_gib:g} GiB"
-    concurrent = f"{memory.concurrent:.0f} responses of full length at once"
+    concurrent = f"{memory.concurrent:.0f} responses of maximum length at once"
     yield f"cache: {memory.cache_tokens:,} tokens per replica, {concurrent}"
     if memory.host_gib:
         yield f"host memory for data kept off the GPUs: {memory.host_gib:.0f} GiB"

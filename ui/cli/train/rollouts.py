@@ -68,12 +68,12 @@ def rollouts(
         reward: Only this reward, or a range such as 0.5: or :0.
         truncated: Only responses cut off at the maximum length, or only the others.
         text: Only rollouts whose response contains this text.
-        rescued: List all-wrong questions instead: all, those that neighbors rescued, or the others.
+        rescued: List questions that were all wrong: all, only rescued (yes), or never rescued.
         after: Continue after this rollout or question.
         limit: Number of rows to show.
-        add: Register a folder: a training that was not started here, or that moved.
+        add: Register a folder: a training run started elsewhere, or moved.
         prune: Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.
-        yes: With --prune: remove. Default: only show the files.
+        yes: With --prune: remove. Default: only list steps.
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 

@@ -46,8 +46,8 @@ def run(
     Example: tagrpo train run ta_grpo --data out/verl --model tiny --cpu verl.trainer.total_epochs=1
 
     Args:
-        dry_run: Print the command; write and start nothing.
-        hide_log: Write verl's output and command to the run's folder; show only the steps.
+        dry_run: Print the command without writing or starting anything.
+        hide_log: Write verl's output and command only to the run's folder; show steps.
     """
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND, RunFolder
