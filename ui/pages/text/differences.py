@@ -47,8 +47,6 @@ class Word:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive words with the same mark."""
-
     change: Change
     words: tuple[Word, ...]
 
@@ -62,7 +60,6 @@ class Difference:
 
     @property
     def changed(self) -> bool:
-        """Whether any word differs."""
         return any(stretch.change != "kept" for stretch in self.original + self.neighbor)
 
 
