@@ -96,21 +96,17 @@ def place_of(run_id: str) -> tuple[str, str, bool] | None:
     return next(places, None)
 
 
-def default_methods(ready: Sequence[str]) -> list[str]:
-    """Return the methods shown at first: the oldest, usually the base model, and the newest ones."""
-    if len(ready) <= DEFAULT_METHODS:
-        return list(ready)
-    return [ready[0], *ready[len(ready) - DEFAULT_METHODS + 1 :]]
-
-
 def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     ready = {method.label: method for method in evaluated if method.runs}
+    usual = list(ready)
+    if len(usual) > DEFAULT_METHODS:  # the oldest, usually the base model, and the newest ones
+        usual = [usual[0], *usual[1 - DEFAULT_METHODS :]]
     picked = choose_several(
         st.multiselect,
         "Methods",
         "run",
         list(ready),
-        default_methods(list(ready)),
+        usual,
         most=len(PALETTE),
         placeholder="Choose methods to compare",
         resets=["of", "against", "point", *POINT_PARAMETERS],

@@ -248,7 +248,9 @@ def _card(run_id: str, prompt: PromptResponses, *, compared: bool) -> None:
             layout.line(
                 layout.strong(heading),
                 *([layout.chip(column.strategy)] if column.strategy else []),
-                layout.chip(f"{right} of {len(rollouts)} correct", _colour(right, len(rollouts))),
+                layout.chip(
+                    f"{right} of {len(rollouts)} correct", "green" if 0 < right < len(rollouts) else "gray"
+                ),
             )
             with layout.folded("Prompt"):
                 if column.prompt is None:
@@ -273,10 +275,6 @@ def _card(run_id: str, prompt: PromptResponses, *, compared: bool) -> None:
         for row, rollout in zip(rows, rollouts, strict=True):
             if str(row["place"]) == chosen:
                 _read(run_id, rollout, prompt.key)
-
-
-def _colour(right: int, drawn: int) -> layout.Colour:
-    return "green" if 0 < right < drawn else "gray"
 
 
 def _read(run_id: str, header: FoundRollout, key: str) -> None:

@@ -151,10 +151,11 @@ def difficulty(runs: Sequence[Run]) -> None:
             f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
         )
     )
+    spec = charts.cached_chart(difficulty_chart, rows, title=responses.words)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show_chart(
-            _difficulty_spec(rows, responses.words),
+            {**spec, "autosize": {"type": "pad"}},  # else the title would take the width of the square
             "tagrpo-difficulty",
             CHART,
             rows=rows,
@@ -168,12 +169,6 @@ def difficulty(runs: Sequence[Run]) -> None:
             _at_a_dot(at)
         else:
             _flagged(flagged)
-
-
-def _difficulty_spec(rows: Sequence[Row], title: str) -> Row:
-    spec = charts.cached_chart(difficulty_chart, rows, title=title)
-    # Streamlit would fit the title into the width of the square, and leave little of it.
-    return {**spec, "autosize": {"type": "pad"}}
 
 
 def _dot_clicked() -> None:
