@@ -77,7 +77,7 @@ class Responses:
 @cached
 def evaluated(session: Session) -> dict[str, Responses]:
     """Return the responses of evaluation runs by name, those with neighbors first."""
-    found = [
+    drawn = [
         Responses(
             row.run.name,
             row.groups < row.problems,
@@ -86,7 +86,7 @@ def evaluated(session: Session) -> dict[str, Responses]:
         for row in runs_overview(session)
         if row.samples
     ]
-    return {each.name: each for each in sorted(found, key=lambda each: not each.neighbors)}
+    return {each.name: each for each in sorted(drawn, key=lambda each: not each.neighbors)}
 
 
 @recorded
