@@ -127,4 +127,4 @@ def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
     assert line["encoding"]["x"]["scale"]["domain"] == [0, 1]
     assert line["encoding"]["y"]["scale"]["domain"] == [0, 50]
     assert line["encoding"]["color"]["scale"]["domain"] == ["original", "neighbors"]
-    assert len(values(line)) == 22
+    assert len(values(spec["concat"][0])) == 22
