@@ -166,7 +166,7 @@ def _neighbors(score: Score, header: SetHeader) -> list[Block]:
             tuple(_row(group, used) for group in (*kinds, score.broken, score.good)),
         ),
         Text(
-            f"Published as `{header.ref}` with the content hash `{header.content_hash[:16]}`: "
+            f"Published as `{header.ref}`, with content hash `{header.content_hash[:16]}`: "
             f"{counts['questions']:,} questions with {counts['neighbors']:,} neighbors. Questions by number "
             f"of neighbors: {sizes}."
         ),
@@ -193,7 +193,7 @@ def _intro(
     size, minutes = plan.size, sum(seconds for _, seconds in steps) / 60
     return [
         Text(
-            f"World {size.world} of the sandbox: {size.train} training and {size.heldout} held-out word "
+            f"Sandbox world {size.world}: {size.train} training and {size.heldout} held-out word "
             f"problems, a policy of a few hundred thousand weights, and {size.responses:,} responses per "
             f"training run, with verl on the CPU. Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tagrpo "
             f"{version('tagrpo')} on {platform.machine()} with {os.cpu_count()} cores; the steps took "
@@ -218,7 +218,7 @@ def _caution(plan: DemoPlan) -> str:
         )
     else:
         caution += (
-            f"the {plan.seeds} seeds show it, but they are few. Compare the difference between "
+            f"the {plan.seeds} seeds show this variation, but they are few. Compare the difference between "
             "recipes with the spread between seeds."
         )
     return (
@@ -328,8 +328,8 @@ def first_steps(
             Text(
                 f"The forecast was off for {joined(missed)}. Its intervals cover the choice of questions "
                 "only. With few responses per prompt, success rates of .01 and .05 look alike, and large "
-                "groups depend on the difference. If this matters, draw as many pilot responses as the "
-                "group has."
+                "groups depend on the difference. If this matters, sample as many pilot responses as "
+                "the group has."
             )
         )
     return content
@@ -370,7 +370,7 @@ def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
         Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
         Picture(
             "training",
-            "Correct responses and groups without a gradient, against the responses drawn in training",
+            "Correct responses and groups without a gradient, by responses sampled in training",
             training_chart(dict(list(trained.items())[:LINES_SHOWN])),
         ),
         *_left_out(len(trained), "trainings"),
@@ -507,7 +507,7 @@ def _signal(
             "Densities of distances between responses, by model",
             density_chart(curves).to_dict(),
         ),
-        Text("Responses per question with mixed rewards, forecast from each model, with 95% intervals:"),
+        Text("Responses needed per group with mixed rewards, forecast from each model, with 95% intervals:"),
         Table(("model", *methods), tuple((label, *map(_cost, map(of.get, methods))) for label, of in costs)),
     ]
 

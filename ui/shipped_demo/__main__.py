@@ -144,9 +144,9 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Pack a database; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ui.shipped_demo", description=__doc__)
-    parser.add_argument("database", type=Path, help="of a finished demo, such as tagrpo-demo/tagrpo.db")
+    parser.add_argument("database", type=Path, help="Database of a finished demo: tagrpo-demo/tagrpo.db")
     parser.add_argument(
-        "--to", type=Path, default=SHIPPED, help="path of the pack; by default the shipped one"
+        "--to", type=Path, default=SHIPPED, help="Path of the pack. Default: the shipped one."
     )
     options = parser.parse_args(arguments)
     try:

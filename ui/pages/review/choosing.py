@@ -120,7 +120,7 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
 
 
 def describe(audit: AuditHeader) -> str:
-    drawn = "questions with their neighbors" if audit.kind == "groups" else "drawn"
+    drawn = "questions with their neighbors" if audit.kind == "groups" else "candidates"
     return f"{audit.size:,} {drawn}, seed {audit.seed}"
 
 
