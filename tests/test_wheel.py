@@ -56,7 +56,7 @@ def test_it_holds_prompts_migrations_the_policy_the_demo_and_the_licence(names: 
     for paper in ("ta_grpo", "a_grae", "cw_grpo"):
         assert f"evaluator/reports/published/{paper}.toml" in names
     assert "evaluator/benchmarks/catalogue.toml" in names
-    assert "ui/shipped_demo/demo.json.xz" in names
+    assert "ui/shipped_demo/demo.tar.xz" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 

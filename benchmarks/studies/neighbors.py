@@ -72,15 +72,15 @@ def main(data: Path, rewrites: Path | None) -> None:
         for count in (1, 2):
             exchanged = list(exchange(dict.fromkeys(questions), count))
             found["pairs"][f"exchanged_{count}"] = report(f"{count} phrase(s) exchanged", exchanged)
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "demo.db"
-        unpack(SHIPPED, place)
-        with Database.open(place, create=False) as db:
-            found["chosen"] = report_chosen(db)
-            found["choices"] = {
-                "pilot": report_choices(db, PILOT),
-                "verdicts": report_choices(db, None),
-            }
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Database.open(unpack(SHIPPED, Path(folder)), create=False) as db,
+    ):
+        found["chosen"] = report_chosen(db)
+        found["choices"] = {
+            "pilot": report_choices(db, PILOT),
+            "verdicts": report_choices(db, None),
+        }
     print(json.dumps(found))
 
 

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from ui.shipped_demo.unpacking import shipped_demo
 
-    database = (options.db or shipped_demo().database).resolve()
+    database = (options.db or shipped_demo()[0]).resolve()
     path = chromium()
     if path is None:
         parser.error("no Chromium; install it, or name one with TAGRPO_CHROMIUM")

@@ -196,12 +196,9 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
         )
     if filters.neighbor_set is not None:
         header = find_set(session, filters.neighbor_set)
-        conditions.append(
-            exists().where(
-                NeighborSetQuestionRow.question_id == QuestionRow.id,
-                NeighborSetQuestionRow.set_id == header.id,
-            )
-        )
+        # SQLite would test `exists` on every question of the database; a set is smaller.
+        members = select(NeighborSetQuestionRow.question_id).where(NeighborSetQuestionRow.set_id == header.id)
+        conditions.append(QuestionRow.id.in_(members))
     if filters.suspect:
         suspects = find_suspects(session, run_id=filters.run_id)
         conditions.append(QuestionRow.id.in_({suspect.question_id for suspect in suspects}))

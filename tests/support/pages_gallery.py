@@ -41,9 +41,9 @@ left, right = st.columns(2)
 for place in range(0, len(texts) - 1, 2):
     difference = compare(texts[place], texts[place + 1])
     with left:
-        show_difference(difference, "original", f"original{place}")
+        show_difference(difference.original, f"original{place}")
     with right:
-        show_difference(difference, "neighbor", f"neighbor{place}")
+        show_difference(difference.neighbor, f"neighbor{place}")
 page_table(
     [{"text": text, "length": len(text), "share": 0.125, "usd": 1.5} for text in texts],
     [

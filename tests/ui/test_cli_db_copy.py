@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.sqlite]  # from a file
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped demo, with a text that its index of letters finds quickly, and a question with an image."""
     path = tmp_path_factory.mktemp("demo") / "demo.db"
-    shutil.copy(shipped_demo().database, path)
+    shutil.copy(shipped_demo()[0], path)
     image = read_image(picture("red"))
     with Database.open(path) as db, db.write() as session:
         store_images(session, [image])

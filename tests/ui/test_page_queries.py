@@ -22,6 +22,7 @@ VIEWS = [
     ("questions", {"verdict": "rejected", "strategy": "format"}),
     ("questions", {"finding": "number_missing"}),
     ("questions", {"q": "triangle"}),
+    ("questions", {"neighbors": "math-ta@1"}),
     ("review", {"reviewer": "ada"}),
     ("review", {"reviewer": "ada", "audit": "1", "view": "Results"}),
     ("sets", {}),

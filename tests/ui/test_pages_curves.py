@@ -10,7 +10,7 @@ from training_pages import trainings
 
 from evaluator.grading.versions import other_tool
 from service.database import Database
-from ui.pages.curves.cost import training_costs
+from ui.pages.curves.reports import training_costs
 from ui.pages.state import settings
 
 

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from ui.pages.server.gate import LOGIN, MAX_BODY, Gate
-from ui.pages.server.headers import security_headers, server_names
-from ui.pages.server.signing_in import SESSION_S, TRIES, WINDOW_S, Password, login_page
+from ui.pages.server.gate import LOGIN, MAX_BODY, Gate, security_headers, server_names
+from ui.pages.server.signing_in import SESSION_S, TRIES, WINDOW_S, Lock, login_page
 
 SECRET = "correct horse"
 HTML = {"accept": "text/html"}
@@ -35,8 +34,7 @@ def gate(password=None, clock=None, app=behind, by_address=False):
         app,
         names=server_names("127.0.0.1"),
         headers=security_headers(("x = 1",)),
-        password=password and Password(password),
-        by_address=by_address,
+        lock=password and Lock(password, by_address),
         clock=clock or Clock(),
     )
 

@@ -1,4 +1,4 @@
-"""Common parts of charts, and a fast way to build their specifications."""
+"""Common parts of charts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -10,20 +10,6 @@ from ui.charts.theme import CONFIG
 C = TypeVar("C", alt.Chart, alt.LayerChart, alt.ConcatChart)
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = Sequence[Row]
-
-
-def build_spec(make: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
-    """Return the Vega-Lite specification of the chart that `make` returns.
-
-    Altair compares every part of a chart with the schema of Vega-Lite, which takes half of the 60 ms that a
-    chart takes to build. The charts' tests do that, so pages skip it at every click. The switch is global:
-    if two threads build at once it may stay off, which changes no specification.
-    """
-    from altair.utils.schemapi import debug_mode
-
-    with debug_mode(False):
-        spec: dict[str, Any] = make(*arguments, **options).to_dict(validate=False)
-    return spec
 
 
 class _Values:
@@ -44,7 +30,7 @@ def data_of(rows: Rows) -> Any:
 
 
 def apply_theme(chart: C) -> C:
-    """Return the finished chart in the project's theme; it can no longer be part of another chart."""
+    """Return the finished chart in the theme; it can no longer be part of another chart."""
     return chart.configure(**CONFIG)
 
 
@@ -58,14 +44,7 @@ def frame_chart(
     fit: Literal["fit", "fit-x"] = "fit",
     **look: Any,
 ) -> C:
-    """Return the finished chart of a page: titled, as wide as its place, in the project's theme.
-
-    Args:
-        height: in pixels.
-        width: in pixels, if the chart has no place.
-        fit: which sizes include the axes: `fit` both, `fit-x` only the width.
-        look: of the title.
-    """
+    """Return the finished chart of a page, titled and themed; `fit` says which sizes include the axes."""
     look = look or {"fontSize": 13, "offset": 8}
     # `chart.properties` would copy the whole chart and compare each property with Vega-Lite's schema.
     chart.title = alt.TitleParams(title, subtitle=subtitle, **look)
@@ -87,10 +66,7 @@ def interval_dots(
     """Return two layers: a bar from `low` to `high`, and a dot at `value`.
 
     Args:
-        base: a chart with the other encodings.
-        across: returns the encoding of a field on the scale of the values.
-        upright: whether that scale is vertical.
-        size: of a dot, in square pixels.
+        across: returns the encoding of a field on the scale of the values, which is vertical if `upright`.
         look: of bars and dots, such as their colour.
     """
     along = "y" if upright else "x"
@@ -103,7 +79,6 @@ def interval_dots(
 
 
 def percents(*names: str) -> list[Any]:
-    """Return the tooltip of shares."""
     return [alt.Tooltip(f"{name}:Q", format=".1%") for name in names]
 
 

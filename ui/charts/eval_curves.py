@@ -36,17 +36,8 @@ MEANINGS = {
 def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None) -> alt.ConcatChart:
     """Return curves of a metric over k with bands, k on a log scale; at a single k, dots with intervals.
 
-    Args:
-        data: one row for each method, benchmark and k, as from `evaluator.reports.records.curve_rows`:
-            run; label (of the method: its colour and the name at its line); benchmark (its panel); k;
-            value and value_high (unknown grades counted wrong and right; drawn dashed if they differ);
-            low, high (of the band, missing if undefined); interval (the question that the band answers);
-            problems (number of problems in the point); samples (fewest per problem).
-        metric: what `value` is; it names the axis.
-        title: instead of the metric with its meaning.
-
-    Methods and panels keep the order of their first rows. All panels share the vertical scale, unless one
-    would lose half of its height.
+    Rows are those of `evaluator.reports.records.curve_rows`. Methods and panels keep the order of their first
+    rows. All panels share the vertical scale, unless one would lose half of its height.
 
     Raises:
         InputError: more methods than colours.
@@ -80,12 +71,8 @@ def panel_charts(
 ) -> dict[str, alt.LayerChart]:
     """Return the panels of `curve_chart` as charts of their own, by benchmark, as wide as their places.
 
-    A point can be clicked: the parameter `POINT` then contains its label and k. Vertical scale, errors and
-    arguments are those of `curve_chart`.
-
-    Args:
-        palette: a colour for each label, so that a method keeps its colour in every selection.
-        height: of each chart's plot, in pixels.
+    A point can be clicked: the parameter `POINT` then contains its label and k. `palette` has a colour for
+    each label, so that a method keeps its colour in every selection.
     """
     panels, ks, labels = _by_benchmark(data), _ks(data), _labels(data)
     chosen = {name: palette[name] for name in labels} if palette else colours(labels)
@@ -167,7 +154,6 @@ def _title(metric: str, ks: Sequence[int]) -> str:
 
 
 def _population(rows: Rows) -> str:
-    """Describe a panel: its number of problems, and of samples per problem."""
     problems, samples = _range([row["problems"] for row in rows]), _range([row["samples"] for row in rows])
     plural = "" if problems == "1" else "s"
     return f"{problems} problem{plural}, {samples} sample{'' if samples == '1' else 's'} each"
@@ -179,7 +165,6 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 def _legend(rows: Rows, dots: bool) -> list[str]:
-    """Explain bands and dashes, if there are any."""
     words = []
     if any(map(has_interval, rows)):
         what = "Bars" if dots else "Bands"

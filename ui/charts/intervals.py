@@ -1,11 +1,12 @@
-"""Dots with their intervals: rates by name, scores over cost, paired differences over k."""
+"""Dots and bands with their intervals: rates by name, scores over cost, differences over k, reviews."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from ui.charts.building import Rows, colour_by, data_of, frame_chart, interval_dots, percents
+from rephraser.reviews.rates import GrowingRate
+from ui.charts.building import Rows, apply_theme, colour_by, data_of, frame_chart, interval_dots, percents
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
 from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, colours
 
@@ -17,15 +18,14 @@ _NEAR, _STEP = 0.02, 0.022
 _ROW, _AROUND = 30, 100
 """Pixels of a row of rates, and of title and axis."""
 
+_WIDTH, _HEIGHT = 560, 240
+_MOST_TICKS = 8
+
 
 def rate_dots(
     data: Rows, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
 ) -> alt.LayerChart:
-    """Return one row per name, in the order of the table: a dot on the bar of its interval.
-
-    Args:
-        data: name, rate, low, high (shares from 0 to 1), of (the number of cases).
-    """
+    """Return one row per name, in order: a dot on the bar of its interval (name, rate, low, high, of)."""
     ticks = share_ticks([row[key] for row in data for key in ("low", "high")])
     axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
     names = [row["name"] for row in data]
@@ -59,14 +59,8 @@ def cost_points(
 ) -> alt.LayerChart:
     """Return scores over cost from 0, as wide as its place; points of one label are joined.
 
-    Methods of (nearly) one cost, as with matched budgets, are placed side by side around it.
-
-    Args:
-        data: label, cost (0 or more), value, low, high (shares from 0 to 1), run.
-        palette: a colour for each label.
-
-    Raises:
-        InputError: more labels than colours.
+    Methods of (nearly) one cost, as with matched budgets, are placed side by side around it. Rows: label,
+    cost, value, low, high, run.
     """
     names = list(dict.fromkeys(row["label"] for row in data))
     chosen = {name: palette[name] for name in names} if palette else colours(names)
@@ -117,9 +111,8 @@ def difference_chart(
 ) -> alt.LayerChart:
     """Return differences over k on a log scale, as wide as its place; above 0 the first method is better.
 
-    Args:
-        data: k, difference, low, high, in shares from -1 to 1; wins, losses (problems).
-        reach: of the vertical scale on both sides of 0, for charts that are compared.
+    Rows: k; difference, low, high, in shares; wins, losses. `reach` is the end of the vertical scale on both
+    sides of 0, for charts that are compared.
     """
     points = [{**row, **{key: 100 * row[key] for key in ("difference", "low", "high")}} for row in data]
     most = 100 * reach if reach else max(abs(row[key]) for row in points for key in ("low", "high"))
@@ -149,3 +142,53 @@ def difference_chart(
     return frame_chart(
         alt.layer(zero.encode(y=y("zero")), *layers), title, subtitle, height=300, **PANEL_TITLE
     )
+
+
+def rate_rows(points: Sequence[GrowingRate]) -> list[dict[str, Any]]:
+    return [
+        {
+            "reviewed": point.reviewed,
+            "rejected": point.rejected,
+            "false_accept_rate": point.share,
+            "low": point.low,
+            "high": point.high,
+        }
+        for point in points
+    ]
+
+
+def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
+    """Return the false-accept rate over the reviewed accepted candidates, with its 95% interval.
+
+    A candidate that is decided again keeps its place in the count: the last point of each number is drawn.
+    """
+    rows = list({row["reviewed"]: row for row in rate_rows(points)}.values())
+    most = rows[-1]["reviewed"]
+    step = max(1, -(-most // _MOST_TICKS))
+    x = alt.X(
+        "reviewed:Q",
+        title="accepted candidates reviewed",
+        scale=alt.Scale(domain=[0, most], nice=False),
+        axis=alt.Axis(values=list(range(0, most + 1, step)), format="d"),
+    )
+    y_title = "rejected by reviewers"
+    shares = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
+    y, low = alt.Y("false_accept_rate:Q", title=y_title, **shares), alt.Y("low:Q", title=y_title, **shares)
+    tooltip = [
+        alt.Tooltip("reviewed:Q"),
+        alt.Tooltip("rejected:Q"),
+        *percents("false_accept_rate", "low", "high"),
+    ]
+    base = alt.Chart(data_of(rows)).encode(x=x, tooltip=tooltip)
+    steps = {"color": PALETTE[0], "interpolate": "step-after"}
+    band = base.mark_area(opacity=0.16, **steps).encode(y=low, y2="high:Q")
+    line = base.mark_line(**steps).encode(y=y)
+    last = rows[-1]
+    end = alt.Chart(data_of([last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
+    title = alt.TitleParams(
+        "False-accept rate over the reviews",
+        subtitle=f"{last['false_accept_rate']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "
+        f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
+    )
+    layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))
+    return apply_theme(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))

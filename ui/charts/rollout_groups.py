@@ -14,11 +14,9 @@ WIDTH, HEIGHT = 720, 150
 
 
 def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | None = None) -> alt.Chart:
-    """Return stacked bars, one per step (or per `window` steps), of the kinds of its groups.
+    """Return stacked bars of the kinds of groups, one per step or per `window` steps.
 
-    Args:
-        data: step (the first of its window), last (of the window), kind, questions.
-        chosen: a step whose bar is highlighted.
+    Rows: step and last (of the window), kind, questions. The bar of the `chosen` step is highlighted.
     """
     bars: dict[float, list[Row]] = {}
     for row in data:

@@ -1,7 +1,6 @@
 """Save charts to files: pictures, pages that need no network, specifications."""
 
 import json
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from service.errors import InputError, PrerequisiteError
 from service.writing import write_file
 
+SUFFIXES = (".png", ".svg", ".html", ".json")
 PNG_SCALE = 2
 
 _POLICY = (
@@ -35,27 +35,21 @@ def save_chart(chart: Any, path: str | Path) -> None:
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in _MAKERS:
-        raise InputError(f"{path}: not a chart format. End the name in {', '.join(_MAKERS)}.")
+    if suffix not in SUFFIXES:
+        raise InputError(f"{path}: not a chart format. End the name in {', '.join(SUFFIXES)}.")
     content = draw(chart.to_dict(), suffix)
     write_file(path, lambda hidden: hidden.write_bytes(content), overwrite=True)
 
 
 def draw(spec: dict[str, Any], suffix: str) -> bytes:
-    """Return a chart's specification (`chart.to_dict()`) as the content of a .png, .svg, .html or .json file.
-
-    Raises:
-        PrerequisiteError: vl-convert is not installed.
-    """
-    return _MAKERS[suffix](spec)
-
-
-def _png(spec: dict[str, Any]) -> bytes:
-    return bytes(_converter().vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=[]))
-
-
-def _svg(spec: dict[str, Any]) -> bytes:
-    return str(_converter().vegalite_to_svg(spec, allowed_base_urls=[])).encode()
+    """Return a chart's specification as the content of a .png, .svg, .html or .json file."""
+    if suffix == ".png":
+        return bytes(_converter().vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=[]))
+    if suffix == ".svg":
+        return str(_converter().vegalite_to_svg(spec, allowed_base_urls=[])).encode()
+    return (
+        _html(spec) if suffix == ".html" else (json.dumps(spec, ensure_ascii=False, indent=1) + "\n").encode()
+    )
 
 
 def _html(spec: dict[str, Any]) -> bytes:
@@ -83,10 +77,6 @@ def _title(spec: dict[str, Any]) -> str:
     return str(title["text"] if isinstance(title, dict) else title)
 
 
-def _json(spec: dict[str, Any]) -> bytes:
-    return (json.dumps(spec, ensure_ascii=False, indent=1) + "\n").encode()
-
-
 def _converter() -> Any:
     try:
         import vl_convert
@@ -95,12 +85,3 @@ def _converter() -> Any:
             "pictures of charts need vl-convert. Install it with `pip install 'tagrpo[ui]'`."
         ) from error
     return vl_convert
-
-
-_MAKERS: dict[str, Callable[[dict[str, Any]], bytes]] = {
-    ".png": _png,
-    ".svg": _svg,
-    ".html": _html,
-    ".json": _json,
-}
-SUFFIXES = tuple(_MAKERS)

@@ -27,10 +27,7 @@ def stacked_bars(
 ) -> alt.LayerChart:
     """Return one bar for each name, its parts in the order of `colours`, its sum at the end.
 
-    Args:
-        data: name, part, count (0 or more); rows of the same name and part are added.
-        colours: of the parts.
-        unit: of the counts, for the axis.
+    Rows: name, part, count; those of the same name and part are added. `unit` names the axis.
     """
     names = list(dict.fromkeys(row["name"] for row in data))
     counts: dict[tuple[str, str], int] = {}

@@ -53,9 +53,7 @@ def step_chart(
     Args:
         data: label (of the line), step, value; rows without a value are gaps that the line bridges. If lines
             are means over seeds, also low, high and n: the band, and the number of seeds.
-        y_title: name and unit of the values.
         scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (others are omitted).
-        palette: a colour for each label; by default in the palette's order.
         methods: of each label; lines of one method share its colour and differ in their dashes.
         forecast: label, share, low, high: the forecast from before training, drawn over all steps.
         zero_line: draw the line of 0, for values of either sign.
@@ -143,10 +141,7 @@ def window_means(
     """Return (step, mean) of each window of `window` steps; steps without a value do not count.
 
     A point is placed at the last step of its window, so that it never shows later values early. A remainder
-    at the end joins the previous window if it is less than half of one. A window without any value has None.
-
-    Raises:
-        ValueError: a window below 1, or different numbers of values and steps.
+    at the end joins the previous window if it is less than half of one.
     """
     if window < 1 or len(steps) != len(values):
         raise ValueError(f"invalid: {len(steps)} steps, {len(values)} values, a window of {window}")
@@ -248,9 +243,7 @@ def _dashes(names: Sequence[str], methods: Mapping[str, str]) -> dict[str, int]:
 def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:
     """Return the colour of each label by its method, stable under any selection of labels.
 
-    Args:
-        labels: the method of each label.
-        every: all methods, in a stable order; the first ones have the palette's colours.
+    `every` method, in a stable order: the first ones have the palette's colours.
     """
     order = list(dict.fromkeys(every))
     wanted = list(dict.fromkeys(labels.values()))

@@ -118,7 +118,11 @@ def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> i
     extra = copy(extras[0]) if extras else Argument() if default is inspect.Parameter.empty else Option()
     extra.help = extra.help or help
     members = get_args(base) if get_origin(base) is UnionType else (base,)
-    if isinstance(extra, OptionInfo) and list in map(get_origin, members) and "Repeat" not in str(extra.help):
+    if (
+        isinstance(extra, OptionInfo)
+        and any(get_origin(each) is list for each in members)
+        and "Repeat" not in str(extra.help)
+    ):
         extra.help = f"{extra.help} Repeat the option for several."
     if isinstance(extra, OptionInfo) and base is bool and extra.default is ...:  # where typer keeps the name
         extra.default = f"--{name.replace('_', '-')}"

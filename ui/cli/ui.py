@@ -53,12 +53,13 @@ def ui(
     from service.errors import InputError
     from service.web.listening import Address, bind
     from ui.pages.server import serving
+    from ui.pages.server.signing_in import Lock
 
     if demo and db.db_file is not None:
         raise InputError("--demo opens the demo's own database; remove --db.")
     address = Address(host, port, tuple(allow_host or ()))
     secret = read_password(ask=password, file=password_file, none=no_token)
-    lock = serving.Lock(secret) if secret is not None else None if no_token else serving.Lock.token()
+    lock = Lock(secret) if secret is not None else None if no_token else Lock.token()
     serving.check_installed()
     database: Place = db.place
     words = ""
@@ -115,8 +116,7 @@ def demo_database() -> tuple[Path, str]:
     output.note(
         "this folder contains no demo; showing the one shipped with tagrpo (`tagrpo demo` creates your own)"
     )
-    shipped = shipped_demo()
-    return shipped.database, shipped.words
+    return shipped_demo()
 
 
 def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 REPORT_FILE = "report.md"
 _PICTURES = "pictures"
 
-__all__ = ["REPORT_FILE", "write_report"]
-
 
 def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> None:
     """Write the report of a finished demo into its folder; it appears only when complete.
@@ -29,17 +27,15 @@ def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> Non
     from evaluator.reports.documents.rendering import render_markdown
     from service.writing import write_folder
     from ui.charts.saving import draw
-    from ui.demo_report.findings import read_findings
     from ui.demo_report.page import demo_document
 
-    document = demo_document(plan, read_findings(plan), steps)
-    specs = {picture.name: dict(picture.spec) for picture in document.pictures}
-    drawn = {name: draw(spec, ".svg").decode() for name, spec in specs.items()}
+    document = demo_document(plan, steps)
+    drawn = {picture.name: draw(dict(picture.spec), ".svg") for picture in document.pictures}
 
     def write(place: Path) -> None:
         (place / _PICTURES).mkdir()
         for name, svg in drawn.items():
-            (place / _PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
+            (place / _PICTURES / f"{name}.svg").write_bytes(svg)
         (place / REPORT_FILE).write_text(render_markdown(document, pictures=_PICTURES), encoding="utf-8")
 
     write_folder(plan.report, write, overwrite=True, mark=REPORT_FILE)

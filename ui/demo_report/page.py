@@ -1,13 +1,15 @@
-"""The demo's report: its results, in the order of the steps."""
+"""The demo's report: its results, read from its database, in the order of the steps."""
 
 import os
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 
 from evaluator.evals.sources import BOX
+from evaluator.passk.exact_interval import exact_interval
+from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.comparison_layout import ahead
 from evaluator.reports.documents.document import (
     ABSENT,
@@ -25,46 +27,169 @@ from evaluator.reports.documents.document import (
     points,
     span,
 )
+from evaluator.reports.methods import load_methods
 from evaluator.reports.records import curve_rows
-from evaluator.signal.cost import CostRow
-from evaluator.signal.diversity import densities
-from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
-from sandbox.demo.plan import BASE, KS, DemoPlan, G
+from evaluator.reports.report import NO_PAPER, Report, build_report
+from evaluator.signal.cost import CostReport, CostRow
+from evaluator.signal.diagnosis import DiagnosisSettings, diagnose
+from evaluator.signal.difficulty import DifficultyAudit
+from evaluator.signal.diversity import Diversity, densities
+from evaluator.signal.forecast import ForecastRow
+from evaluator.signal.sources.eval_runs import eval_source
+from evaluator.signal.zero_gradient import (
+    JOINT_GROUP,
+    MATCHED_GROUP,
+    NEIGHBOR_GROUP,
+    ORIGINAL_GROUP,
+    ZeroGradient,
+)
+from rephraser.run.start import find_neighbor_run
+from rephraser.sets import find_set
+from rephraser.sets.types import SetHeader
+from sandbox.demo.plan import (
+    BASE,
+    CANDIDATES,
+    HELDOUT,
+    KS,
+    NEIGHBORS,
+    PILOT,
+    QUESTIONS,
+    DemoPlan,
+    G,
+    comparisons,
+    demo_recipe,
+)
 from sandbox.demo.steps import Step, speed_settings
+from sandbox.scoring import OUTCOMES, Group, Score, Share, read_truth, score_run
+from service.database import Database
 from trainer_adapter.methods.recipes import RECIPES
-from ui.charts.densities import density_chart
-from ui.charts.difficulty import difficulty_chart
+from trainer_adapter.record.runs import choose_train_run, open_record
+from ui.charts.diagnosis import density_chart, difficulty_chart
 from ui.charts.eval_curves import curve_chart
-from ui.demo_report import first_steps, neighbors
-from ui.demo_report.findings import Findings
-from ui.demo_report.pictures import share_chart, training_chart
+from ui.demo_report.pictures import Trained, share_chart, training_chart
 
 LINES_SHOWN = 8
 """Maximum lines of a chart: more cannot be distinguished."""
 
+FIRST_STEPS = 5
+"""Few, since the policy changes; enough for some dozens of groups."""
 
-def demo_document(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float]]) -> Document:
-    """Return the report of a finished demo.
+
+def demo_document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Document:
+    """Read the results of a finished demo and return its report.
 
     Args:
         steps: all steps with the seconds each took.
+
+    Raises:
+        TagrpoError: a step's results are missing.
     """
+    trainings = plan.trainings()
+    names = [training.name for training in trainings]
+    first_seed = [training.name for training in trainings if training.seed == 1]
+    settings = DiagnosisSettings(g=G, n=NEIGHBORS)
+    with Database.open(plan.database, create=False) as database:
+        with database.read() as session:
+            score = score_run(session, find_neighbor_run(session, CANDIDATES), read_truth(plan.truth))
+            header = find_set(session, f"{QUESTIONS}@1")
+            trained: dict[str, Trained] = {}
+            for name in names:
+                record = open_record(session, choose_train_run(session, name))
+                drawn = int(record.counts().prompts["responses"].sum())
+                trained[name] = list(record.metrics().values()), drawn
+            methods = load_methods(session, [f"{name}={name}.{HELDOUT}" for name in (BASE, *names)])
+        every = eval_source(database, [f"{name}.{QUESTIONS}-1" for name in (PILOT, *first_seed)])
+        pilot = eval_source(database, [f"{PILOT}.{QUESTIONS}-1"])
+        forecast = diagnose(pilot, ["forecast"], settings).predictions[0].rows
+        [audit] = diagnose(pilot, ["difficulty"], settings).audits
+        shares = diagnose(every, ["zero_gradient"], settings).shares
+        diversities = diagnose(every, ["diversity"], settings).diversities
+        costs = diagnose(every, ["cost"], settings).costs
+    report = build_report(methods, ks=KS, paper=NO_PAPER)
+    by_label = {method.label: method for method in methods}
+    compared = [compare_methods(by_label[a], by_label[b], ks=KS) for a, b in comparisons(plan)]
     sections = {
-        "Which candidates became neighbors": neighbors.blocks(findings.score, findings.neighbor_set),
-        "Forecast from the pilot": _pilot(plan, findings),
-        "Training": _training(plan, findings),
-        "Held-out questions": _heldout(plan, findings),
-        "Training signal after training": _signal(findings),
+        "Which candidates became neighbors": _neighbors(score, header),
+        "Forecast from the pilot": _pilot(plan, forecast, audit, trained),
+        "Training": _training(plan, trained),
+        "Held-out questions": _heldout(plan, report, compared),
+        "Training signal after training": _signal([BASE, *first_seed], shares, diversities, costs),
         "Next steps": _further(plan),
         "All commands": _commands(steps),
     }
-    blocks = _intro(plan, findings, steps)
+    blocks = _intro(plan, report, compared, steps)
     for title, part in sections.items():
         blocks += [Heading(title), *part]
     return Document(blocks, title="A tour of TA-GRPO on a laptop")
 
 
-def _intro(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float]]) -> list[Block]:
+def _neighbors(score: Score, header: SetHeader) -> list[Block]:
+    """Report broken candidates rejected, good ones lost, and the published set."""
+    kinds = [group for group in score.kinds if sum(group.outcomes.values())]
+    used = [name for name in OUTCOMES if any(group.outcomes[name] for group in (score.broken, score.good))]
+    kept = score.broken.kept_out
+    through = kept.total - kept.count
+    counts = header.counts
+    sizes = ", ".join(
+        f"{count:,} with {size}" for size, count in counts["questions_by_neighbors"].items() if count
+    )
+    return [
+        Text(
+            f"Of {kept.total:,} broken candidates, {_in_words(score.broken.rejected)} were rejected, and "
+            f"{_in_words(kept)} were kept out of the set, because undecided candidates are not published "
+            f"either. **{through:,} got through.** Of {score.good.rejected.total:,} good candidates, "
+            f"{_in_words(score.good.rejected)} were rejected by mistake, and "
+            f"{_in_words(score.good.kept_out)} kept out of the set. Brackets contain exact 95% intervals, "
+            "assuming independent candidates."
+        ),
+        Picture(
+            "caught",
+            "Share of broken candidates rejected, by kind of error",
+            share_chart(
+                [
+                    {
+                        "label": group.name,
+                        "share": group.rejected.share or 0.0,
+                        "low": group.rejected.low,
+                        "high": group.rejected.high,
+                    }
+                    for group in kinds
+                    if group.rejected.total
+                ],
+                title="Broken candidates that were rejected",
+                subtitle="By kind of error; bars: exact 95% interval",
+                x_title="share rejected",
+            ),
+        ),
+        Table(
+            ("candidates", "number", *used),
+            tuple(_row(group, used) for group in (*kinds, score.broken, score.good)),
+        ),
+        Text(
+            f"Published as `{header.ref}`, with content hash `{header.content_hash[:16]}`: "
+            f"{counts['questions']:,} questions with {counts['neighbors']:,} neighbors. Questions by number "
+            f"of neighbors: {sizes}."
+        ),
+    ]
+
+
+def _row(group: Group, used: list[str]) -> tuple[str, ...]:
+    counts = [group.outcomes[name] for name in used]
+    return group.name, f"{sum(group.outcomes.values()):,}", *(f"{count:,}" for count in counts)
+
+
+def _in_words(share: Share) -> str:
+    if share.share is None:
+        return "none"
+    return f"{share.count:,} ({percent(share.share)} {span(share.low, share.high)})"
+
+
+def _intro(
+    plan: DemoPlan,
+    report: Report,
+    compared: Sequence[MethodComparison],
+    steps: Sequence[tuple[Step, float]],
+) -> list[Block]:
     size, minutes = plan.size, sum(seconds for _, seconds in steps) / 60
     return [
         Text(
@@ -75,8 +200,8 @@ def _intro(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float
             f"{minutes:.1f} minutes."
         ),
         Text("On the held-out questions, with 95% intervals:"),
-        _scores(findings, (1, 8, 32)),
-        Points(tuple(f"{c.label_a} against {c.label_b}: {ahead(c)}." for c in findings.comparisons)),
+        _scores(report, (1, 8, 32)),
+        Points(tuple(f"{c.label_a} against {c.label_b}: {ahead(c)}." for c in compared)),
         Text(_caution(plan)),
     ]
 
@@ -101,9 +226,9 @@ def _caution(plan: DemoPlan) -> str:
     )
 
 
-def _scores(findings: Findings, ks: Sequence[int]) -> Table:
+def _scores(report: Report, ks: Sequence[int]) -> Table:
     rows = []
-    for line in findings.report.lines:
+    for line in report.lines:
         cells = []
         for k in ks:
             score = line.at(k)
@@ -113,7 +238,12 @@ def _scores(findings: Findings, ks: Sequence[int]) -> Table:
     return Table(("model", *(f"pass@{k}" for k in ks), "answers in a box"), tuple(rows))
 
 
-def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
+def _pilot(
+    plan: DemoPlan,
+    forecast: Sequence[ForecastRow],
+    audit: DifficultyAudit,
+    trained: Mapping[str, Trained],
+) -> list[Block]:
     rows = [
         {
             "label": f"{row.group} = {row.responses}",
@@ -121,9 +251,8 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
             "low": row.low,
             "high": row.high,
         }
-        for row in findings.forecast
+        for row in forecast
     ]
-    audit = findings.audit
     spread = audit.spread
     blocks: list[Block] = [
         Text(
@@ -143,9 +272,7 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
             ),
         ),
     ]
-    seen = first_steps.compare_first_steps(plan, findings)
-    if seen:
-        blocks += first_steps.blocks(seen)
+    blocks += first_steps(plan, forecast, trained)
     return [
         *blocks,
         Text(
@@ -164,21 +291,79 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
     ]
 
 
-def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
-    charted = dict(list(findings.trained.items())[:LINES_SHOWN])
-    rows = []
+def first_steps(
+    plan: DemoPlan, forecast: Sequence[ForecastRow], trained: Mapping[str, Trained]
+) -> list[Block]:
+    """Compare the forecast with the first steps of the first seed's trainings; none without a forecast."""
+    by_name = {row.group: row for row in forecast}
+    rows, missed = [], []
     for training in plan.trainings():
-        trained = findings.trained[training.name]
+        row = by_name.get(_forecast_group(training.recipe) or "")
+        steps = trained[training.name][0][:FIRST_STEPS]
+        shares = [step["tagrpo/zero/group/share"] for step in steps if "tagrpo/zero/group/share" in step]
+        if training.seed > 1 or row is None or not shares:
+            continue
+        groups = plan.size.questions_a_step * len(shares)
+        equal = round(plan.size.questions_a_step * sum(shares))
+        low, high = exact_interval(equal, groups)
+        group = f"{row.group} = {row.responses}"
+        if low > row.high or high < row.low:
+            missed.append(group)
         rows.append(
             (
+                group,
+                f"{percent(row.share)} {span(row.low, row.high)}",
                 training.name,
-                f"{trained.rollouts:,}",
-                f"{len(trained.steps):,}",
-                percent(trained.mean("tagrpo/correct/mean", slice(trained.quarter))),
-                percent(trained.mean("tagrpo/correct/mean", slice(-trained.quarter, None))),
-                percent(trained.mean("tagrpo/zero/group/share", slice(trained.quarter))),
-                percent(trained.mean("tagrpo/zero/group/share")),
-                number(trained.mean("perf/time_per_step") or trained.mean("timing_s/step")),
+                f"{percent(equal / groups)} {span(low, high)}, {equal} of {groups}",
+            )
+        )
+    if not rows:
+        return []
+    content: list[Block] = [
+        Text("The same shares in the first training steps, before the policy has changed much:"),
+        Table(("group", "foreseen", "training", "its first groups"), tuple(rows)),
+    ]
+    if missed:
+        content.append(
+            Text(
+                f"The forecast was off for {joined(missed)}. Its intervals cover the choice of questions "
+                "only. With few responses per prompt, success rates of .01 and .05 look alike, and large "
+                "groups depend on the difference. If this matters, sample as many pilot responses as "
+                "the group has."
+            )
+        )
+    return content
+
+
+def _forecast_group(name: str) -> str | None:
+    """Return the group that a recipe normalises over, if it has a forecast; otherwise None."""
+    recipe = demo_recipe(name)
+    if recipe.drops_dead_groups or recipe.sampling != "split":
+        return None  # its groups depend on the first responses
+    if recipe.neighbors == 0:
+        return {G: ORIGINAL_GROUP, G * (NEIGHBORS + 1): MATCHED_GROUP}.get(recipe.rollouts)
+    return JOINT_GROUP if recipe.group == "joint" and recipe.rollouts == G * (NEIGHBORS + 1) else None
+
+
+def _mean(steps: Sequence[Mapping[str, float]], metric: str) -> float | None:
+    values = [step[metric] for step in steps if metric in step]
+    return sum(values) / len(values) if values else None
+
+
+def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
+    rows = []
+    for name, (steps, responses) in trained.items():
+        quarter = max(1, len(steps) // 4)
+        rows.append(
+            (
+                name,
+                f"{responses:,}",
+                f"{len(steps):,}",
+                percent(_mean(steps[:quarter], "tagrpo/correct/mean")),
+                percent(_mean(steps[-quarter:], "tagrpo/correct/mean")),
+                percent(_mean(steps[:quarter], "tagrpo/zero/group/share")),
+                percent(_mean(steps, "tagrpo/zero/group/share")),
+                number(_mean(steps, "perf/time_per_step") or _mean(steps, "timing_s/step")),
             )
         )
     return [
@@ -186,9 +371,9 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
         Picture(
             "training",
             "Correct responses and groups without a gradient, by responses sampled in training",
-            training_chart(charted),
+            training_chart(dict(list(trained.items())[:LINES_SHOWN])),
         ),
-        *_left_out(len(findings.trained), "trainings"),
+        *_left_out(len(trained), "trainings"),
         Table(
             (
                 "run",
@@ -207,15 +392,15 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
             "samples them. So compare recipes on the held-out questions only. Training runs in parallel "
             "shared the cores, which affects their times."
         ),
-        *_rescued(findings),
+        *_rescued(trained),
     ]
 
 
-def _rescued(findings: Findings) -> list[Block]:
+def _rescued(trained: Mapping[str, Trained]) -> list[Block]:
     """Report which all-wrong questions neighbors rescued, for trainings that sample in stages."""
     lines = []
-    for name, trained in findings.trained.items():
-        dead, revived = (trained.mean(f"tagrpo/rescue/{what}_share") for what in ("dead", "revived"))
+    for name, (steps, _) in trained.items():
+        dead, revived = (_mean(steps, f"tagrpo/rescue/{what}_share") for what in ("dead", "revived"))
         if dead is not None:
             lines.append(
                 f"`{name}`: for {percent(dead)} of the questions, the first half of the responses was all "
@@ -226,38 +411,37 @@ def _rescued(findings: Findings) -> list[Block]:
 
 
 def _left_out(there: int, what: str) -> list[Block]:
-    """Say that a chart does not show all lines, if so."""
     if there <= LINES_SHOWN:
         return []
     return [Text(f"The chart shows only the first {LINES_SHOWN} of {there} {what}.")]
 
 
-def _heldout(plan: DemoPlan, findings: Findings) -> list[Block]:
-    labels = findings.report.labels[:LINES_SHOWN]
-    rows_drawn = [row for row in curve_rows(findings.report) if row["label"] in labels]
+def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison]) -> list[Block]:
+    labels = report.labels[:LINES_SHOWN]
+    rows_drawn = [row for row in curve_rows(report) if row["label"] in labels]
     blocks: list[Block] = [
         Picture(
             "passk",
             "pass@k of all models on the held-out questions",
             curve_chart(rows_drawn, title="pass@k on held-out questions").to_dict(),
         ),
-        *_left_out(len(findings.report.labels), "models"),
-        _scores(findings, KS),
+        *_left_out(len(report.labels), "models"),
+        _scores(report, KS),
     ]
     if plan.seeds > 1:
         blocks += [
             Text(f"Mean over {plan.seeds} seeds, with lowest and highest:"),
-            _over_seeds(plan, findings),
+            _over_seeds(plan, report),
         ]
     rows = [
         (
-            f"{compared.label_a} - {compared.label_b}",
+            f"{pair.label_a} - {pair.label_b}",
             *(
                 f"{points(point.difference)} {span(point.interval.low, point.interval.high, points)}"
-                for point in compared.parts[0].comparison.points
+                for point in pair.parts[0].comparison.points
             ),
         )
-        for compared in findings.comparisons
+        for pair in compared
     ]
     blocks += [
         Text("Paired differences in percentage points, question by question, with 95% intervals:"),
@@ -266,11 +450,11 @@ def _heldout(plan: DemoPlan, findings: Findings) -> list[Block]:
     return blocks
 
 
-def _over_seeds(plan: DemoPlan, findings: Findings) -> Table:
+def _over_seeds(plan: DemoPlan, report: Report) -> Table:
     rows = []
     for recipe in plan.recipes:
         names = [each.name for each in plan.trainings() if each.recipe == recipe]
-        lines = [line for line in findings.report.lines if line.label in names]
+        lines = [line for line in report.lines if line.label in names]
         cells = []
         for k in KS:
             values = [line.at(k).value for line in lines]
@@ -279,12 +463,15 @@ def _over_seeds(plan: DemoPlan, findings: Findings) -> Table:
     return Table(("recipe", *(f"pass@{k}" for k in KS)), tuple(rows))
 
 
-def _signal(findings: Findings) -> list[Block]:
+def _signal(
+    labels: Sequence[str],
+    zero_shares: Sequence[ZeroGradient],
+    diversities: Sequence[Diversity],
+    cost_reports: Sequence[CostReport],
+) -> list[Block]:
     groups = (ORIGINAL_GROUP, NEIGHBOR_GROUP, JOINT_GROUP)
     shares, costs, rows = [], [], []
-    for label, zero, spread, cost in zip(
-        findings.labels, findings.shares, findings.diversities, findings.costs, strict=True
-    ):
+    for label, zero, spread, cost in zip(labels, zero_shares, diversities, cost_reports, strict=True):
         by_group = {row.group: row for row in zero.shares if row.variant is None}
         cells = []
         for group in groups:
@@ -304,7 +491,7 @@ def _signal(findings: Findings) -> list[Block]:
     methods = list(dict.fromkeys(method for _, by_method in costs for method in by_method))
     curves = [
         {**row, "checkpoint": label}
-        for label, result in zip(findings.labels, findings.diversities, strict=True)
+        for label, result in zip(labels, diversities, strict=True)
         for row in densities(result)
     ]
     return [
@@ -314,7 +501,7 @@ def _signal(findings: Findings) -> list[Block]:
         ),
         Table(("model", *groups, "questions"), tuple(shares)),
         Text("Diversity: mean cosine distance between responses, TF-IDF over words and numbers."),
-        Table(("model", *findings.diversities[0].means), tuple(rows)),
+        Table(("model", *diversities[0].means), tuple(rows)),
         Picture(
             "diversity",
             "Densities of distances between responses, by model",

@@ -1,7 +1,7 @@
 """Pictures of a demo's report that no command draws: training curves, shares with intervals."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
@@ -9,14 +9,14 @@ from ui.charts.building import apply_theme
 from ui.charts.drawing.panels import add_titles, dot_panels, line_panels, panel_size
 from ui.charts.theme import colours
 
-if TYPE_CHECKING:
-    from ui.demo_report.findings import Trained
+Trained = tuple[list[Mapping[str, float]], int]
+"""A recorded training: the metrics of its steps, and the number of its responses."""
 
 WINDOWS = 10
 """Points of a line: steps are averaged, since a step has few questions."""
 
 
-def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
+def training_chart(runs: Mapping[str, Trained]) -> dict[str, Any]:
     """Return success and groups without a gradient over the responses of trainings, by name."""
     wanted = (
         ("tagrpo/correct/mean", "Correct responses"),
@@ -27,7 +27,7 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
         [row for label, trained in runs.items() for row in _windows(label, trained, metric)]
         for metric, _ in wanted
     ]
-    last = max(trained.rollouts for trained in runs.values())
+    last = max(responses for _, responses in runs.values())
     tooltip = [
         alt.Tooltip("label:N"),
         alt.Tooltip("responses:Q", format=",.0f"),
@@ -57,9 +57,9 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
     return dict(apply_theme(chart).to_dict())
 
 
-def _windows(label: str, trained: "Trained", metric: str) -> list[dict[str, Any]]:
-    steps = trained.steps
-    width, a_step = max(1, round(len(steps) / WINDOWS)), trained.rollouts / max(1, len(steps))
+def _windows(label: str, trained: Trained, metric: str) -> list[dict[str, Any]]:
+    steps, responses = trained
+    width, a_step = max(1, round(len(steps) / WINDOWS)), responses / max(1, len(steps))
     rows = []
     for start in range(0, len(steps), width):
         values = [step[metric] for step in steps[start : start + width] if metric in step]

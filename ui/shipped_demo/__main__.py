@@ -1,96 +1,161 @@
-"""`python -m ui.shipped_demo DATABASE`: pack a demo's database to ship with tagrpo."""
+"""Pack the database and the rollouts of a demo to ship with tagrpo: `python -m ui.shipped_demo DATABASE`."""
 
 import argparse
+import io
+import re
 import sqlite3
 import sys
+import tarfile
 import tempfile
-import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import zstandard
+
+from service.database.base import ZSTD_LEVEL
 from service.database.engine import HEAD_REVISION
-from service.errors import TagrpoError
-from service.writing import write_text
-from ui.shipped_demo.packing import pack, read_pack, table_names
-from ui.shipped_demo.unpacking import SHIPPED, describe, unpack
+from service.errors import InputError, TagrpoError
+from service.writing import write_file
+from ui.shipped_demo.unpacking import SHIPPED
 
-_PAGE = """# The shipped demo
+MOST_BYTES = 4_000_000
+"""Maximum bytes of a pack: it is part of the wheel."""
 
-`{pack}` contains the database and the rollouts from a run of `tagrpo demo` on {day} (UTC). \
-`tagrpo ui --demo` unpacks them to the user's cache folder and shows them. \
-No row is omitted, rounded or edited. Only the path of the demo's folder is shortened to its last part.
+_LETTERS = ("text_letters", "searched_texts")
+"""Prefix of the tables of the index of letters."""
 
-- runs: {runs}
-- rollouts: {rollouts:,} of {trainings} trainings
-- schema {schema}; {packed:,} bytes packed, the database {unpacked:,} unpacked
-- made with {versions}
+_FRAME = b"\x28\xb5\x2f\xfd"  # start of a zstd frame
+_MACHINE = re.compile(r"""(?:^|["'\s=])(/(?:home|Users|root|tmp|mnt|work|scratch)/[^"'\s]*)""")
+"""A path that reveals the machine on which a file was made."""
 
-These commands, run from the root of the source tree, create this page and the pack:
 
-```bash
-tagrpo demo
-python -m ui.shipped_demo tagrpo-demo/tagrpo.db
-```
+def pack(database: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    """Pack `database` and the rollouts of its trainings into `target`, replacing it.
 
-| table | rows |
-|---|---:|
-{rows}
-"""
+    Paths omit the parents of the demo's folder, so that the pack does not reveal where it was made.
+
+    Raises:
+        InputError: not a demo's database of this version of tagrpo, one that contains other paths of this
+            machine, or a pack of more than `most_bytes`.
+    """
+    if not database.is_file():
+        raise InputError(f"{database}: no such file. Run `tagrpo demo` to create a demo database.")
+    home = database.resolve().parent
+    content = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=content, mode="w:xz") as archive:
+        copy = Path(folder, "tagrpo.db")
+        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            _check(connection, database)
+            connection.execute("VACUUM INTO ?", (str(copy),))
+        with closing(sqlite3.connect(copy)) as connection:
+            records = _prepare_copy(connection, home)
+        _add(archive, copy.name, copy.read_bytes())
+        for name, place in sorted(records.items()):
+            for file in sorted(place.iterdir()):
+                data = file.read_bytes()
+                if file.suffix in (".json", ".jsonl"):
+                    data = _placeless(data.decode(), home, str(file)).encode()
+                _add(archive, f"{name}/{file.name}", data)
+    if len(content.getvalue()) > most_bytes:
+        raise InputError(
+            f"{database}: the pack has {len(content.getvalue()):,} bytes, more than the limit of "
+            f"{most_bytes:,}. Run a demo with fewer steps, seeds or recipes."
+        )
+    write_file(target, lambda path: path.write_bytes(content.getvalue()), overwrite=True)
+
+
+def _check(connection: sqlite3.Connection, database: Path) -> None:
+    try:
+        (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
+    except sqlite3.Error as error:
+        raise InputError(f"{database}: not a tagrpo database ({error}).") from error
+    if revision != HEAD_REVISION:
+        raise InputError(f"{database}: has schema {revision}, but only schema {HEAD_REVISION} can be packed.")
+    if not runs:
+        raise InputError(f"{database}: contains no runs. Pack the database of a demo.")
+
+
+def _prepare_copy(connection: sqlite3.Connection, home: Path) -> dict[str, Path]:
+    """Shorten the paths in all rows; return the folder of each training by its name in the pack."""
+    refused: list[str] = []
+
+    def placeless(value: Any, where: str) -> Any:
+        framed = isinstance(value, bytes) and value.startswith(_FRAME)
+        if not framed and not isinstance(value, str):
+            return value
+        text = zstandard.decompress(value).decode("latin-1") if framed else value
+        try:
+            shortened = _placeless(text, home, where)
+        except InputError as error:  # SQLite would replace its message
+            refused.append(str(error))
+            return value
+        if shortened == text:
+            return value
+        return zstandard.compress(shortened.encode("latin-1"), ZSTD_LEVEL) if framed else shortened
+
+    connection.create_function("placeless", 2, placeless)
+    records = {}
+    for run_id, name, place in connection.execute(
+        "SELECT id, name, folder FROM train_folders JOIN runs ON id = run_id"
+    ).fetchall():
+        records[f"rollouts/{name}"] = Path(place)
+        connection.execute(
+            "UPDATE train_folders SET folder = ? WHERE run_id = ?", (f"rollouts/{name}", run_id)
+        )
+    made = "SELECT name, sql FROM sqlite_master WHERE type = ? ORDER BY name"
+    triggers = connection.execute(made, ("trigger",)).fetchall()
+    for name, _ in triggers:  # they forbid changes
+        connection.execute(f'DROP TRIGGER "{name}"')
+    for table, _ in connection.execute(made, ("table",)).fetchall():
+        if not table.startswith(("sqlite_", *_LETTERS)):
+            for column in [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]:
+                connection.execute(
+                    f'UPDATE "{table}" SET "{column}" = placeless("{column}", ?) '
+                    f"WHERE typeof(\"{column}\") IN ('text', 'blob')",
+                    (f"{table}.{column}",),
+                )
+    for _, sql in triggers:
+        connection.execute(sql)
+    if refused:
+        raise InputError(refused[0])
+    connection.commit()
+    connection.execute("PRAGMA journal_mode = WAL")
+    return records
+
+
+def _placeless(text: str, home: Path, where: str) -> str:
+    """Return a text with the demo's folder shortened to its name; refuse other paths of this machine."""
+    if text == str(home.parent):  # the folder in which the demo's commands ran
+        return "."
+    text = text.replace(f"{home}/", f"{home.name}/")
+    if path := _MACHINE.search(text):
+        raise InputError(f"{where}: contains the local path {path[1]!r}, which must not be published.")
+    return text
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)  # without time and owner, so that equal content gives equal packs
+    member.size = len(data)
+    archive.addfile(member, io.BytesIO(data))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Pack, unpack to see that it works, write the README beside it; return the exit code."""
+    """Pack a database; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ui.shipped_demo", description=__doc__)
     parser.add_argument("database", type=Path, help="Database of a finished demo: tagrpo-demo/tagrpo.db")
-    parser.add_argument(
-        "--folder", type=Path, help="Folder of the demo. Default: the folder that contains the database."
-    )
     parser.add_argument(
         "--to", type=Path, default=SHIPPED, help="Path of the pack. Default: the shipped one."
     )
     options = parser.parse_args(arguments)
     try:
-        pack(options.database, options.to, folder=options.folder)
-        with tempfile.TemporaryDirectory() as folder:
-            start = time.perf_counter()
-            unpack(options.to, Path(folder, "tagrpo.db"))
-            seconds = time.perf_counter() - start
-            page = _page(options.to, Path(folder, "tagrpo.db"))
-        readme = options.to.with_name("README.md")
-        write_text(readme, page, overwrite=True)
+        pack(options.database, options.to)
     except TagrpoError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"{options.to}: {options.to.stat().st_size:,} bytes, unpacked in {seconds:.1f} s")
+    print(f"{options.to}: {options.to.stat().st_size:,} bytes")
     return 0
-
-
-def _page(pack: Path, unpacked: Path) -> str:
-    """Return the page that says where a pack came from and what it holds."""
-    day, runs, versions = describe(unpacked)
-    drawn = [len(record["rollouts"]["step"]) for record in read_pack(pack)[1].values()]
-    return _PAGE.format(
-        pack=pack.name,
-        day=day,
-        runs=", ".join(f"{count} {kind}" for kind, count in runs.items()),
-        rollouts=sum(drawn),
-        trainings=len(drawn),
-        schema=HEAD_REVISION,
-        packed=pack.stat().st_size,
-        unpacked=unpacked.stat().st_size,
-        versions=", ".join(f"{name} {version}" for name, version in sorted(versions.items())),
-        rows="\n".join(f"| {name} | {rows:,} |" for name, rows in count_rows(unpacked).items() if rows),
-    )
-
-
-def count_rows(database: Path) -> dict[str, int]:
-    """Return the number of rows of each packed table, the largest first."""
-    with closing(sqlite3.connect(database)) as connection:
-        counts = {
-            name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
-            for name in table_names(connection)
-        }
-    return dict(sorted(counts.items(), key=lambda entry: -entry[1]))
 
 
 if __name__ == "__main__":

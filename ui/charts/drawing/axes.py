@@ -39,11 +39,6 @@ def power_ticks(low: float, high: float, most: int = 9) -> list[int]:
     return [2**power for power in range(first, last + 1, step)]
 
 
-def percent_format(ticks: Sequence[float]) -> str:
-    """Return the d3 format of shares at these ticks: whole percents if possible."""
-    return ".0%" if all(abs(tick * 100 - round(tick * 100)) < 1e-6 for tick in ticks) else ".1%"
-
-
 def count_axis(most: float) -> dict[str, str]:
     """Return the format of an axis of counts up to `most`: 0, 2,500 and 5,000, or 0, 5k and 10k."""
     if most < 10_000:
@@ -53,9 +48,10 @@ def count_axis(most: float) -> dict[str, str]:
 
 def share_axis(ticks: Sequence[float], **look: Any) -> dict[str, Any]:
     """Return scale and axis of shares, from the first to the last tick; `look` is the axis's."""
+    whole = all(abs(tick * 100 - round(tick * 100)) < 1e-6 for tick in ticks)
     return {
         "scale": alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False),
-        "axis": alt.Axis(values=list(ticks), format=percent_format(ticks), **look),
+        "axis": alt.Axis(values=list(ticks), format=".0%" if whole else ".1%", **look),
     }
 
 

@@ -34,9 +34,7 @@ def end_labels(
     Args:
         ends: of each line, its name and the position of its last point. Lines may end at different x.
         at: name of the field that x encodes.
-        x, y, colour: encodings of the chart's other layers; `y` takes the name of a field.
-        room: lowest and highest position of a label, in units of y.
-        per_pixel: units of y in a pixel.
+        room: lowest and highest position of a label, in units of y, of which `per_pixel` make a pixel.
         wrapped: maximum characters per line of a label, and maximum lines.
     """
     labels = ["\n".join(lines) for lines in wrap_labels([name for name, _, _ in ends], *wrapped)]
@@ -82,21 +80,8 @@ def spread_labels(wanted: Sequence[float], heights: Sequence[float], low: float,
 
     After subtracting the height that labels take from the first one's centre, "no overlap" becomes "not
     falling". So the answer is the isotonic regression of the ideal positions (pool adjacent violators),
-    clipped to the ends.
-
-    Args:
-        wanted: the ideal position of each label, in any unit, rising upwards or downwards.
-        heights: height of each, in the same unit, 0 or more.
-        low, high: the labels stay between them. If they do not fit, they are stacked around the middle and
-            exceed it on both sides.
-
-    Raises:
-        ValueError: the numbers of heights and positions differ, or `low` is above `high`.
+    clipped to `low` and `high`. Labels that do not fit are stacked around the middle and exceed both ends.
     """
-    if len(wanted) != len(heights):
-        raise ValueError(f"{len(wanted)} labels, but {len(heights)} heights")
-    if low > high:
-        raise ValueError(f"labels cannot be placed between {low} and {high}")
     if not wanted:
         return []
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
@@ -148,8 +133,8 @@ def _shared(label: str, labels: Sequence[str]) -> int:
 def wrap_label(label: str, width: int = 24, lines: int = 2) -> list[str]:
     """Return a label in up to `lines` lines of up to `width` characters; the middle of longer ones is cut.
 
-    Lines break at blanks, after `/` and `_`, after a `-` without a digit (`1e-6`), and within a word only if
-    it is longer than a line. Model and checkpoint names differ more often at the ends than in the middle.
+    Lines break at blanks, after `/` and `_`, after a `-` without a digit (`1e-6`), and within longer words.
+    Model and checkpoint names differ more often at the ends than in the middle.
     """
     label = " ".join(label.split())
     for room in range(min(len(label), width * lines), 0, -1):

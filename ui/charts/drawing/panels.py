@@ -38,12 +38,10 @@ def panel_size(panels: int) -> Size:
 
 
 def has_interval(row: Row) -> bool:
-    """Return whether a row has both ends of its interval."""
     return row["low"] is not None and row["high"] is not None
 
 
 def is_unsure(row: Row) -> bool:
-    """Return whether unknown grades leave a row's value open."""
     return bool(row["value_high"] > row["value"] + _SAME)
 
 
@@ -62,9 +60,7 @@ def line_panels(
 
     Args:
         panels: rows with label (one line each), `at` (their position), value, value_high, low, high.
-        at: name of the field on the horizontal scale.
-        x: its encoding in the panel at this index.
-        tooltip: fields in a point's tooltip.
+        x: the encoding of `at` in the panel at this index.
         picked: a selection of points, None if they cannot be clicked.
     """
 
@@ -114,12 +110,10 @@ def line_panels(
 
 
 def _pointer(picked: Any) -> dict[str, str]:
-    """Show a pointer cursor over clickable points."""
     return {} if picked is None else {"cursor": "pointer"}
 
 
 def _clickable(points: Any, picked: Any, size: int, visible: bool) -> Any:
-    """Let points be selected, and highlight the selected one."""
     return points.encode(
         size=alt.condition(picked, alt.value(170), alt.value(max(size, 60))),
         opacity=alt.condition(picked, alt.value(1), alt.value(1 if visible else 0)),
@@ -170,7 +164,6 @@ def dot_panels(
 
 
 def add_titles(panels: Sequence[Any], names: Sequence[str], subtitles: Sequence[str]) -> list[Any]:
-    """Return the panels with their own titles."""
     return [
         panel.properties(title=alt.TitleParams(name, subtitle=subtitle, **PANEL_TITLE))
         for panel, name, subtitle in zip(panels, names, subtitles, strict=True)

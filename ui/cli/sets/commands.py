@@ -122,7 +122,8 @@ def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
         record,
         "would be published:",
         *member_lines(counts),
-        *(["", Document(choice_blocks(rows, g, len(draft.groups)))] if rows else []),
+        "" if rows else None,
+        Document(choice_blocks(rows, g, len(draft.groups))) if rows else None,
     )
     if reason and not terminal.as_json:
         output.note(f"the yield of other numbers of neighbors is unknown: {reason}")

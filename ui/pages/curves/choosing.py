@@ -9,13 +9,15 @@ from evaluator.evals.overview import RunOverview
 from evaluator.reports.methods import MethodChoice, method_choices
 from evaluator.reports.published import in_order
 from evaluator.reports.scores import INTERVALS, METRICS, PASS_AT_K, PASS_HAT_K
+from trainer_adapter.record.series import trained_checkpoint
 from ui.charts.theme import PALETTE
+from ui.charts.training_steps import method_colours
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached
+from ui.pages.state.records import list_trainings
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, choose_several, note_absent
-from ui.pages.widgets.methods import colours_of, evaluated_methods, training_methods
 
 WITH_SAME = (PASS_AT_K, PASS_HAT_K)
 INTERVAL_NAMES = tuple(INTERVALS)
@@ -50,20 +52,16 @@ class Choice:
         return tuple(reference for label in self.labels for reference in self.references_of(label))
 
     def references_of(self, label: str) -> tuple[str, ...]:
-        """Return the references of one method."""
         return self._method(label).references(self.benchmarks)
 
     def benchmarks_of(self, label: str) -> set[str]:
-        """Return the shown benchmarks on which this method has a run."""
         return set(self._method(label).benchmarks) & set(self.benchmarks)
 
     def shares(self, label: str) -> tuple[str, ...]:
-        """Return the other methods with a run on a benchmark of this one."""
         mine = self.benchmarks_of(label)
         return tuple(other for other in self.labels if other != label and mine & self.benchmarks_of(other))
 
     def run(self, label: str, benchmark: str) -> RunOverview | None:
-        """Return the run of a method on a benchmark, or None."""
         runs = self._method(label).runs
         return next((run for run in runs if run.benchmark == benchmark), None)
 
@@ -98,22 +96,17 @@ def place_of(run_id: str) -> tuple[str, str, bool] | None:
     return next(places, None)
 
 
-def default_methods(ready: Sequence[str]) -> list[str]:
-    """Return the methods shown at first: the oldest, usually the base model, and the newest ones."""
-    if len(ready) <= DEFAULT_METHODS:
-        return list(ready)
-    return [ready[0], *ready[len(ready) - DEFAULT_METHODS + 1 :]]
-
-
 def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
-    """Show the widgets and return the choice; None if nothing is chosen."""
     ready = {method.label: method for method in evaluated if method.runs}
+    usual = list(ready)
+    if len(usual) > DEFAULT_METHODS:  # the oldest, usually the base model, and the newest ones
+        usual = [usual[0], *usual[1 - DEFAULT_METHODS :]]
     picked = choose_several(
         st.multiselect,
         "Methods",
         "run",
         list(ready),
-        default_methods(list(ready)),
+        usual,
         most=len(PALETTE),
         placeholder="Choose methods to compare",
         resets=["of", "against", "point", *POINT_PARAMETERS],
@@ -129,10 +122,16 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     with layout.row():
         metric, interval, on = _settings(benchmarks)
         show_ungraded(evaluated)
-    trainings = training_methods()
-    models = {method.label: str(method.runs[0].run.spec["model"]) for method in ready.values()}
-    colours = colours_of(
-        [method.label for method in methods], evaluated_methods(models, trainings), trainings
+    # A label is linked to a training by its checkpoint's path or, if that does not match, by its name.
+    trainings = {each.run.name: each.recipe or each.run.name for each in list_trainings()}
+    by_label = {}
+    for method in ready.values():
+        checkpoint = trained_checkpoint(str(method.runs[0].run.spec["model"]), list(trainings))
+        name = checkpoint[0] if checkpoint else method.label
+        by_label[method.label] = trainings.get(name, method.label)
+    colours = method_colours(
+        {method.label: by_label[method.label] for method in methods},
+        [*trainings.values(), *by_label.values()],
     )
     return Choice(methods, tuple(on), metric, interval, tuple(colours.items()))
 
@@ -169,7 +168,6 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
 
 
 def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:
-    """List the ungraded runs with the commands that grade them."""
     names = [overview.run.name for method in evaluated for overview in method.not_ready]
     if names:
         words = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"

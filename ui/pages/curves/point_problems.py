@@ -26,7 +26,6 @@ WHICH: tuple[Which, ...] = get_args(Which)
 
 @links.fragment
 def show_point_problems(choice: Choice, usual_k: int) -> None:
-    """Show the problems of two methods at a point: the clicked one, or the one chosen here."""
     layout.section("Problems at one k", "Problems that one method solves and the other does not.")
     if len(choice.labels) < 2:
         st.caption("Choose a second method to compare with.")
@@ -63,7 +62,6 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
 
 
 def _notes(contrasts: Contrasts, first: str, second: str) -> None:
-    """Say which problems are left out."""
     notes = []
     if contrasts.too_few:
         notes.append(

@@ -1,20 +1,52 @@
-"""A problem with the responses of two runs side by side."""
+"""Responses of evaluations: filter, search, read, grade."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import streamlit as st
+from sqlalchemy.orm import Session
 
-from evaluator.evals.problems import RunProblem
-from evaluator.evals.samples import SampleHeader, page_samples, read_texts
+from evaluator.benchmarks.catalogue import is_secret
+from evaluator.evals.human import (
+    MAX_COMMENT,
+    HumanGrade,
+    HumanValue,
+    add_human_grade,
+    list_human_grades,
+    withdraw_human_grade,
+)
+from evaluator.evals.overview import RunOverview, shown_grader
+from evaluator.evals.problems import RunProblem, read_problems
+from evaluator.evals.results import Effect, human_effect
+from evaluator.evals.samples import (
+    HUMAN,
+    UNGRADED,
+    Place,
+    SampleFilters,
+    SampleHeader,
+    browse_samples,
+    page_samples,
+    read_texts,
+)
+from evaluator.evals.tables import RunProblemRow
+from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
 from evaluator.reports.contrast import SOLVED, Contrast
+from evaluator.reports.documents.document import hundredths
+from evaluator.reports.published import in_order
+from service.errors import InputError, TagrpoError
+from service.runs.store import Run, find_run
 from ui.characters import one_line
-from ui.pages.state import settings
-from ui.pages.state.database import fetch
+from ui.pages.review.choosing import ask_reviewer
+from ui.pages.state import links, settings
+from ui.pages.state.database import cached, fetch, review_writer
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout
-from ui.pages.widgets.choices import choose
+from ui.pages.widgets.choices import choose, note_absent, search_field, switch
+from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.pictures import show_pictures
+from ui.pages.widgets.tables import Column, pick_row
 
 MOST_SAMPLES = 256
 _ANSWER_MAX = 30
@@ -24,11 +56,28 @@ GATED = (
     "server accepts only local connections (tagrpo ui without --host, for example through a tunnel)."
 )
 
+PAGE = 25
+ANY, NOWHERE = "", "nowhere"
+_GRADES = {ANY: "any grade", HUMAN: "by a person"}
+LENGTHS = (0, 1_000, 4_000, 16_000, 32_000)
+PLACES = ("from", "sample")
+"""Parameters to reset when a filter changes."""
+
+COLUMNS = (
+    Column("problem", "problem", "figure", COUNTED),
+    Column("sample", "sample", "whole"),
+    Column("grade", "grade"),
+    Column("human", "by a person"),
+    Column("answer", "answer", wide=True),
+    Column("source", "found in"),
+    Column("reason", "reason"),
+    Column("tokens", "tokens", "whole"),
+    Column("end", "stop reason"),
+)
+
 
 @dataclass(frozen=True)
 class Side:
-    """A method with its run on the benchmark."""
-
     label: str
     run_id: str
 
@@ -123,6 +172,203 @@ def show_response(sample: SampleHeader, name: str) -> None:
 
 
 def sample_label(sample: SampleHeader) -> str:
-    """Return a sample as a line of the list."""
     answer = one_line(sample.extracted or "", _ANSWER_MAX)
     return f"{sample.ordinal}: {sample.counted or 'not graded'}" + (f", {answer}" if answer else "")
+
+
+@cached
+def _grades(session: Session, run_id: str, sample_id: int) -> list[HumanGrade]:
+    grader = shown_grader(session, run_id)
+    return list_human_grades(session, run_id, None if grader is None else grader.id, sample_id)
+
+
+@cached
+def _effect(session: Session, run_id: str) -> list[Effect]:
+    try:
+        return human_effect(session, find_run(session, run_id))
+    except InputError:
+        return []
+
+
+def show_human_grades(run: Run, sample: SampleHeader) -> None:
+    grades = _grades(run.id, sample.id)
+    for grade in grades:
+        _show_grade(grade)
+    if settings.current().review:
+        _ask(run, sample)
+    elif not grades:
+        st.caption(
+            escaped("This response has no human grades. To add some, start the UI with tagrpo ui --review.")
+        )
+    if grades:
+        _show_effect(_effect(run.id))
+
+
+def _show_grade(grade: HumanGrade) -> None:
+    with layout.row():
+        layout.line(layout.grade_chip(grade.value))
+        withdrawn = f"; withdrawn {grade.withdrawn_at}" if grade.withdrawn_at else ""
+        st.caption(
+            escaped(f"{grade.reviewer}, {grade.created_at}; before: {grade.before or 'none'}{withdrawn}")
+        )
+    if grade.comment:
+        show_text(grade.comment, f"comment-{grade.id}")
+
+
+def _ask(run: Run, sample: SampleHeader) -> None:
+    key = f"label-{sample.id}"
+    with layout.row():
+        name = ask_reviewer()
+        comment = st.text_input(
+            "Comment",
+            placeholder="comment",
+            width=300,
+            max_chars=MAX_COMMENT,
+            label_visibility="collapsed",
+            key=f"{key}-comment",
+        )
+        given = {"run": run, "sample": sample, "name": name, "comment": comment}
+        values: tuple[HumanValue, ...] = ("correct", "wrong")
+        for value in values:
+            icon = layout.GRADES[value][1]
+            label = f"Grade as {value}"
+            st.button(
+                escaped(label), key=f"{key}-{value}", icon=icon, on_click=_store, args=(value,), kwargs=given
+            )
+        if sample.human:
+            st.button("Withdraw my grade", key=f"{key}-withdraw", on_click=_store, args=(None,), kwargs=given)
+    problem = st.session_state.pop(f"{key}-problem", "")
+    if problem:
+        layout.error_box("The grade was not stored.", problem)
+
+
+def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, comment: str) -> None:
+    try:
+        with review_writer() as session:
+            if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
+                raise InputError(f"{name or 'this reviewer'} has not graded this response.")
+            if value is not None:
+                if not name.strip():
+                    raise InputError("enter your name first. It is stored with your grade.")
+                grader = shown_grader(session, run.id)
+                grader_id = None if grader is None else grader.id
+                add_human_grade(
+                    session, sample.id, value, reviewer=name, comment=comment, grader_id=grader_id
+                )
+    except TagrpoError as error:
+        st.session_state[f"label-{sample.id}-problem"] = str(error)
+
+
+def _show_effect(effects: list[Effect]) -> None:
+    if not effects:
+        st.caption("Human grades count after the grader has graded the whole run.")
+        return
+    parts = [
+        f"pass@{effect.k} {hundredths(effect.grader)} by the grader, "
+        f"{hundredths(effect.human)} with human grades"
+        for effect in effects
+    ]
+    st.caption(escaped(f"Score of the run: {'; '.join(parts)}."))
+
+
+@cached
+def _problem(session: Session, run_problem_id: int) -> RunProblem:
+    return read_problems(session, RunProblemRow.id == run_problem_id)[0]
+
+
+def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> None:
+    with layout.row():
+        label = choose(st.selectbox, "Method", "of", list(runs), usual, width=220, resets=PLACES)
+        names = in_order(runs[label])
+        benchmark = choose(st.selectbox, "Benchmark", "point", names, width=180, resets=PLACES)
+        secret = is_secret(benchmark)
+        text = ""
+        if not is_hidden(secret=secret):
+            text = search_field("text of a response", "text", PLACES, width=240)
+    note_absent("of", list(runs), "evaluation of", label)
+    note_absent("point", names, "benchmark", benchmark)
+    overview = runs[label][benchmark]
+    filters = _filters(overview.problems, text)
+    page = fetch(browse_samples, overview.run.id, filters, after=_place(links.text("from")), limit=PAGE)
+    rows = [_row(position, header) for position, header in page.samples]
+    columns = [column for column in COLUMNS if not (secret and column.key == "answer")]
+    chosen = ""
+    if rows:
+        chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
+    stopped = bool(filters.text) and page.after is not None and len(page.samples) < PAGE
+    pager(
+        {"from": f"{page.after[0]}.{page.after[1]}", "sample": None} if page.after else None,
+        {"from": None, "sample": None} if links.text("from") else None,
+        words=f"{found_responses(len(page.samples), stopped=stopped)}.",
+        name="samples-pager",
+    )
+    header = next((header for _, header in page.samples if str(header.id) == chosen), None)
+    if header is not None:
+        with layout.card():
+            if show_statement(_problem(header.run_problem_id), secret=secret):
+                show_response(header, "sample")
+                show_human_grades(overview.run, header)
+
+
+def _filters(problems: int, text: str) -> SampleFilters:
+    def asked_position() -> int | None:
+        position = links.number("at", -1, low=0, high=problems - 1)
+        return None if position < 0 else position
+
+    grades = [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED, HUMAN]
+    sources = [ANY, *SOURCES, *PROGRAM_SOURCES, NOWHERE]
+    select: Callable[..., Any] = partial(choose, st.selectbox, resets=PLACES)
+    with layout.row():
+        value: str = select(
+            "Grade", "grade", grades, words=lambda value: _GRADES.get(value, value), width=150
+        )
+        source: str = select(
+            "Answer found in", "source", sources, words=lambda value: value or "anywhere", width=160
+        )
+        tokens: int = select(
+            "Length",
+            "length",
+            LENGTHS,
+            words=lambda least: f"at least {least:,} tokens" if least else "any length",
+            width=190,
+        )
+        position = st.number_input(
+            "Problem",
+            min_value=0,
+            max_value=problems - 1,
+            placeholder="all",
+            width=130,
+            **links.bind("at", asked_position, resets=PLACES),
+        )
+        cut = switch("Truncated only", "cut", resets=PLACES)
+    return SampleFilters(
+        value=value or None,
+        source={ANY: None, NOWHERE: ""}.get(source, source),
+        truncated=cut,
+        tokens=tokens or None,
+        position=None if position is None else int(position),
+        text=text or None,
+    )
+
+
+def _row(position: int, header: SampleHeader) -> dict[str, Any]:
+    return {
+        "id": header.id,
+        "problem": position,
+        "sample": header.ordinal,
+        "grade": header.value or "not graded",
+        "human": header.human,
+        "answer": header.extracted,
+        "source": header.source,
+        "reason": header.reason,
+        "tokens": header.completion_tokens,
+        "end": header.stop_reason,
+    }
+
+
+def _place(written: str) -> Place | None:
+    """Return the position in the address, as `position.ordinal`; None for the start."""
+    numbers = written.split(".")
+    if len(numbers) != 2 or not all(number.isdecimal() and len(number) < 10 for number in numbers):
+        return None
+    return int(numbers[0]), int(numbers[1])

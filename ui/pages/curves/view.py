@@ -3,12 +3,17 @@
 import streamlit as st
 
 from ui.pages.curves import choosing
-from ui.pages.curves.cost import show_cost
-from ui.pages.curves.data import PageReport, load_report
-from ui.pages.curves.differences import show_differences
-from ui.pages.curves.panels import show_panels, show_report, show_sources
 from ui.pages.curves.point_problems import show_point_problems
-from ui.pages.curves.samples import show_samples
+from ui.pages.curves.reports import (
+    load_report,
+    majority_report,
+    show_cost,
+    show_differences,
+    show_panels,
+    show_report,
+    show_sources,
+)
+from ui.pages.curves.responses import show_samples
 from ui.pages.state import settings
 from ui.pages.state.database import begin_page
 from ui.pages.widgets import layout
@@ -51,20 +56,16 @@ else:
         st.stop()
     for name in ("of", "against"):
         note_absent(name, choice.labels, "method", "one of the methods above")
-    report: PageReport | None
-    if choice.metric == "maj@k" and view != "differences":
-        from ui.pages.curves.majority import majority_report
-
-        report = majority_report(choice)
-        if report is None:
-            st.stop()
-    else:
-        report = load_report(choice.references, choice.metric, choice.interval, choice.palette)
-    if report.error is not None:
-        layout.error_box("These runs cannot be reported together.", report.error)
-    elif view == "differences":
+    if view == "differences":
         show_differences(choice)
-    elif view == "table":
+        st.stop()
+    with layout.or_stop("These runs cannot be reported together."):
+        report = (
+            majority_report(choice)
+            if choice.metric == "maj@k"
+            else load_report(choice.references, choice.metric, choice.interval, choice.palette)
+        )
+    if view == "table":
         show_report(choice, report)
     elif view == "cost":
         show_cost(choice, report)

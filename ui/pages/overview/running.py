@@ -18,7 +18,7 @@ from service.runs.progress import (
 )
 from service.runs.store import Run
 from trainer_adapter.record.progress import TrainingProgress, training_progress
-from ui.pages.overview.runs import KINDS, UNITS
+from ui.pages.overview.contents import KINDS, UNITS
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.state.records import open_run, stored_trainings
@@ -57,7 +57,6 @@ def is_quiet(run: OpenRun, now: datetime) -> bool:
 
 
 def _training(run: Run, now: datetime) -> TrainingProgress | None:
-    """Return the progress of a training; None if it is not active."""
     try:
         record = open_run(run.id)
     except InputError:  # the page "Rollouts" says why
@@ -70,7 +69,6 @@ def _training(run: Run, now: datetime) -> TrainingProgress | None:
 
 @st.fragment(run_every=EVERY_SECONDS)
 def show_running() -> None:
-    """Show the active runs; only this part of the page is refreshed."""
     now = datetime.now(UTC)
     runs = _open_runs()
     active = [run for run in runs if not is_quiet(run, now)]
@@ -116,8 +114,8 @@ def _training_card(training: TrainingProgress, now: datetime) -> None:
     with layout.card(key=f"running-{training.run.id}"):
         with layout.row():
             layout.line(layout.strong(training.run.name), layout.chip("training", "blue", ":material/sync:"))
-            links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=training.run.name)
-            links.link("Training signal", "signal", icon=":material/monitoring:", run=training.run.name)
+            links.link("Its rollouts", "rollouts", run=training.run.name)
+            links.link("Training signal", "signal", run=training.run.name)
         if training.total:
             share = min(1.0, training.step / training.total)
             st.progress(share, text=f"step {training.step:d} of {training.total:d}, {100 * share:.1f}%")
@@ -125,7 +123,6 @@ def _training_card(training: TrainingProgress, now: datetime) -> None:
 
 
 def training_facts(training: TrainingProgress, now: datetime) -> list[str]:
-    """Return step, speed and time left as text."""
     words = [] if training.total else [f"step {training.step:,}"]
     words += [
         f"{training.responses:,} responses per step",
@@ -138,7 +135,6 @@ def training_facts(training: TrainingProgress, now: datetime) -> list[str]:
 
 
 def facts(progress: RunProgress, going: Pace | None) -> list[str]:
-    """Return speed, time left and cost as text."""
     words = []
     if going is None:
         words.append("no answer in the last 5 minutes")

@@ -1,9 +1,8 @@
 """The page "Overview"."""
 
 from service.runs.progress import count_runs
-from ui.pages.overview.holdings import is_empty, show_holdings, show_numbers
+from ui.pages.overview.contents import is_empty, show_holdings, show_numbers, show_runs
 from ui.pages.overview.running import show_running
-from ui.pages.overview.runs import show_runs
 from ui.pages.state.database import begin_page, fetch
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_questions

@@ -11,14 +11,12 @@ from rephraser.views.evidence import (
     page_answers,
     proposing_exchange,
 )
-from service.errors import TagrpoError
 from service.questions.question import Question
 from ui.pages.state import links
 from ui.pages.state.database import fetch
 from ui.pages.text.answers import answer_rows, has_answers
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout, tables
-from ui.pages.widgets.table_view import Heading, show_table
 
 READ = ("read0", "read1")
 """Parameters of the address: the selected responses of the question and of the neighbor."""
@@ -26,14 +24,13 @@ OPENED = ("open", *READ)
 MOST_RESPONSES = 200
 _HEIGHT = 26  # rem, for 12 rows; the selected response is below them
 _RESPONSES = (
-    Heading("response", "text"),
-    Heading("answer", "code", wide=True),
-    Heading("stop reason", "text"),
+    tables.Column("place", "response"),
+    tables.Column("extracted", "answer", "code", wide=True),
+    tables.Column("finish_reason", "stop reason"),
 )
 
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
-    """Return a neighbor's verdict, strategy, and source model or file, as a line."""
     chips = [layout.verdict_chip(card.status), layout.chip(card.standing.strategy)]
     if card.standing.model != card.standing.strategy:
         chips.append(layout.chip(card.standing.model or card.standing.proposer))
@@ -41,7 +38,6 @@ def provenance(card: NeighborCard) -> list[layout.Part]:
 
 
 def reasons(card: NeighborCard) -> None:
-    """State the reason of the verdict, and the findings of the structural checks."""
     findings = card.evidence.findings
     fatal = "; ".join(finding.detail for finding in findings if finding.severity == "fatal")
     words = [] if card.verdict_reason == fatal else [card.verdict_reason]
@@ -55,7 +51,6 @@ def reasons(card: NeighborCard) -> None:
 
 
 def successes(card: NeighborCard) -> str:
-    """Return how often the solvers were right on question and neighbor; empty if unknown."""
     counts = card.successes
     if counts is None:
         return ""
@@ -153,40 +148,33 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
     st.caption(f"{escaped(label)}: {escaped(words)}")
     if not headers:
         return
-    now = links.number(parameter, 0, low=1, high=len(headers))
-    rows = [
-        (
-            f"{header.ordinal + 1}",
-            tables.cell(header.extracted) or "no answer found",
-            tables.cell(header.finish_reason),
-        )
-        for header in headers
-    ]
-    show_table(
+    records = [dataclasses.asdict(header) for header in headers]
+    chosen = tables.pick_row(
+        [
+            {**row, "place": place, "extracted": row["extracted"] or "no answer found"}
+            for place, row in enumerate(records, start=1)
+        ],
         _RESPONSES,
-        rows,
         f"responses-{key}",
+        parameter=parameter,
+        value="place",
+        words="Choose a response to read it.",
         height=_HEIGHT,
-        words="" if now else "Choose a response to read it.",
-        chosen=now - 1 if now else None,
-        on_choose=lambda place: links.set_query(**{parameter: None if place + 1 == now else place + 1}),
     )
     tables.download(
         f"{key}-responses",
-        [dataclasses.asdict(header) for header in headers],
+        records,
         ["ordinal", "extracted", "finish_reason"],
         key=f"responses-{key}-csv",
     )
-    if now:
-        show_math_text(headers[now - 1].text, f"response-{key}-{now - 1}")
+    for place, header in enumerate(headers, start=1):
+        if str(place) == chosen:
+            show_math_text(header.text, f"response-{key}-{place - 1}")
 
 
 def _show_exchange(card: NeighborCard, ask_id: int) -> None:
-    try:
+    with layout.or_stop("The prompt cannot be shown."):
         exchange = fetch(proposing_exchange, ask_id)
-    except TagrpoError as error:
-        layout.error_box("The prompt cannot be shown.", str(error))
-        return
     for place, (role, text) in enumerate(exchange.prompt):
         st.caption(escaped(f"prompt, {role}"))
         show_text(text, f"prompt-{card.proposal_id}-{place}")

@@ -18,7 +18,7 @@ from ui.pages.state import links
 from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.choices import choose
+from ui.pages.widgets.choices import choose, search_field
 
 ANY = ""
 SUSPECT = "suspect"
@@ -44,7 +44,6 @@ NAMES = ("q", "verdict", *FOLDED)
 
 @cached
 def choices(session: Session) -> dict[str, list[str]]:
-    """Return the options by parameter, all of them from stored counts."""
     labels, standing = count_labels(session), standing_counts(session)
     runs = [run for run in reversed(list_runs(session)) if run.kind == KIND]
     statuses = {count.status for count in standing}
@@ -64,7 +63,6 @@ def choices(session: Session) -> dict[str, list[str]]:
 
 @cached
 def run_ids(session: Session) -> dict[str, str]:
-    """Return the ids of runs by name."""
     return {run.name: run.id for run in list_runs(session)}
 
 
@@ -88,16 +86,10 @@ def read() -> QuestionFilters:
 
 
 def show() -> None:
-    """Show the search field, the most common filters, and the others collapsed."""
     known = choices()
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        st.text_input(
-            "Search",
-            placeholder="words of a question, answer or neighbor",
-            icon=":material/search:",
-            width=320,
-            label_visibility="collapsed",
-            **links.bind("q", lambda: links.text("q"), resets=PLACES),
+        search_field(
+            "words of a question, answer or neighbor", "q", PLACES, width=320, label_visibility="collapsed"
         )
         _select(
             "verdict", "Verdict", "any verdict", known["verdict"], label_visibility="collapsed", width=165
@@ -143,11 +135,7 @@ def _select_finding(label: str, unset: str) -> None:
 
 
 def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
-    """List the active filters, each with a button to remove it, so that none applies unnoticed.
-
-    Args:
-        resets: parameters to reset when a filter is removed.
-    """
+    """List the active filters, each with a button that removes it and resets the parameters `resets`."""
     known = choices()
     active = [name for name in names if links.text(name) in known[name]]
     if not active:
@@ -164,7 +152,6 @@ def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
 
 
 def warn_absent(names: Sequence[str]) -> None:
-    """Warn about filters whose value is not in the database."""
     asked = {name: links.unknown_value(name, values) for name, values in choices().items() if name in names}
     absent = [f"{name} {value}" for name, value in asked.items() if value]
     if absent:

@@ -11,7 +11,6 @@ from rephraser.views.questions import (
     count_questions,
     page_questions,
 )
-from service.errors import TagrpoError
 from ui.pages.questions import filters
 from ui.pages.state import links
 from ui.pages.state.database import fetch
@@ -31,10 +30,9 @@ _STYLE = """<style>
 
 
 def show() -> None:
-    """Draw the filters and one page of questions."""
     filters.show()
     wanted, after, before = filters.read(), links.text("after"), links.text("before")
-    try:
+    with layout.or_stop("These questions cannot be listed."):
         page = fetch(
             page_questions,
             wanted,
@@ -43,9 +41,6 @@ def show() -> None:
             limit=PAGE,
         )
         number, is_all = fetch(count_questions, wanted)
-    except TagrpoError as error:
-        layout.error_box("These questions cannot be listed.", str(error))
-        return
     if not page.questions:
         _nothing(wanted, at_start=not (after or before))
         return

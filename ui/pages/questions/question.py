@@ -8,7 +8,6 @@ from rephraser.reviews.store import find_candidate
 from rephraser.sets.store import find_set, member_ids
 from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
 from rephraser.views.suspects import find_suspects
-from service.errors import TagrpoError
 from service.questions.browsing import Place, find_question, places
 from service.questions.question import Question
 from ui.pages.questions import evidence
@@ -52,18 +51,14 @@ def _members(session: Session, neighbor_set: str, question_id: str) -> frozenset
 
 
 def show(reference: str, candidate: str) -> None:
-    """Draw the question with this id, or the question of this candidate."""
     st.button(
         "All questions",
         icon=":material/arrow_back:",
         type="tertiary",
         on_click=lambda: links.set_query(**dict.fromkeys(OWN)),
     )
-    try:
+    with layout.or_stop("This question does not exist."):
         question, stands = _read(reference, candidate)
-    except TagrpoError as error:
-        layout.error_box("This question does not exist.", str(error))
-        return
     _question(question, stands)
     _all_neighbors(question, candidate, stands)
 
@@ -90,7 +85,7 @@ def _question(question: Question, stands: list[Place]) -> None:
                 )
             st.caption(escaped(question.id))
             if runs_with(question.id):
-                links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
+                links.link("Rollouts", "rollouts", q=question.id)
 
 
 def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> None:
@@ -107,16 +102,13 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
         )
         st.markdown(LEGEND)  # safe: a constant
     after = links.number("nafter", 0, low=1)
-    try:
-        wanted = CandidateFilters(
-            run_id=run_ids().get(run),
-            question_id=question.id,
-            status=None if status == "all" else status,
-        )
+    wanted = CandidateFilters(
+        run_id=run_ids().get(run),
+        question_id=question.id,
+        status=None if status == "all" else status,
+    )
+    with layout.or_stop("These neighbors cannot be shown."):
         cards = fetch(page_candidates, wanted, after=after or None, limit=NEIGHBORS + 1)
-    except TagrpoError as error:
-        layout.error_box("These neighbors cannot be shown.", str(error))
-        return
     if candidate and status == "all" and not after:
         own = _cards_of(candidate)
         first = {card.proposal_id for card in own}

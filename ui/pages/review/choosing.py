@@ -28,12 +28,7 @@ _MAX_SEED = 2**31 - 1
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings of a queue: reviewer, candidates and order.
-
-    Attributes:
-        audit_id: decisions are made for this audit and in its order; None for the run's candidates.
-        blind: hide verdict, strategy and model, and shuffle the order by the seed.
-    """
+    """Settings of a queue: of an audit (in its order) or a run; `blind` hides verdicts."""
 
     run_id: str
     run: str
@@ -125,7 +120,6 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
 
 
 def describe(audit: AuditHeader) -> str:
-    """Describe the sample of an audit and its seed."""
     drawn = "questions with their neighbors" if audit.kind == "groups" else "candidates"
     return f"{audit.size:,} {drawn}, seed {audit.seed}"
 

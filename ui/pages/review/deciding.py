@@ -55,12 +55,9 @@ div:has(> .st-key-review-keys) { position: sticky; bottom: 0.75rem; z-index: 20;
 
 @dataclass
 class Opened:
-    """A queue as opened in this browser tab.
+    """A queue as opened in this browser tab, and the reviewer's earlier decisions.
 
-    Attributes:
-        token: new for every opening, so that keys of an earlier one do not count.
-        before: the reviewer's earlier decisions.
-        items, cards: those drawn so far; texts never change.
+    The token is new for every opening, so that keys of an earlier one do not count.
     """
 
     choice: Choice
@@ -250,7 +247,6 @@ def _component() -> Any:
 
 
 def show_edit_form(choice: Choice, item: ReviewItem) -> None:
-    """Show a field with the candidate's text, and store an edit as another candidate."""
     outcome = st.session_state.pop(_MENDED, None)
     with st.expander("Edit the text", icon=":material/edit:", expanded=outcome is not None):
         if outcome is not None:

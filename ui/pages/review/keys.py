@@ -18,11 +18,7 @@ Act = Literal["accept", "accept in words", "reject", "reject in words", "skip", 
 
 @dataclass(frozen=True)
 class Key:
-    """A letter, its button label, its action, and the reason stored with a rejection.
-
-    For other actions, the reason is only the button's tooltip. For actions "in words", the typed text is
-    stored.
-    """
+    """A letter, its label, its action, and the reason of a rejection (in words: typed) or the tooltip."""
 
     letter: str
     label: str
@@ -57,8 +53,6 @@ CLIENTS_KEPT = 8
 
 @dataclass(frozen=True)
 class Event:
-    """A key pressed in the browser: its number there, the item on the screen, the letter, a reason."""
-
     seq: int
     item: str
     letter: str
@@ -90,11 +84,9 @@ class Queue:
 
     @property
     def current(self) -> str:
-        """Id of the item on the screen; empty after the last one."""
         return self.order[self.at] if self.at < len(self.order) else ""
 
     def count(self, mark: Mark) -> int:
-        """Return how many items have this mark."""
         return sum(given == mark for given in self.marks.values())
 
     def handle_keys(

@@ -23,7 +23,7 @@ from rephraser.reviews.rates import (
     error_rates,
     growing_false_accepts,
 )
-from ui.charts.review_rates import false_accept_chart, rate_rows
+from ui.charts.intervals import false_accept_chart, rate_rows
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
@@ -48,7 +48,6 @@ _PAIRS = [
 def _audit_results(
     session: Session, audit_id: int, reviewer: str
 ) -> tuple[ErrorRates, GroupRate | None, list[GrowingRate], ReviewProgress]:
-    """Return the rates of candidates and groups, their history, and the reviewer's progress."""
     audit = get_audit(session, audit_id)
     made = audit_reviews(session, audit_id)
     return (
@@ -60,7 +59,6 @@ def _audit_results(
 
 
 def show_results(choice: Choice) -> None:
-    """Draw the results of the chosen audit, or of the run."""
     st.caption("These numbers reveal the verdicts. If you review blind, open them after you finish.")
     if choice.audit_id is not None:
         _audit(choice, choice.audit_id)
@@ -124,7 +122,6 @@ def _audit(choice: Choice, audit_id: int) -> None:
 
 
 def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
-    """Draw the false-accept rate over the reviews, and the share rejected per verdict."""
     if growing:
         chart = cached_chart(false_accept_chart, growing)
         show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=rate_rows(growing))
@@ -211,7 +208,6 @@ def _agreements(heading: str, pairs: Sequence[Agreement], name: str) -> None:
 
 
 def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_id: int | None = None) -> None:
-    """List candidates, if there are any, with their decisions and links to their questions."""
     if not ids:
         return
     many = f"{len(ids):,} candidate{'s' * (len(ids) > 1)}"
@@ -251,7 +247,6 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
 
 @cached
 def _decisions(session: Session, ids: tuple[str, ...], audit_id: int | None) -> dict[str, str]:
-    """Return the decisions on each candidate as text."""
     made = read_decisions(session, ids, audit_id)
     return {
         id: "; ".join(

@@ -12,7 +12,6 @@ from ui.pages.widgets.choices import choose
 
 
 def show_queue(choice: Choice) -> None:
-    """Show the queue, or what is missing to decide."""
     current = settings.current()
     if not current.review:
         with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):

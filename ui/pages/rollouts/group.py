@@ -2,26 +2,60 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import streamlit as st
 
 from service.errors import TagrpoError
 from trainer_adapter.record.groups import GroupFilters, RolloutGroup
 from trainer_adapter.record.reading import FoundRollout, GroupColumn, JointGroup, Record
+from trainer_adapter.record.rollout import RolloutHeader
+from ui.characters import one_line
 from ui.charts.training_steps import step_chart
 from ui.pages.rollouts import token_shading
-from ui.pages.rollouts.asked import asked
-from ui.pages.rollouts.overview import listed
-from ui.pages.rollouts.responses import choose_response
+from ui.pages.rollouts.overview import asked, listed
 from ui.pages.state import links
 from ui.pages.state.records import recorded
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent, switch
 from ui.pages.widgets.pictures import show_pictures_of
-from ui.pages.widgets.tables import download
+from ui.pages.widgets.tables import Column, download, pick_row
+
+MARKS = {"correct": "✓", "wrong": "✗", "unknown": "?"}
+_ANSWER_MAX = 60
+
+RESPONSES = (
+    Column("response", "response"),
+    Column("answer", "answer", "code"),
+    Column("reward", "reward", "number"),
+    Column("advantage", "advantage", "fixed"),
+    Column("tokens", "tokens", "whole"),
+    Column(
+        "log_ratio",
+        "log-ratio",
+        "fixed",
+        "nats per token: how much more likely the response is under the anchor",
+    ),
+)
 
 NONE = -1
+
+joint_group = recorded(Record.joint_group)
+rollout = recorded(Record.rollout)
+
+
+def response_row(place: int, rollout: RolloutHeader) -> dict[str, Any]:
+    """Return the response at this place of its prompt as a row."""
+    return {
+        "place": place,
+        "response": f"{MARKS.get(rollout.grade, '')} {place}" + (", cut" if rollout.truncated else ""),
+        "answer": one_line(rollout.extracted or "", _ANSWER_MAX),
+        "reward": rollout.reward,
+        "advantage": rollout.advantage,
+        "tokens": rollout.tokens,
+        "log_ratio": rollout.mean_log_ratio,
+    }
 
 
 @dataclass(frozen=True)
@@ -33,18 +67,12 @@ class PromptResponses:
     key: str
 
 
-joint_group = recorded(Record.joint_group)
-rollout = recorded(Record.rollout)
-
-
 @recorded
 def history(record: Record, question_id: str) -> list[RolloutGroup]:
-    """Return a question's groups over the training."""
     return record.counts().question_history(question_id)
 
 
 def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having: Sequence[str] = ()) -> None:
-    """Show a question's group, or say that it is not there, and which runs have it."""
     visits = history(run_id, question_id)
     with layout.row():
         st.button(
@@ -61,17 +89,14 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
             f"{question_id}: {'these runs have some:' if having else 'no other run has any.'}",
         )
         for run in having:
-            links.link(run, "rollouts", icon=":material/account_tree:", run=run, q=question_id)
+            links.link(run, "rollouts", run=run, q=question_id)
         return
     steps = [visit.step for visit in visits]
     step, other = _steps(visits, steps)
     note_absent("at", steps, "group of this question at step", f"step {step}")
-    try:
+    with layout.or_stop("The group cannot be shown."):
         group = joint_group(run_id, step, question_id)
         second = None if other is None else joint_group(run_id, other, question_id)
-    except TagrpoError as error:
-        layout.error_box("The group cannot be shown.", str(error))
-        return
     _question(question_id)
     every = [group] if second is None else [group, second]
     for joint in every:
@@ -181,7 +206,6 @@ def _head(group: RolloutGroup) -> None:
 
 
 def _shading() -> None:
-    """Ask whether tokens are shaded in the responses that are read."""
     with layout.row():
         if switch(
             "Shade tokens by log-ratio",
@@ -224,20 +248,33 @@ def _card(run_id: str, prompt: PromptResponses, *, compared: bool) -> None:
             layout.line(
                 layout.strong(heading),
                 *([layout.chip(column.strategy)] if column.strategy else []),
-                layout.chip(f"{right} of {len(rollouts)} correct", _colour(right, len(rollouts))),
+                layout.chip(
+                    f"{right} of {len(rollouts)} correct", "green" if 0 < right < len(rollouts) else "gray"
+                ),
             )
             with layout.folded("Prompt"):
                 if column.prompt is None:
                     st.caption("This run did not record prompts.")
                 else:
                     show_text(column.prompt, f"{prompt.key}-prompt")
-        place = choose_response(rollouts, prompt.key)
-        if place:
-            _read(run_id, rollouts[place - 1], prompt.key)
-
-
-def _colour(right: int, drawn: int) -> layout.Colour:
-    return "green" if 0 < right < drawn else "gray"
+        rows = [response_row(place, rollout) for place, rollout in enumerate(rollouts, start=1)]
+        filled = [
+            column
+            for column in RESPONSES
+            if column.kind in ("text", "code") or any(row[column.key] is not None for row in rows)
+        ]
+        chosen = pick_row(
+            rows,
+            filled,
+            f"responses-{prompt.key}",
+            parameter=prompt.key,
+            value="place",
+            words="Choose a response to read it.",
+            framed=False,
+        )
+        for row, rollout in zip(rows, rollouts, strict=True):
+            if str(row["place"]) == chosen:
+                _read(run_id, rollout, prompt.key)
 
 
 def _read(run_id: str, header: FoundRollout, key: str) -> None:
@@ -258,7 +295,6 @@ def _read(run_id: str, header: FoundRollout, key: str) -> None:
 
 
 def _signal(name: str, question_id: str, visits: list[RolloutGroup]) -> None:
-    """Show the question's success over training."""
     if len(visits) < 2:
         st.caption(escaped(f"{name} sampled this question only once, so there is no history yet."))
         return

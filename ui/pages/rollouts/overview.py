@@ -1,33 +1,54 @@
-"""A run's groups: what each step drew, and the list of groups that the filters leave."""
+"""A run's groups: what each step drew, the groups that match the filters, and rescued questions."""
 
 from collections.abc import Sequence
 
 import streamlit as st
+from sqlalchemy.orm import Session
 
+from service.errors import NotFoundError
+from service.questions import Question
+from service.questions.browsing import find_question
+from service.questions.store import question_texts
+from trainer_adapter.record import rescues
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.record.reading import Record
+from trainer_adapter.record.rescues import OUTCOMES, RescuedQuestion, RescueTotals
 from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
-from ui.pages.rollouts import rescues
-from ui.pages.rollouts.asked import texts_of
 from ui.pages.state import links
+from ui.pages.state.database import cached
 from ui.pages.state.records import recorded
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import charts, layout
-from ui.pages.widgets.choices import choose, choose_several, note_absent
+from ui.pages.widgets.choices import choose_several, choose_step, note_absent
 from ui.pages.widgets.pager import pager
 from ui.pages.widgets.tables import Column, page_table
 
+_TEXT = 160
+
 PAGE = 25
 FLAGS = {"timeouts": "grader timed out", "unknown": "unknown grades", "truncated": "truncated"}
-ALL = -1  # no step; None would leave the choice empty
 PLACES = ("after", "before")
 RECORDED = "tagrpo/record/share"  # a step has it where its record holds some of its questions only
+
+RESCUES_PAGE = 10
+
+
+@cached
+def texts_of(session: Session, question_ids: tuple[str, ...]) -> dict[str, str]:
+    return {id: text[:_TEXT] for id, text in question_texts(session, question_ids).items()}
+
+
+@cached
+def asked(session: Session, question_id: str) -> Question | None:
+    try:
+        return find_question(session, question_id)
+    except NotFoundError:
+        return None
 
 
 @recorded
 def run_steps(record: Record, filters: GroupFilters = GroupFilters()) -> list[StepGroups]:
-    """Return the steps of a run, counted over the groups that match."""
     return record.counts().page_steps(filters)
 
 
@@ -54,60 +75,33 @@ def listed(
     return page[:limit], after is not None, more
 
 
-def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
-    """Show the filters; return what they say."""
-    numbers = [step.step for step in steps]
-    with layout.row(gap="medium"):
-        step = choose(
-            st.selectbox,
-            "Step",
-            "step",
-            [ALL, *numbers],
-            words=lambda number: "all steps" if number == ALL else f"step {number}",
-            resets=PLACES,
-            width=130,
-        )
-        kind = st.pills(
-            "Groups that are",
-            list(KINDS),
-            format_func=escaped,
-            **links.bind("kind", _kind, resets=PLACES),
-        )
-        flags = choose_several(
-            st.pills, "with responses", "with", list(FLAGS), words=FLAGS.__getitem__, resets=PLACES
-        )
-    note_absent("step", [ALL, *numbers], "step", "all steps")
-    note_absent("kind", list(KINDS), "group that is", "groups of all kinds")
-    return _filters(None if step == ALL else step, kind, flags)
-
-
-def address_filters(numbers: list[int]) -> GroupFilters:
-    """Return the filters of the address without showing them."""
-    flags = links.values("with", list(FLAGS))
-    return _filters(_step(numbers), _kind(), flags)
-
-
-def _filters(step: int | None, kind: str | None, flags: Sequence[str]) -> GroupFilters:
+def address_filters(steps: Sequence[StepGroups]) -> GroupFilters:
+    step, flags = links.number("step", -1), links.values("with", list(FLAGS))
     return GroupFilters(
-        step=step,
-        kind=kind,
+        step=step if step in [each.step for each in steps] else None,
+        kind=links.choice("kind", KINDS, "") or None,
         timeouts="timeouts" in flags,
         unknown="unknown" in flags,
         truncated="truncated" in flags,
     )
 
 
-def _kind() -> str | None:
-    return links.choice("kind", KINDS, "") or None
-
-
-def _step(numbers: list[int]) -> int | None:
-    asked = links.number("step", -1)
-    return asked if asked in numbers else None
+def _show_filters(steps: Sequence[StepGroups]) -> None:
+    with layout.row(gap="medium"):
+        choose_step([step.step for step in steps], PLACES, 130)
+        st.pills(
+            "Groups that are",
+            list(KINDS),
+            format_func=escaped,
+            **links.bind("kind", lambda: links.choice("kind", KINDS, "") or None, resets=PLACES),
+        )
+        choose_several(
+            st.pills, "with responses", "with", list(FLAGS), words=FLAGS.__getitem__, resets=PLACES
+        )
+    note_absent("kind", list(KINDS), "group that is", "groups of all kinds")
 
 
 def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
-    """Show what each step drew, then the groups."""
     window, key = window_for(len(steps)), "kinds"
     rows = []
     for start in range(0, len(steps), window):
@@ -115,16 +109,16 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         for kind in KINDS:
             number = sum(getattr(step, kind.replace(" ", "_")) for step in part)
             rows.append({"step": part[0].step, "last": part[-1].step, "kind": kind, "questions": number})
-    chosen_step = _step([step.step for step in steps])
+    filters = address_filters(steps)
 
     def clicked() -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
     title = f"Groups of {name} by step"
-    spec = charts.cached_chart(group_kinds_chart, rows, title=title, window=window, chosen=chosen_step)
+    spec = charts.cached_chart(group_kinds_chart, rows, title=title, window=window, chosen=filters.step)
     charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
-    filters = filters_of_address(steps)
+    _show_filters(steps)
     chosen = run_steps(run_id, filters)
     if not chosen:
         layout.empty_state("No group matches.", "Choose other filters, or another step.")
@@ -137,7 +131,7 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         )
         st.caption(escaped(words))
     _groups(run_id, name, filters, sum(step.questions for step in chosen))
-    rescues.show(run_id, name)
+    show_rescues(run_id, name)
 
 
 def _numbers(steps: list[StepGroups]) -> None:
@@ -164,11 +158,6 @@ def key_of(text: str) -> tuple[int, str] | None:
     """Return the key (step, question) that an address holds as "12:q_1"; None for anything else."""
     step, colon, question = text.partition(":")
     return (int(step), question) if colon and step.isascii() and step.isdigit() and len(step) < 10 else None
-
-
-def key_text(group: RolloutGroup) -> str:
-    """Return a group's key for an address."""
-    return f"{group.step}:{group.question_id}"
 
 
 def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
@@ -217,8 +206,8 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         leads_away=True,
     )
     pager(
-        {"after": key_text(page[-1]), "before": None} if later else None,
-        {"before": key_text(page[0]), "after": None} if earlier else None,
+        {"after": f"{page[-1].step}:{page[-1].question_id}", "before": None} if later else None,
+        {"before": f"{page[0].step}:{page[0].question_id}", "after": None} if earlier else None,
         words=f"{len(page)} of {most:,} groups. Click a row to see its responses",
         to_start=False,
     )
@@ -227,3 +216,99 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
 def _original(group: RolloutGroup) -> float | None:
     drawn = group.original_correct + group.original_wrong + group.original_unknown
     return group.original_correct / drawn if drawn else None
+
+
+@recorded
+def totals(record: Record) -> RescueTotals | None:
+    """Return what the stages of a training did; None for one that draws the same for every question."""
+    spec = record.run.spec
+    return rescues.rescue_totals(record.counts(), spec) if rescues.samples_in_stages(spec) else None
+
+
+@recorded
+def listed_rescues(record: Record, outcome: str | None, after: str | None) -> list[RescuedQuestion]:
+    """Return a page of dead questions and the first of the next."""
+    counts, spec = record.counts(), record.run.spec
+    return rescues.page_rescues(counts, spec, outcome=outcome, after=after, limit=RESCUES_PAGE + 1)
+
+
+def show_rescues(run_id: str, name: str) -> None:
+    """Show whom neighbors rescued; nothing for a training that rescues nobody."""
+    stages = totals(run_id)
+    if stages is None:
+        return
+    layout.section(
+        "Rescued questions",
+        "If all first responses to a question are wrong, training samples its neighbors. The question is "
+        "rescued if a neighbor gets a correct response.",
+    )
+    _rescue_numbers(stages)
+    outcome = st.pills(
+        "Questions that were",
+        list(OUTCOMES),
+        format_func=escaped,
+        **links.bind("outcome", lambda: links.choice("outcome", OUTCOMES, "") or None, resets=["following"]),
+    )
+    page = listed_rescues(run_id, outcome, links.text("following") or None)
+    if not page:
+        layout.empty_state("No question matches.", "Choose another outcome, or start the list again.")
+        return
+    questions = page[:RESCUES_PAGE]
+    texts = texts_of(tuple(question.question_id for question in questions))
+
+    def opened(place: int) -> None:
+        links.set_query(q=questions[place].question_id, at=questions[place].last_step)
+
+    page_table(
+        [
+            {
+                "question": texts.get(question.question_id) or question.question_id,
+                "outcome": question.outcome,
+                "visits": question.visits,
+                "dead": question.dead,
+                "revived": question.revived,
+                "neighbors": question.in_words(),
+                "question_id": question.question_id,
+            }
+            for question in questions
+        ],
+        [
+            Column("question", "question", wide=True),
+            Column("outcome", "outcome"),
+            Column("visits", "steps", "whole", "steps that sampled the question"),
+            Column("dead", "all wrong", "whole", "steps that sampled its neighbors"),
+            Column("revived", "rescued", "whole", "steps at which a neighbor got a correct response"),
+            Column("neighbors", "correct responses to neighbors"),
+        ],
+        "rescues",
+        name=f"tagrpo-rescued-{name}",
+        on_choose=opened,
+        leads_away=True,
+    )
+    following = questions[-1].question_id if len(page) > RESCUES_PAGE else None
+    pager(
+        {"following": following} if following else None,
+        {"following": None} if links.text("following") else None,
+        words=f"{len(questions)} questions, most often all wrong first. Click a row for its last such step",
+        name="rescues-pager",
+    )
+
+
+def _rescue_numbers(stages: RescueTotals) -> None:
+    items = [
+        layout.Number("all wrong", _percent(stages.dead_share), hint="of all groups"),
+        layout.Number("rescued", _percent(stages.revived_share), hint="of groups with sampled neighbors"),
+        layout.Number("first stage", f"{stages.first:,}", hint="to every question"),
+        layout.Number("more to questions", f"{stages.more:,}", hint="second stage of groups not all wrong"),
+        layout.Number("to neighbors", f"{stages.to_neighbors:,}", hint="second stage of all-wrong groups"),
+    ]
+    if stages.weight is not None:
+        items += [
+            layout.Number("weight", f"{stages.weight:.3f}", hint="mean of wrong responses to neighbors"),
+            layout.Number("effective", _percent(stages.effective), hint="effective share of these responses"),
+        ]
+    layout.numbers(items)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

@@ -5,19 +5,18 @@ from typing import Any
 import streamlit as st
 
 from evaluator.grading import GradeValue
-from service.errors import InputError
 from trainer_adapter.record.listing import RolloutFilters, RolloutsPage, list_rollouts
 from trainer_adapter.record.reading import FoundRollout, Record
 from ui.pages.rollouts.group import joint_group
 from ui.pages.state import links
 from ui.pages.state.records import recorded
 from ui.pages.widgets import layout
-from ui.pages.widgets.choices import choose, note_absent
+from ui.pages.widgets.choices import choose, choose_step
 from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.tables import Column, page_table
 
 PAGE = 25
-ANY, EVERY_STEP = "", -1
+ANY = ""
 PLACES = ("from",)
 
 
@@ -26,26 +25,10 @@ def _page(record: Record, filters: RolloutFilters, after: str | None) -> Rollout
     return list_rollouts(record, filters, after=after, limit=PAGE)
 
 
-def ask_for_text() -> str:
-    """Show the field for the text that is searched for; return what stands in it."""
-    text: str = st.text_input(
-        "Search",
-        placeholder="text of a response",
-        icon=":material/search:",
-        width=300,
-        **links.bind("text", lambda: links.text("text"), resets=PLACES),
-    )
-    return text.strip()
-
-
 def show(run_id: str, text: str, steps: list[int]) -> None:
-    """Show the responses that hold the text."""
     filters = _filters(text, steps)
-    try:
+    with layout.or_stop("The responses cannot be read."):
         page = _page(run_id, filters, links.text("from") or None)
-    except InputError as error:
-        layout.error_box("The responses cannot be read.", str(error))
-        return
     if page.problems:
         layout.error_box("Some files could not be searched.", "\n".join(page.problems))
     if page.rollouts:
@@ -69,15 +52,7 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
 
 def _filters(text: str, steps: list[int]) -> RolloutFilters:
     with layout.row():
-        step = choose(
-            st.selectbox,
-            "Step",
-            "step",
-            [EVERY_STEP, *steps],
-            words=lambda number: "all steps" if number == EVERY_STEP else f"step {number}",
-            width=150,
-            resets=PLACES,
-        )
+        step = choose_step(steps, PLACES, 150)
         grade = choose(
             st.selectbox,
             "Grade",
@@ -87,12 +62,10 @@ def _filters(text: str, steps: list[int]) -> RolloutFilters:
             width=150,
             resets=PLACES,
         )
-    note_absent("step", [EVERY_STEP, *steps], "step", "all steps")
-    return RolloutFilters(step=None if step == EVERY_STEP else step, grade=grade or None, text=text)
+    return RolloutFilters(step=step, grade=grade or None, text=text)
 
 
 def _open(run_id: str, header: FoundRollout) -> None:
-    """Open the group of a response, with the response read."""
     columns = joint_group(run_id, header.step, header.question_id).columns
     chosen: dict[str, Any] = {}
     for column in columns:

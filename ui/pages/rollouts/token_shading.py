@@ -35,7 +35,6 @@ def _style() -> str:
 
 
 def show_key() -> None:
-    """Say what the colours mean."""
     parts = [f"n{level}" for level in range(LEVELS, 0, -1)] + [f"p{level}" for level in range(1, LEVELS + 1)]
     bar = "".join(f"<span class='{part}'></span>" for part in parts)
     key = (
@@ -46,14 +45,7 @@ def show_key() -> None:
 
 
 def show_tokens(response: str, ratios: TokenRatios, key: str, total: float | None) -> None:
-    """Show a response with its tokens shaded; a long one is cut until "Show all" is pressed.
-
-    Args:
-        response: its text.
-        ratios: of its tokens.
-        key: unique on the page.
-        total: the log-ratio of the whole response, in nats.
-    """
+    """Show a response with its tokens shaded; a long one is cut until "Show all" is pressed."""
     whole = len(response) <= CUT_AT or ask_for_all(response, key)
     st.html(tokens_html(response, ratios, MARKDOWN_MAX if whole else CUT_AT))  # safe: it escapes
     known = [ratio for ratio in ratios.log_ratios if ratio is not None]
@@ -96,5 +88,4 @@ def shade(ratio: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a number of nats with its sign."""
     return f"{round(value, 3) + 0.0:+.3f}".replace("-", "\u2212")

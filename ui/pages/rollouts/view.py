@@ -8,7 +8,7 @@ from ui.pages.state.database import begin_page
 from ui.pages.state.records import open_run
 from ui.pages.training_signal.runs import runs_with, train_runs
 from ui.pages.widgets import layout
-from ui.pages.widgets.choices import choose, note_absent
+from ui.pages.widgets.choices import choose, note_absent, search_field
 
 begin_page("Rollouts", "Responses that training sampled, by question and step.")
 runs = {run.name: run for run in train_runs() if run.rollouts or run.problem}
@@ -40,11 +40,11 @@ else:
     if problems := open_run(runs[name].id).problems():
         layout.error_box("Some files cannot be read. The page shows the rest.", "\n".join(problems))
     steps = overview.run_steps(runs[name].id)
-    text = "" if question else search.ask_for_text()
+    text = "" if question else search_field("text of a response", "text", search.PLACES, width=300)
     if text:
         search.show(runs[name].id, text, [step.step for step in steps])
     elif question:
-        filters = overview.address_filters([step.step for step in steps])
+        filters = overview.address_filters(steps)
         group.show(runs[name].id, name, question, filters, having)
     else:
         overview.show(runs[name].id, name, steps)

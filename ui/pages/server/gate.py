@@ -1,20 +1,25 @@
 """The gate in front of Streamlit: hosts, origins, the password and headers, for HTTP and WebSocket."""
 
+import base64
+import hashlib
+import re
+import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from urllib.parse import parse_qsl, urlencode
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ui.pages.server.headers import name_of
-from ui.pages.server.signing_in import SESSION_S, Attempts, Password, Sessions, login_page, logout_page
+from service.web.listening import is_loopback
+from ui.pages.server.signing_in import SESSION_S, TOKEN, Attempts, Lock, Sessions, login_page, logout_page
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 LOGIN, LOGOUT = "/login", "/logout"
-TOKEN = "token"
-"""Address parameter that contains the token, if the server created one."""
 
 MAX_BODY = 8 * 1024
 
@@ -23,12 +28,76 @@ _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _NOT_STORED = {"cache-control": "no-store"}
 
 
+def server_names(host: str, more: Iterable[str] = ()) -> frozenset[str]:
+    """Return the names and addresses under which clients may reach a server on `host`."""
+    names = {*LOOPBACK_NAMES, *more, host}
+    if not is_loopback(host):
+        import psutil
+
+        own = socket.gethostname()
+        names |= {own, own.split(".")[0], f"{own.split('.')[0]}.local"}
+        names |= {
+            address.address.split("%")[0]
+            for addresses in psutil.net_if_addrs().values()
+            for address in addresses
+            if address.family in (socket.AF_INET, socket.AF_INET6)
+        }
+    return frozenset(_plain(name) for name in names if name not in ("0.0.0.0", "::", ""))
+
+
+def name_of(host_header: str) -> str | None:
+    """Return the name in a Host header without its port; None if it is malformed."""
+    try:
+        parts = urlsplit(f"//{host_header}")
+        _ = parts.port  # raises ValueError if it is not a number
+    except ValueError:
+        return None
+    plain = parts.netloc == host_header and "@" not in host_header
+    return _plain(parts.hostname) if plain and parts.hostname else None
+
+
+def _plain(name: str) -> str:
+    return name.strip("[]").lower().rstrip(".")
+
+
+def security_headers(inline_scripts: Iterable[str]) -> dict[str, str]:
+    """Return the headers of every response.
+
+    The Content-Security-Policy lets a page load from this server only, so text that slips through the
+    escaping reaches nothing. Streamlit loads components by `blob:` scripts; the scripts in its own page are
+    named by their hashes; styles are set at run time.
+    """
+    digests = (hashlib.sha256(script.encode("utf-8")).digest() for script in inline_scripts)
+    hashes = "".join(f" 'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
+    return {
+        "content-security-policy": (
+            f"default-src 'none'; script-src 'self' blob:{hashes}; style-src 'self' 'unsafe-inline'; "
+            "img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data: blob:; "
+            "connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; frame-src 'none'; "
+            "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        ),
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "same-origin",  # with no-referrer, forms are sent with the origin "null"
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    }
+
+
+def streamlit_scripts() -> list[str]:
+    from streamlit.file_util import get_static_dir
+
+    page = Path(get_static_dir(), "index.html").read_text(encoding="utf-8")
+    return re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
+
+
 class Gate:
     """ASGI middleware around everything that the server answers.
 
     It refuses requests under a host name that is not this server's (DNS rebinding), sockets and writing
-    requests from other origins, and, if there is a password, requests without it. A token is a password that
-    may be in the address (`by_address`), as notebooks print it. Every response carries `headers`.
+    requests from other origins, and, if there is a `lock`, requests without its secret. Every response
+    carries `headers`.
     """
 
     def __init__(
@@ -37,16 +106,16 @@ class Gate:
         *,
         names: Iterable[str],
         headers: Mapping[str, str],
-        password: Password | None = None,
-        by_address: bool = False,
+        lock: Lock | None = None,
         cookie: str = "tagrpo_ui",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._names = frozenset(names)
         self._headers = headers
-        self._password, self._by_address = password, by_address
-        self._word = "token" if by_address else "password"
+        self._lock = lock
+        self._by_address = lock is not None and lock.by_address
+        self._word = "token" if self._by_address else "password"
         self._cookie = cookie
         self._sessions, self._attempts = Sessions(clock), Attempts(clock)
 
@@ -75,7 +144,7 @@ class Gate:
         path, reads = request.scope["path"], request.method == "GET"
         if refusal := self._refusal(request, writing=request.method in _UNSAFE):
             return PlainTextResponse(refusal, 403)
-        if self._password is None:
+        if self._lock is None:
             return None
         if path == LOGIN:
             return await self._login(request)
@@ -100,7 +169,7 @@ class Gate:
         return None
 
     def _signed_in(self, request: HTTPConnection) -> bool:
-        return self._password is None or self._sessions.knows(request.cookies.get(self._cookie, ""))
+        return self._lock is None or self._sessions.knows(request.cookies.get(self._cookie, ""))
 
     def _enter(self, request: Request) -> Response:
         """Sign in a browser that opens the printed address, and remove the token from the address."""
@@ -132,7 +201,7 @@ class Gate:
             message = f"Too many wrong {self._word}s. Try again in {wait:.0f} seconds."
             response = self._form(following, message, 429)
             response.headers["retry-after"] = str(int(wait + 1))
-        elif self._password is not None and self._password.matches(sent):
+        elif self._lock is not None and self._lock.opens(sent):
             response = _redirect(following)
             response.set_cookie(
                 self._cookie,

@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import secrets
 import socket
 import sys
 import tempfile
@@ -11,43 +10,20 @@ import traceback
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from service.errors import InputError, PrerequisiteError, TagrpoError
+from service.errors import PrerequisiteError, TagrpoError
 from service.web.listening import Address, run_until_signal
 from ui.charts.theme import page_theme
-from ui.pages.server.gate import TOKEN, Gate
-from ui.pages.server.headers import security_headers, server_names, streamlit_scripts
-from ui.pages.server.signing_in import MIN_LENGTH, Password
+from ui.pages.server.gate import Gate, security_headers, server_names, streamlit_scripts
+from ui.pages.server.signing_in import Lock
 
 SCRIPT = Path(__file__).parent.parent / "app.py"
 GRACE_S = 2
 """Seconds for open connections at shutdown."""
 
 _modules_spared = 0
-
-
-@dataclass(frozen=True)
-class Lock:
-    """The access secret: a user's password, or a token in the printed address."""
-
-    secret: str
-    by_address: bool = False
-
-    def __post_init__(self) -> None:
-        if len(self.secret) < MIN_LENGTH:
-            raise InputError(f"the password has {len(self.secret)} characters. Use at least {MIN_LENGTH}.")
-
-    @classmethod
-    def token(cls) -> "Lock":
-        """Return a random token, known only to readers of this server's output."""
-        return cls(secrets.token_urlsafe(24), by_address=True)
-
-    def opened(self, url: str) -> str:
-        """Return the printed address of the server."""
-        return f"{url}/?{TOKEN}={self.secret}" if self.by_address else url
 
 
 def check_installed() -> None:
@@ -130,8 +106,7 @@ def serve(
                 Gate,
                 names=names,
                 headers=security_headers(streamlit_scripts()),
-                password=None if lock is None else Password(lock.secret),
-                by_address=lock is not None and lock.by_address,
+                lock=lock,
                 cookie=f"tagrpo_ui_{address.port}",
             ),
         ],

@@ -6,11 +6,16 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 
+from service.errors import InputError
 from ui.charts.theme import page_theme
 
 MIN_LENGTH = 8
+TOKEN = "token"
+"""Address parameter that contains the token, if the server created one."""
+
 SESSION_S = 12 * 3600
 
 TRIES, WINDOW_S = 5, 60.0
@@ -19,19 +24,30 @@ TRIES, WINDOW_S = 5, 60.0
 _MOST_REMEMBERED = 10_000
 
 
-class Password:
-    """A password, stored as a keyed hash; the comparison takes constant time."""
+@dataclass(frozen=True)
+class Lock:
+    """The access secret: a user's password, or a token that may be in the address, as notebooks print it."""
 
-    def __init__(self, password: str) -> None:
-        self._key = secrets.token_bytes(32)
-        self._digest = self._hash(password)
+    secret: str
+    by_address: bool = False
 
-    def _hash(self, password: str) -> bytes:
-        return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), hashlib.sha256)
+    def __post_init__(self) -> None:
+        if len(self.secret) < MIN_LENGTH:
+            raise InputError(f"the password has {len(self.secret)} characters. Use at least {MIN_LENGTH}.")
 
-    def matches(self, sent: str) -> bool:
-        """Say whether this is the password."""
-        return hmac.compare_digest(self._digest, self._hash(sent))
+    @classmethod
+    def token(cls) -> "Lock":
+        """Return a random token, known only to readers of this server's output."""
+        return cls(secrets.token_urlsafe(24), by_address=True)
+
+    def opened(self, url: str) -> str:
+        """Return the printed address of the server."""
+        return f"{url}/?{TOKEN}={self.secret}" if self.by_address else url
+
+    def opens(self, sent: str) -> bool:
+        """Say whether this is the secret; the comparison takes constant time."""
+        own, other = (text.encode("utf-8", "surrogatepass") for text in (self.secret, sent))
+        return hmac.compare_digest(own, other)
 
 
 class Sessions:
@@ -42,18 +58,15 @@ class Sessions:
         self._ends: dict[bytes, float] = {}
 
     def new(self) -> str:
-        """Return a fresh token."""
         token, now = secrets.token_urlsafe(32), self._clock()
         self._ends = {digest: end for digest, end in self._ends.items() if now < end}
         self._ends[_digest(token)] = now + SESSION_S
         return token
 
     def knows(self, token: str) -> bool:
-        """Say whether a token is valid now."""
         return self._clock() < self._ends.get(_digest(token), 0.0)
 
     def end(self, token: str) -> None:
-        """Forget a token."""
         self._ends.pop(_digest(token), None)
 
 
@@ -75,7 +88,6 @@ class Attempts:
         return own[-TRIES] - start if len(own) >= TRIES else 0.0
 
     def wrong(self, address: str) -> None:
-        """Record a failed attempt."""
         self._wrong.append((self._clock(), address))
 
 
@@ -149,7 +161,6 @@ def login_page(action: str, following: str, message: str = "", *, by_address: bo
 
 
 def logout_page(action: str) -> str:
-    """Return the page that signs out on a click."""
     return _page("sign out", action, "This browser will need to sign in again.", "", "Sign out")
 
 

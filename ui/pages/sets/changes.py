@@ -3,14 +3,12 @@
 from typing import Any, get_args
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.sets.changes import Change, ChangeKind, count_changes, page_changes
 from rephraser.sets.types import SetHeader
-from service.errors import NotFoundError
-from service.questions.browsing import find_question
+from ui.pages.rollouts.overview import asked
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached, fetch
+from ui.pages.state.database import fetch
 from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.widgets import layout
@@ -32,7 +30,6 @@ _COLUMNS = [
 
 
 def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
-    """Show the changes from another version to this one."""
     others = {other.ref: other for other in reversed(headers) if other.id != header.id}
     if not others:
         layout.empty_state(
@@ -110,7 +107,6 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
 
 
 def row(change: Change) -> dict[str, Any]:
-    """Return a change as a row."""
     neighbor = change.neighbor
     before = change.before.verdict if change.before is not None and change.verdict_changed else None
     return {
@@ -124,23 +120,14 @@ def row(change: Change) -> dict[str, Any]:
     }
 
 
-@cached
-def _question(session: Session, question_id: str) -> str | None:
-    try:
-        return find_question(session, question_id).text
-    except NotFoundError:
-        return None
-
-
 def _compare(change: Change) -> None:
-    neighbor, question = change.neighbor, _question(change.question_id)
+    neighbor, question = change.neighbor, asked(change.question_id)
     with layout.card():
         with layout.row():
             layout.line(layout.verdict_chip(neighbor.verdict), layout.chip(neighbor.strategy))
             links.link(
                 "Question with all its neighbors",
                 "questions",
-                icon=":material/format_list_bulleted:",
                 id=change.question_id,
             )
         if question is None:
@@ -148,7 +135,7 @@ def _compare(change: Change) -> None:
             return
         for column, heading in zip(st.columns(2, gap="large"), ("Question", "Neighbor"), strict=True):
             column.caption(escaped(heading))
-        show_side_by_side(question, neighbor.text, "changed")
+        show_side_by_side(question.text, neighbor.text, "changed")
         st.caption(LEGEND)  # safe
 
 

@@ -3,10 +3,9 @@
 import streamlit as st
 
 from ui.pages.review.choosing import neighbor_runs
-from ui.pages.sets import choosing
+from ui.pages.sets import contents
 from ui.pages.sets.changes import show_changes
-from ui.pages.sets.statistics import show_statistics
-from ui.pages.sets.using import show_using
+from ui.pages.sets.contents import show_statistics, show_using
 from ui.pages.state import settings
 from ui.pages.state.database import begin_page
 from ui.pages.widgets import layout
@@ -16,7 +15,7 @@ from ui.pages.widgets.choices import choose
 VIEWS = {"statistics": "Statistics", "changes": "Changes", "use": "Verify and export"}
 
 begin_page("Sets", "Contents of published neighbor sets, and changes between versions.")
-headers = choosing.read_versions()
+headers = contents.read_versions()
 if not headers and not (runs := neighbor_runs()):
     no_neighbors("There are no neighbor sets yet, and no neighbors to publish.")
 elif not headers:
@@ -26,9 +25,9 @@ elif not headers:
         commands=(settings.command(f"sets publish NAME --run {runs[0].name}"),),
     )
 else:
-    header = choosing.choose_version(headers)
-    choosing.show_numbers(header)
-    choosing.show_versions(headers, header.name)
+    header = contents.choose_version(headers)
+    contents.show_numbers(header)
+    contents.show_versions(headers, header.name)
     view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__)
     if view == "changes":
         show_changes(headers, header)

@@ -184,7 +184,6 @@ class _Opened:
 
 
 def _opened(place: Place) -> _Opened:
-    """Return the open database, opening it (again) if needed."""
     global _generations
     with _lock:
         if place in _open and _open[place].identity == _identity(place):

@@ -89,14 +89,11 @@ def set_query(**values: Value) -> None:
 
 
 def link(label: str, page: Page, *, icon: str | None = None, **values: Value) -> None:
-    """Show a link to a view on another page; it opens without reloading the application.
-
-    `label` is shown as plain text.
-    """
+    """Show a link to a view on another page, with the page's icon unless another one is given."""
     st.page_link(
         page=page_file(page),
         label=escaped(label),
-        icon=icon,
+        icon=icon or next(usual for name, _, usual in PAGES if name == page),
         query_params=[(name, text) for name, value in values.items() for text in _texts(value)] or None,
     )
 

@@ -38,20 +38,12 @@ def stored_trainings(session: Session) -> dict[str, tuple[Run, Path | None]]:
 
 
 def open_run(run_id: str) -> Record:
-    """Return the record of a training.
-
-    Raises:
-        InputError: its folder is not known, not there, or holds no record.
-    """
+    """Return the record of a training; raises InputError if it cannot be opened."""
     return open_folder(*stored_trainings()[run_id])
 
 
 def run_id_of(name: str) -> str:
-    """Return the id of the training run with this name.
-
-    Raises:
-        NotFoundError: there is none.
-    """
+    """Return the id of the training run with this name; raises NotFoundError if there is none."""
     for run, _ in stored_trainings().values():
         if run.name == name:
             return run.id

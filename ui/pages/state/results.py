@@ -37,7 +37,6 @@ class Results:
         return result
 
     def has(self, key: Hashable) -> bool:
-        """Say whether there is a result under `key`."""
         with self._lock:
             return key in self._kept
 
@@ -51,7 +50,6 @@ class Results:
                 self._bytes -= len(self._kept.popitem(last=False)[1])
 
     def clear(self) -> None:
-        """Forget all results."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0

@@ -29,7 +29,6 @@ _STYLE = """
 
 
 def has_answers(evidence: Evidence) -> bool:
-    """Say whether answers to question and neighbor were compared."""
     return bool(evidence.classes or _without_class(evidence))
 
 
@@ -51,7 +50,6 @@ def show_answers(evidence: Evidence) -> None:
 
 
 def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
-    """Return the bars as HTML; all answers are escaped."""
     classes = _by_frequency(evidence)
     rest = _without_class(evidence)
     sides = (

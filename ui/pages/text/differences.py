@@ -47,8 +47,6 @@ class Word:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive words with the same mark."""
-
     change: Change
     words: tuple[Word, ...]
 
@@ -59,11 +57,6 @@ class Difference:
 
     original: tuple[Stretch, ...]
     neighbor: tuple[Stretch, ...]
-
-    @property
-    def changed(self) -> bool:
-        """Whether any word differs."""
-        return any(stretch.change != "kept" for stretch in self.original + self.neighbor)
 
 
 @lru_cache(maxsize=256)
@@ -146,14 +139,13 @@ def show_side_by_side(
     difference = compare(original, neighbor)
     left, right = st.columns(2, gap=gap)
     with left:
-        show_difference(difference, "original", f"{key}-original")
+        show_difference(difference.original, f"{key}-original")
     with right:
-        show_difference(difference, "neighbor", f"{key}-neighbor")
+        show_difference(difference.neighbor, f"{key}-neighbor")
 
 
-def show_difference(difference: Difference, side: Literal["original", "neighbor"], key: str) -> None:
+def show_difference(stretches: tuple[Stretch, ...], key: str) -> None:
     """Show one side with its marks and formulas; very long texts are shown without marks."""
-    stretches = difference.original if side == "original" else difference.neighbor
     source = "".join(word.text for stretch in stretches for word in stretch.words)
     if len(source) > MARKDOWN_MAX:
         st.caption("Too long to compare word by word.")

@@ -74,13 +74,7 @@ def safe_md(text: str) -> str:
 
 
 def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
-    """Show text with its formulas; a long one is cut until "Show all" is pressed.
-
-    Args:
-        text: any text, also untrusted.
-        key: unique on the page.
-        cut_at: characters shown at first.
-    """
+    """Show any text with its formulas; one longer than `cut_at` is cut until "Show all" is pressed."""
     part = text if len(text) <= cut_at or ask_for_all(text, key) else cut_text(text, cut_at)
     if len(part) > MARKDOWN_MAX:
         _plain(part)
@@ -107,7 +101,6 @@ def _plain(text: str) -> None:
 
 
 def ask_for_all(text: str, key: str) -> bool:
-    """Ask whether to show all of a long text."""
     return st.toggle(f"Show all {len(text):,} characters", key=f"all:{key}", value=False)
 
 

@@ -1,24 +1,32 @@
-"""Difficulty and diversity of neighbors, computed on a button: they take seconds."""
+"""Diagnosis of responses: difficulty and diversity of neighbors, computed on a button and kept."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
 import streamlit as st
+from sqlalchemy.orm import Session
 
-from evaluator.signal.diagnosis import Diagnosis, Part
+from evaluator.evals.overview import runs_overview
+from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
 from evaluator.signal.records import neighbor_record, tables
-from service.errors import TagrpoError
-from ui.charts.densities import density_panel
-from ui.charts.difficulty import DOT, difficulty_chart
+from evaluator.signal.sources.eval_runs import eval_source
+from service.database import Database
+from trainer_adapter.record.diagnosing import training_source
+from trainer_adapter.record.reading import Record
+from ui.charts.diagnosis import DOT, density_panel, difficulty_chart
 from ui.pages.state import links, settings
+from ui.pages.state.database import cached
+from ui.pages.state.records import open_run, recorded, run_id_of
+from ui.pages.state.results import Results
 from ui.pages.text.markup import escaped
-from ui.pages.training_signal import sources
 from ui.pages.training_signal.runs import Run
-from ui.pages.training_signal.sources import Responses
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table, pick_row
+
+_slow = Results(96 * 2**20)  # a result may take an eighth of it: the audit of a large set
 
 LAST_STEPS = 20
 ROWS_SHOWN = 50
@@ -41,11 +49,78 @@ FLAGGED = (
 GRADED = tuple(column for column in FLAGGED if column.key not in ("flag", "rate", "original_rate"))
 """Of neighbors at one place, which have their rates in common."""
 
-Record = dict[str, Any]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Those of an evaluation run, or of some steps of a training run.
+
+    `neighbors` says whether there are any to neighbors; `state` changes with the samples and grades of an
+    evaluation.
+    """
+
+    name: str
+    neighbors: bool
+    state: str = ""
+    first: int = 0
+    last: int = 0
+
+    @property
+    def words(self) -> str:
+        if self.state:
+            return f"evaluation {self.name}"
+        steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}"
+        return f"training {self.name}, {steps}"
+
+
+@cached
+def evaluated(session: Session) -> dict[str, Responses]:
+    """Return the responses of evaluation runs by name, those with neighbors first."""
+    drawn = [
+        Responses(
+            row.run.name,
+            row.groups < row.problems,
+            f"{row.run.id}:{row.grader}:{row.samples}",
+        )
+        for row in runs_overview(session)
+        if row.samples
+    ]
+    return {each.name: each for each in sorted(drawn, key=lambda each: not each.neighbors)}
+
+
+@recorded
+def _content(record: Record, first: int, last: int) -> str:
+    of_steps = [content for step, content in record.contents().items() if first <= step <= last]
+    return f"{record.folder}:{','.join(of_steps)}"
+
+
+def diagnosed(
+    responses: Responses, parts: Sequence[Part], wanted: DiagnosisSettings = DiagnosisSettings()
+) -> Diagnosis:
+    """Return the diagnosis of responses, made again only when they have changed.
+
+    Raises:
+        InputError: nothing is there, it is not graded, or it does not allow what is asked.
+    """
+
+    def make() -> Diagnosis:
+        if responses.state:
+            with Database.open(settings.current().database, read_only=True) as database:
+                return diagnose(eval_source(database, [responses.name]), parts, wanted)
+        record = open_run(run_id_of(responses.name))
+        source = training_source(record, responses.name, [(responses.first, responses.last)])
+        return diagnose(source, parts, wanted)
+
+    return _slow.get(_key(responses, parts, wanted), make)
+
+
+def _key(responses: Responses, parts: Sequence[Part], wanted: DiagnosisSettings) -> tuple[object, ...]:
+    state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
+    return str(settings.current().database), responses, state, tuple(parts), wanted
 
 
 def difficulty(runs: Sequence[Run]) -> None:
-    """Show the difficulty audit of a chosen source."""
     layout.section(
         "Difficulty of neighbors",
         "Success rate of each neighbor and its original. Some shift is intended. An implausible rate, given "
@@ -76,10 +151,11 @@ def difficulty(runs: Sequence[Run]) -> None:
             f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
         )
     )
+    spec = charts.cached_chart(difficulty_chart, rows, title=responses.words)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show_chart(
-            _difficulty_spec(rows, responses.words),
+            {**spec, "autosize": {"type": "pad"}},  # else the title would take the width of the square
             "tagrpo-difficulty",
             CHART,
             rows=rows,
@@ -95,19 +171,13 @@ def difficulty(runs: Sequence[Run]) -> None:
             _flagged(flagged)
 
 
-def _difficulty_spec(rows: Sequence[Record], title: str) -> Record:
-    spec = charts.cached_chart(difficulty_chart, rows, title=title)
-    # Streamlit would fit the title into the width of the square, and leave little of it.
-    return {**spec, "autosize": {"type": "pad"}}
-
-
 def _dot_clicked() -> None:
     dots = st.session_state[CHART]["selection"].get(DOT) or []
     dot = ",".join(repr(float(dots[0][name])) for name in ("original", "neighbor")) if dots else None
     links.set_query(dot=dot, flagged=None)
 
 
-def rows_at(neighbors: Sequence[Record], dot: str) -> list[Record]:
+def rows_at(neighbors: Sequence[Row], dot: str) -> list[Row]:
     """Return the neighbors with these rates: of the original, then their own ("0.5,0.25")."""
     try:
         original, own = (float(rate) for rate in dot.split(","))
@@ -120,7 +190,7 @@ def rows_at(neighbors: Sequence[Record], dot: str) -> list[Record]:
     ]
 
 
-def _at_a_dot(rows: Sequence[Record]) -> None:
+def _at_a_dot(rows: Sequence[Row]) -> None:
     first = rows[0]
     layout.section(
         f"{len(rows):,} {'neighbor' if len(rows) == 1 else 'neighbors'} solved in {first['rate']:.1%} of "
@@ -135,7 +205,7 @@ def _at_a_dot(rows: Sequence[Record]) -> None:
     )
 
 
-def _flagged(rows: Sequence[Record]) -> None:
+def _flagged(rows: Sequence[Row]) -> None:
     layout.section("Neighbors to check again")
     if not rows:
         st.caption("No neighbor has an implausible rate at this false-discovery rate.")
@@ -143,8 +213,7 @@ def _flagged(rows: Sequence[Record]) -> None:
     _neighbors(rows, "tagrpo-flagged-neighbors", FLAGGED)
 
 
-def _neighbors(rows: Sequence[Record], name: str, columns: Sequence[Column]) -> None:
-    """Show the first neighbors as a table; a chosen one has a link to its question."""
+def _neighbors(rows: Sequence[Row], name: str, columns: Sequence[Column]) -> None:
     listed = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in rows[:ROWS_SHOWN]]
     if len(rows) > len(listed):
         st.caption(f"The first {ROWS_SHOWN}; the chart's CSV file contains all.")  # safe: a number
@@ -167,7 +236,6 @@ def _neighbors(rows: Sequence[Record], name: str, columns: Sequence[Column]) -> 
 
 
 def diversity(runs: Sequence[Run]) -> None:
-    """Show the densities of distances between responses of a chosen source."""
     layout.section(
         "Diversity of responses",
         "Mean cosine distance (TF-IDF over words and formulas) among responses to the original, among "
@@ -212,7 +280,7 @@ def diversity(runs: Sequence[Run]) -> None:
 def _choose(runs: Sequence[Run]) -> Responses | None:
     """Show the choice of the responses: a training run with its steps, or an evaluation run."""
     trained = {run.name: run for run in runs if run.rollouts and run.last_step is not None}
-    options = [*trained, *(each.name for each in sources.eval_choices() if each.name not in trained)]
+    options = list(dict.fromkeys([*trained, *evaluated()]))
     if not options:
         layout.empty_state(
             "There are no responses to diagnose.",
@@ -235,7 +303,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
         )
     note_absent("of", options, "run with responses", name)
     if name not in trained:
-        return Responses(name)
+        return evaluated()[name]
     low, high = trained[name].first_step or 0, trained[name].last_step or 0
     with first_place:
         first = _step("From step", "from", max(low, high - LAST_STEPS + 1), low, high)
@@ -244,7 +312,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     if first > last:
         st.caption("The first step comes after the last step.")
         return None
-    return Responses(name, first, last)
+    return Responses(name, trained[name].n > 0, first=first, last=last)
 
 
 def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
@@ -261,7 +329,7 @@ def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
 
 def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
     """Return the diagnosis once it was asked for; the address says so, so that a link shows it."""
-    wanted = links.flag("made") or sources.is_ready(responses, [part])
+    wanted = links.flag("made") or _slow.has(_key(responses, [part], DiagnosisSettings()))
     if not wanted:
         st.button(
             "Compute",
@@ -272,9 +340,8 @@ def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
         )
         st.caption(escaped(f"This takes a few seconds for {responses.words}; the result is cached."))
         return None
-    try:
-        with st.spinner(f"Computing {part}: {responses.words}", show_time=True):  # safe
-            return sources.diagnosed(responses, [part])
-    except TagrpoError as error:
-        layout.error_box("The diagnosis cannot be computed.", str(error))
-        return None
+    with (
+        layout.or_stop("The diagnosis cannot be computed."),
+        st.spinner(f"Computing {part}: {responses.words}", show_time=True),  # safe
+    ):
+        return diagnosed(responses, [part])

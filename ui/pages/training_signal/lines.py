@@ -64,10 +64,10 @@ def show(
     methods: Mapping[str, str] | None = None,
     level: bool = False,
 ) -> None:
-    """Show charts side by side, those that have a value; on a narrow window below each other.
+    """Show the charts that have a value side by side; on a narrow page below each other.
 
     Args:
-        runs: of a label the run that a click on it leads to; by the panel's name where it has no such label.
+        runs: the run that a click leads to, by label, or by the panel's name where it has no such label.
         window: steps a point averages; 0 for as few as needed.
         palette, methods: by label.
         level: put the panels of one unit on one axis, so that they can be compared.

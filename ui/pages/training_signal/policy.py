@@ -63,7 +63,6 @@ def show(runs: Sequence[Run]) -> None:
 
 
 def show_metrics(runs: Sequence[Run]) -> None:
-    """Show the choice of metrics and a chart for each."""
     chosen, logged = choose_logged(runs)
     if not logged:
         return
@@ -97,7 +96,6 @@ def show_metrics(runs: Sequence[Run]) -> None:
 
 
 def _show_methods(panels: Sequence[Panel], chosen: Chosen, columns: int) -> None:
-    """Show charts whose lines are runs, or methods with their seeds, in their colours."""
     by_name = {run.name: run.name for run in chosen.runs}
     lines.show(panels, columns, by_name, window=chosen.window, palette=chosen.palette, methods=chosen.methods)
 
@@ -105,8 +103,7 @@ def _show_methods(panels: Sequence[Panel], chosen: Chosen, columns: int) -> None
 def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, dict[str, list[str]]]:
     """Show the choice of runs; return it, and what each run has logged, empty where there is nothing.
 
-    Args:
-        seeds: offer to draw runs that differ in their seed alone as one line.
+    `seeds`: offer to draw runs that differ only in their seed as one line.
     """
     chosen = choose(runs)
     if seeds:
@@ -199,7 +196,6 @@ def show_covariance(runs: Sequence[Run]) -> None:
 
 
 def _say_without(chosen: Chosen, runs_of: dict[str, str]) -> None:
-    """Name the chosen runs that have no chart."""
     without = [run.name for run in chosen.runs if run.name not in runs_of.values()]
     if without:
         st.caption(escaped(f"Not logged by {', '.join(without)}."))

@@ -13,7 +13,6 @@ from ui.charts.training_steps import method_colours
 from ui.pages.state.database import cached
 from ui.pages.state.records import list_trainings, recorded
 from ui.pages.widgets import choices
-from ui.pages.widgets.methods import method_of
 
 MOST_RUNS = 8
 FIRST_SHOWN = 4
@@ -57,7 +56,6 @@ class Chosen:
 
 
 def train_runs() -> list[Run]:
-    """Return all training runs, oldest first."""
     runs = []
     for listed in list_trainings():
         numbers = listed.numbers
@@ -65,7 +63,7 @@ def train_runs() -> list[Run]:
             Run(
                 listed.run.id,
                 listed.run.name,
-                method_of(listed.run.spec, listed.run.name),
+                listed.recipe or listed.run.name,
                 numbers.first_step,
                 numbers.last_step,
                 numbers.rollouts,
@@ -78,7 +76,6 @@ def train_runs() -> list[Run]:
 
 @recorded
 def _sizes(record: Record) -> tuple[int, int]:
-    """Return G and N of a training."""
     # A question may have fewer neighbors than the others, or none: the first groups tell the most.
     groups = record.counts().page_groups(limit=16)
     most = max(groups, key=lambda group: group.prompts, default=None)
@@ -97,11 +94,7 @@ def _drew(record: Record, question_id: str) -> bool:
 
 
 def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Chosen:
-    """Show the choice of runs and of averaging; the newest ones are shown at first.
-
-    Args:
-        beside: shows a choice of the view's own beside them.
-    """
+    """Show the choice of runs (the newest by default) and of averaging, and `beside` them another one."""
     names = [run.name for run in runs]
     usual = [run.name for run in reversed(runs) if run.first_step is not None][:FIRST_SHOWN][::-1]
 

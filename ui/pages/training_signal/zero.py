@@ -1,7 +1,6 @@
 """Zero-gradient shares during training, side by side and compared with a pilot's forecast."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import streamlit as st
 
@@ -12,10 +11,10 @@ from trainer_adapter.record.reading import Record
 from ui.pages.state import links
 from ui.pages.state.records import recorded
 from ui.pages.text.markup import escaped
-from ui.pages.training_signal import lines, sources
+from ui.pages.training_signal import diagnosis, lines
+from ui.pages.training_signal.diagnosis import Responses
 from ui.pages.training_signal.lines import Line, Panel
 from ui.pages.training_signal.runs import Chosen, Run, choose
-from ui.pages.training_signal.sources import Responses
 from ui.pages.widgets import choices, layout
 from ui.pages.widgets.documents import show_printed
 from ui.pages.widgets.tables import Column, page_table
@@ -30,19 +29,13 @@ KINDS = {SHARE: "either", "all_right": "all right: too easy", "all_wrong": "all 
 LAST_STEPS = 10
 PILOT_STEPS = 5
 NO_PILOT = "no forecast"
+Predicted = tuple[dict[str, tuple[float, float, float]], str]
+"""Share, low and high by group (original, neighbors, joint), and the forecast in words."""
+
 FORECAST_GROUPS = {ORIGINAL_GROUP: "original", NEIGHBORS_GROUP: "neighbors", JOINT_GROUP: "joint"}
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """Share, low and high by group (original, neighbors, joint), and the forecast in words."""
-
-    shares: dict[str, tuple[float, float, float]]
-    words: str
-
-
 def show(runs: Sequence[Run]) -> None:
-    """Show the table of where training stands, and the shares over training."""
     pilots: list[Responses | None] = []
     chosen = choose(runs, lambda: pilots.append(_choose_pilot(runs)))
     pilot = pilots[0]
@@ -60,18 +53,18 @@ def show(runs: Sequence[Run]) -> None:
         )
         return
     _table(chosen)
-    _shares(chosen, _predict(pilot, chosen.runs) if pilot else None)
+    _shares(chosen, _predict(pilot, chosen.runs) if pilot else ({}, ""))
 
 
 @links.fragment
-def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
+def _shares(chosen: Chosen, predicted: Predicted) -> None:
     layout.section(
         "Questions without a gradient",
         "If all responses of a group are right or all are wrong, there is no advantage and no gradient. "
         "Click a step to see its rollouts.",
     )
     kind = choices.choose(st.segmented_control, "Which", "kind", list(KINDS), SHARE, words=KINDS.__getitem__)
-    foreseen = predicted if kind == SHARE else None
+    foreseen, words = predicted if kind == SHARE else ({}, "")
     panels = [
         Panel(
             f"zero-{group}" if kind == SHARE else f"zero-{group}-{kind}",
@@ -79,15 +72,15 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
             "share of questions",
             "share",
             tuple(Line((run.id,), f"tagrpo/zero/{group}/{kind}", run.name) for run in chosen.runs),
-            forecast=foreseen.shares.get(group) if foreseen else None,
+            forecast=foreseen.get(group),
         )
         for group, title, _ in GROUPS
     ]
     by_name = {run.name: run.name for run in chosen.runs}
     look = {"palette": chosen.palette, "methods": chosen.methods}
     lines.show(panels, 3, by_name, window=chosen.window, level=True, **look)
-    if foreseen:
-        st.caption(escaped(foreseen.words))
+    if words:
+        st.caption(escaped(words))
 
 
 def _table(chosen: Chosen) -> None:
@@ -127,12 +120,11 @@ def _last_shares(record: Record) -> dict[str, float | int | None]:
 
 
 def _choose_pilot(runs: Sequence[Run]) -> Responses | None:
-    """Show the choice of a pilot: an evaluation run, or the first steps of a training run."""
-    pilots = {
-        choice.name: Responses(choice.name, neighbors=choice.neighbors) for choice in sources.eval_choices()
-    }
+    pilots = dict(diagnosis.evaluated())
     for run in runs:
-        if start := sources.beginning(run, PILOT_STEPS):
+        if run.first_step is not None and run.last_step is not None and run.rollouts:
+            last = min(run.last_step, run.first_step + PILOT_STEPS - 1)
+            start = Responses(run.name, run.n > 0, first=run.first_step, last=last)
             pilots.setdefault(run.name, start)
     options = [NO_PILOT, *pilots]
     chosen = choices.choose(
@@ -147,20 +139,20 @@ def _choose_pilot(runs: Sequence[Run]) -> Responses | None:
     return pilots.get(chosen)
 
 
-def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
-    """Return the forecast for the sizes of the first run that has neighbors, or the first run at all."""
+def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted:
+    """Return the forecast for the sizes of the first run with neighbors, or of the first one, if any."""
     sized = [run for run in runs if run.g]
     of = next((run for run in sized if run.n), sized[0] if sized else None)
     if of is None:
         st.caption("A forecast needs group sizes, but none of these runs has recorded rollouts.")
-        return None
+        return {}, ""
     wanted = DiagnosisSettings(g=of.g, n=of.n if pilot.neighbors else 0)
     try:
         with st.spinner(f"Fitting the pilot: {pilot.words}", show_time=True):  # safe
-            [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions
+            [prediction] = diagnosis.diagnosed(pilot, ["forecast"], wanted).predictions
     except TagrpoError as error:
         layout.error_box("This pilot does not allow a forecast.", str(error))
-        return None
+        return {}, ""
     rows = {FORECAST_GROUPS[row.group]: row for row in prediction.rows if row.group in FORECAST_GROUPS}
     figures = "; ".join(
         f"{name} {row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for name, row in rows.items()
@@ -169,4 +161,4 @@ def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
     words = f"Forecast from {pilot.words} ({questions:,} questions) for G = {of.g}, N = {of.n}: {figures}."
     if of.n and "joint" not in rows:
         words += " The pilot has no neighbors, so there is no forecast for groups with neighbors."
-    return Predicted({name: (row.share, row.low, row.high) for name, row in rows.items()}, words)
+    return {name: (row.share, row.low, row.high) for name, row in rows.items()}, words

@@ -9,7 +9,6 @@ DEMO = "tagrpo ui --demo"
 
 
 def no_questions(heading: str) -> None:
-    """Show how to import questions."""
     layout.empty_state(
         heading,
         "Import questions, or open the demo's results:",

@@ -8,7 +8,6 @@ from typing import Any
 import streamlit as st
 
 from ui.charts import saving
-from ui.charts.building import build_spec
 from ui.charts.theme import darken
 from ui.pages.state.results import Results
 from ui.pages.widgets import tables
@@ -38,15 +37,11 @@ def show_chart(
 ) -> Any:
     """Show a chart of `ui.charts` or its specification, with downloads; return the selection.
 
-    A specification from a `cached` query is drawn faster than a chart built at every run. Panels side by side
-    scroll on a narrow page; one with `stretch=False` shrinks (see the style in `layout`).
+    Panels side by side scroll on a narrow page; one with `stretch=False` shrinks (see the style in `layout`).
 
     Args:
-        chart: the result of a function of `ui.charts`, or its `to_dict()`.
         name: of the downloaded files, without ending.
-        key: unique on the page.
-        on_select: called after a click; the chart's parameters name what can be selected, and
-            `st.session_state[key]` holds the selection.
+        on_select: called after a click; `st.session_state[key]` holds the selection.
         rows: the data to download; None for no CSV.
         alt: the chart in words, for screen readers; by default its title.
         stretch: let a single-panel chart fill its width; False if its aspect ratio matters.
@@ -73,15 +68,12 @@ def show_chart(
 
 
 def cached_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
-    """Return the specification of a chart of `ui.charts`, cached by its rows.
+    """Return the specification of the chart that `make` returns, cached by its rows.
 
     Building one takes Altair 20 to 60 ms of CPU, and a page is drawn again at every click.
-
-    Args:
-        make: takes the rows.
     """
     key = (make.__module__, make.__qualname__, repr(rows), repr(sorted(options.items())))
-    return _built.get(key, lambda: build_spec(make, rows, **options))
+    return _built.get(key, lambda: make(rows, **options).to_dict())
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:

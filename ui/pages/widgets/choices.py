@@ -27,13 +27,11 @@ def choose(
     """Show a widget that chooses one of the options, and return the choice.
 
     Args:
-        widget: `st.selectbox`, `st.radio`, or `st.segmented_control`, which shows a label only if `look` says
-            so.
+        widget: `st.selectbox`, `st.radio`, or `st.segmented_control`.
         name: the address parameter of the choice; omitted for the default.
         default: chosen if the address names none of the options; by default the first one.
         words: returns an option's label, as plain text.
         resets, pinned: as for `links.bind`.
-        look: further arguments of the widget.
     """
     usual = options[0] if default is None else default
     if widget is st.segmented_control:
@@ -67,12 +65,9 @@ def choose_several(
     pinned: bool = False,
     **look: Any,
 ) -> list[str]:
-    """Show a widget that chooses some of the options (`st.multiselect`, `st.pills`), and return the choice.
+    """Show `st.multiselect` or `st.pills`, which choose up to `most` options, and return the choice.
 
-    Args:
-        default: chosen if the address names none of the options.
-        most: maximum number of choices.
-        others: as for `choose`.
+    The other arguments are those of `choose`.
     """
     if widget is st.pills:
         look = {"selection_mode": "multi", **look}
@@ -92,6 +87,34 @@ def choose_several(
         ),
     )
     return list(chosen)
+
+
+def search_field(placeholder: str, name: str, resets: Sequence[str], **look: Any) -> str:
+    """Show a field for the text to search for, and return it."""
+    text: str = st.text_input(
+        "Search",
+        placeholder=placeholder,
+        icon=":material/search:",
+        **look,
+        **links.bind(name, lambda: links.text(name), resets=resets),
+    )
+    return text.strip()
+
+
+def choose_step(steps: Sequence[int], resets: Sequence[str], width: int) -> int | None:
+    """Show the choice of a training step, and return it; None for all."""
+    options = [-1, *steps]  # None would leave the choice empty
+    step = choose(
+        st.selectbox,
+        "Step",
+        "step",
+        options,
+        words=lambda number: "all steps" if number < 0 else f"step {number}",
+        resets=resets,
+        width=width,
+    )
+    note_absent("step", options, "step", "all steps")
+    return None if step < 0 else step
 
 
 def switch(

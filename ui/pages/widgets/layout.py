@@ -3,13 +3,15 @@
 All texts passed in are plain; they are escaped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NewType
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from service.errors import TagrpoError
 from ui.pages.text.markup import escaped
 
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
@@ -77,7 +79,6 @@ def title(heading: str, words: str = "") -> None:
 
 
 def section(heading: str, words: str = "") -> None:
-    """Start a section of a page."""
     st.subheader(escaped(heading), anchor=False)
     if words:
         st.caption(escaped(words))
@@ -99,7 +100,6 @@ def line(*parts: Part) -> None:
 
 
 def strong(words: str) -> Part:
-    """Return text in bold, for a line."""
     return Part(f"**{escaped(words)}**")
 
 
@@ -109,27 +109,22 @@ def chip(label: str, colour: Colour = "gray", icon: str = "") -> Part:
 
 
 def verdict_chip(verdict: str) -> Part:
-    """Return a verdict in its colour, for a line."""
     return chip(verdict, *VERDICTS.get(verdict, ("gray", "")))
 
 
 def grade_chip(grade: str) -> Part:
-    """Return a grade in its colour, for a line."""
     return chip(grade, *GRADES.get(grade, ("gray", "")))
 
 
 def row(*, gap: Literal["small", "medium"] = "small") -> DeltaGenerator:
-    """Return a place whose elements are side by side, wrapping if there is no room."""
     return st.container(horizontal=True, gap=gap, vertical_alignment="center")
 
 
 def card(key: str | None = None) -> DeltaGenerator:
-    """Return a place with a frame."""
     return st.container(border=True, key=key)
 
 
 def folded(label: str, *, icon: str | None = None) -> DeltaGenerator:
-    """Return a popup that opens on a click."""
     return st.popover(escaped(label), icon=icon, type="tertiary")
 
 
@@ -151,3 +146,13 @@ def note(words: str) -> None:
 def error_box(heading: str, words: str = "") -> None:
     """Report an error and what to do about it."""
     st.error(f"**{escaped(heading)}**" + (f"\n\n{escaped(words)}" if words else ""), icon=":material/error:")
+
+
+@contextmanager
+def or_stop(heading: str) -> Iterator[None]:
+    """Show an error of tagrpo under this heading and stop the page."""
+    try:
+        yield
+    except TagrpoError as error:
+        error_box(heading, str(error))
+        st.stop()

@@ -17,12 +17,8 @@ def pager(
 ) -> None:
     """Show the way back and "Next"; only `words` if everything fits on one page.
 
-    Args:
-        onward: leads to the rows after those shown; None if there are none.
-        back: leads to the list's start, or to the rows before those shown; None if there are none.
-        words: plain text next to the buttons.
-        name: distinguishes two pagers of a page.
-        to_start: whether `back` leads to the start. The browser's Back goes back a page.
+    `onward` and `back` lead to the following and the earlier rows, None if there are none; `name`
+    distinguishes two pagers. If `back` leads `to_start`, the browser's Back goes back a page.
     """
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if onward or back:

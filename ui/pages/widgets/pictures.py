@@ -27,7 +27,6 @@ def _of_question(session: Session, question_id: str) -> tuple[str, ...]:
 
 
 def show_pictures_of(question_id: str) -> None:
-    """Show the images of a question, if it has any."""
     show_pictures(_of_question(question_id))
 
 
@@ -53,5 +52,4 @@ def show_pictures(ids: Sequence[str]) -> None:
 
 
 def picture_width(width: int, height: int) -> int:
-    """Return the width of a picture on the page, in pixels."""
     return max(1, int(width * min(1, SIDE / width, SIDE / height)))

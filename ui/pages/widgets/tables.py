@@ -1,9 +1,17 @@
-"""Tables on pages: one page of rows at a time, aligned numbers, CSV safe for spreadsheets."""
+"""Tables on pages: one page of rows at a time, aligned numbers, CSV safe for spreadsheets.
+
+A table is HTML of text nodes, with selectable rows and sortable columns. Streamlit's own grid is drawn on a
+canvas. It takes half a megabyte of script, waits 150 ms after a click, and its content can be neither
+searched nor read by a screen reader.
+"""
 
 import csv
 import io
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import streamlit as st
@@ -12,9 +20,8 @@ from evaluator.reports.records import guarded
 from ui.characters import one_line
 from ui.pages.state import links
 from ui.pages.text.markup import escaped
-from ui.pages.widgets.table_view import Heading, Look, show_table
 
-Kind = Literal["text", "figure", "whole", "number", "fixed", "p", "share", "points", "usd", "yes"]
+Kind = Literal["text", "code", "figure", "whole", "number", "fixed", "p", "share", "points", "usd", "yes"]
 
 _FORMATS = {
     "whole": ",.0f",
@@ -56,33 +63,56 @@ def page_table(
     chosen: int | None = None,
     on_choose: Callable[[int], None] | None = None,
     leads_away: bool = False,
+    framed: bool = True,
+    height: int = 54,
+    words: str = "",
 ) -> None:
-    """Show one page of rows.
+    """Show one page of rows: at most some hundred, their texts literally and cut at 400 characters.
 
     Args:
-        rows: at most some hundred; texts are shown literally (one line, cut at 400 characters).
-        columns: those shown, in order.
-        key: unique on the page.
         name: of the CSV file to download, without its ending; None for no download.
         chosen: index of the marked row.
         on_choose: called with the index of the clicked row before the page is drawn again.
         leads_away: whether a click opens another view.
+        framed: draw a frame around the table; False inside another frame.
+        height: beyond which the table scrolls, in rem; 25 rows below headings of two lines take 53.3.
+        words: below the table, such as what a click does.
     """
-    head = [Heading(cell(column.heading), _look(column.kind), column.hint, column.wide) for column in columns]
-    decimals = [
-        _decimals([row.get(column.key) for row in rows]) if column.kind == "number" else None
-        for column in columns
-    ]
-    cells = [
-        [
-            cell(row.get(column.key), column.kind, places)
-            for column, places in zip(columns, decimals, strict=True)
-        ]
-        for row in rows
-    ]
-    show_table(head, cells, key, chosen=chosen, on_choose=on_choose, leads_away=leads_away)
+    columns_cells = []
+    for column in columns:
+        values = [row.get(column.key) for row in rows]
+        decimals = _decimals(values) if column.kind == "number" else None
+        columns_cells.append([cell(value, column.kind, decimals) for value in values])
+    cells = list(zip(*columns_cells, strict=True))
+    rows_hash = zlib.crc32(repr(cells).encode("utf-8", "replace"))
+
+    def choose() -> None:
+        place, clicked = st.session_state[key]["chosen"] or (-1, None)
+        # A click that arrives with another page of rows on its way refers to the old rows.
+        if on_choose is not None and clicked == rows_hash and place in range(len(rows)):
+            on_choose(place)
+
+    data = {
+        "head": [(cell(column.heading), _look(column.kind), column.hint, column.wide) for column in columns],
+        "rows": cells,
+        "framed": framed,
+        "height": height,
+        "words": words,
+        "chosen": chosen,
+        "choosing": on_choose is not None,
+        "toggles": not leads_away,
+        "shown": rows_hash,
+    }
+    _component()(key=key, data=data, on_chosen_change=choose)
     if name:
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
+
+
+@cache
+def _component() -> Any:
+    here = Path(__file__).resolve().parent
+    html, css, js = ((here / f"table.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    return st.components.v2.component("tagrpo_table", html=html, css=css, js=js)
 
 
 def pick_row(
@@ -92,17 +122,13 @@ def pick_row(
     *,
     parameter: str,
     value: str,
-    name: str | None = None,
+    words: str = "",
+    **look: Any,
 ) -> str:
     """Show one page of rows with one selectable row; return the selected value, "" for none.
 
-    The choice is in the address. Clicking the chosen row again clears it.
-
-    Args:
-        key: unique on the page.
-        parameter: of the address, for the choice.
-        value: key of the row value that is stored there.
-        name: of the CSV file, None for no download.
+    The address stores `value` of the chosen row under `parameter`. Clicking the row again clears it. `words`
+    are shown until a row is chosen.
     """
     picked = links.text(parameter)
     values = [str(row[value]) for row in rows]
@@ -111,14 +137,15 @@ def pick_row(
     def choose(place: int) -> None:
         links.set_query(**{parameter: None if place == chosen else values[place]})
 
-    page_table(rows, columns, key, name=name, chosen=chosen, on_choose=choose)
+    words = words if chosen is None else ""
+    page_table(rows, columns, key, chosen=chosen, on_choose=choose, words=words, **look)
     return picked
 
 
-def _look(kind: Kind) -> Look:
+def _look(kind: Kind) -> str:
     if kind in _FORMATS or kind == "figure":
         return "number"
-    return "yes" if kind == "yes" else "text"
+    return kind if kind in ("yes", "code") else "text"
 
 
 def _decimals(values: Sequence[Any]) -> int | None:
@@ -134,11 +161,7 @@ def _decimals(values: Sequence[Any]) -> int | None:
 
 
 def cell(value: Any, kind: Kind = "text", decimals: int | None = None) -> str:
-    """Return a value as a cell shows it: one line of text, empty for a missing value.
-
-    Args:
-        decimals: of a `number`; without it, four digits in total.
-    """
+    """Return a value as a cell shows it: one line of text, empty for a missing value."""
     if value is None or value != value:
         return ""
     if kind == "yes":
@@ -163,7 +186,6 @@ def download(
     key: str,
     label: str = "CSV",
 ) -> None:
-    """Offer rows as a CSV file, written on demand."""
     st.download_button(
         escaped(label),
         lambda: csv_bytes(rows, columns),

@@ -1,4 +1,4 @@
-"""A version in numbers: acceptance rates, neighbors per question, lengths and wordings."""
+"""A version of a neighbor set: its numbers, statistics, verification and exports."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,34 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
+from rephraser.sets.store import list_sets
 from rephraser.sets.types import SetHeader
+from rephraser.sets.verify import verify
 from rephraser.sets.wordings import QUESTIONS_SAMPLED, Wordings, wordings
 from ui.charts.intervals import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
-from ui.pages.state.database import fetch
+from ui.pages.state import settings
+from ui.pages.state.database import cached, fetch, reading
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table
+
+_VERSIONS = [
+    Column("set", "version"),
+    Column("questions", "questions", "whole"),
+    Column("neighbors", "neighbors", "whole"),
+    Column("reviewed", "reviewed", "whole", hint="Neighbors whose verdict comes from a reviewer."),
+    Column("tags", "tags"),
+    Column("run", "from run"),
+    Column("published", "published (UTC)"),
+    Column("hash", "content hash"),
+]
+
+
+read_versions = cached(list_sets)
 
 _RATES = [
     Column("strategy", "name"),
@@ -49,8 +67,79 @@ _WORDINGS = [
 ]
 
 
+def choose_version(headers: list[SetHeader]) -> SetHeader:
+    ordered = sorted(headers, key=lambda header: (header.name, -header.version))
+    by_ref = {header.ref: header for header in ordered}
+    chosen = choose(
+        st.selectbox,
+        "Version",
+        "set",
+        list(by_ref),
+        max(headers, key=lambda header: (header.created_at, header.version)).ref,
+        resets=["against", "after", "neighbor"],
+        pinned=True,
+        width=320,
+    )
+    note_absent("set", list(by_ref), "set", chosen)
+    return by_ref[chosen]
+
+
+def show_numbers(header: SetHeader) -> None:
+    counts = header.counts
+    questions, neighbors = counts["questions"], counts["neighbors"]
+    without = int(counts["questions_by_neighbors"].get("0", 0))
+    verdicts = ", ".join(
+        f"{count:,} {name}" for name, count in counts["neighbors_by_verdict"].items() if count
+    )
+    layout.numbers(
+        [
+            layout.Number("questions", f"{questions:,}", hint=f"{without:,} of them without a neighbor."),
+            layout.Number("neighbors", f"{neighbors:,}", hint=f"{verdicts}." if verdicts else None),
+            layout.Number(
+                "per question",
+                f"{neighbors / questions:.2f}" if questions else "-",
+                "neighbors",
+                "Mean number of neighbors.",
+            ),
+            layout.Number(
+                "reviewed",
+                f"{counts['reviewed']:,}",
+                hint="Neighbors whose verdict comes from a reviewer.",
+            ),
+        ]
+    )
+
+
+def show_versions(headers: list[SetHeader], name: str) -> None:
+    """Show the versions of a name, newest first; a single one as a line."""
+    rows = [row(header) for header in reversed(headers) if header.name == name]
+    if len(rows) == 1:
+        only = rows[0]
+        tags = f", tagged {only['tags']}" if only["tags"] else ""
+        st.caption(
+            escaped(
+                f"Only version: from run {only['run']}, published {only['published']} UTC{tags}. Content "
+                f"hash {str(only['hash'])[:16]}…"
+            )
+        )
+        return
+    page_table(rows, _VERSIONS, "versions", name="versions")
+
+
+def row(header: SetHeader) -> dict[str, object]:
+    return {
+        "set": header.ref,
+        "questions": header.counts["questions"],
+        "neighbors": header.counts["neighbors"],
+        "reviewed": header.counts["reviewed"],
+        "tags": ", ".join(header.tags),
+        "run": ", ".join(run["name"] for run in header.runs) or "imported",
+        "published": header.created_at.replace("T", " ").removesuffix("Z"),
+        "hash": header.content_hash,
+    }
+
+
 def show_statistics(header: SetHeader) -> None:
-    """Show all statistics."""
     proposals = header.counts.get("proposals", ())
     rates_by = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
     if any(len(rates) > 1 for rates in rates_by.values()):
@@ -195,3 +284,38 @@ def _show_wordings(sampled: Wordings) -> None:
                 f"{100 * siblings.p90:.0f}%)."
             )
         )
+
+
+def show_using(header: SetHeader) -> None:
+    layout.section(
+        "Verify",
+        "Recomputes the hash, id, counts and text ids from the set's content and compares them with the "
+        "published values.",
+    )
+    if st.button("Verify now", icon=":material/verified:", key="verify"):
+        with st.spinner("Recomputing"), reading() as session:
+            report = verify(session, header.id)
+        if report.ok:
+            words = f"{header.ref} matches its published content. All recomputed values are equal."
+            st.success(escaped(words), icon=":material/verified:")
+        else:
+            layout.error_box(f"{header.ref} differs from its published content.", " ".join(report.problems))
+    st.caption("Content hash, equal for equal content on every machine, and id of this version")
+    st.code(f"{header.content_hash}\n{header.id}", language=None, wrap_lines=True)
+    layout.section("Export", "Export the full content, or training files for verl.")
+    for words, command in commands(header):
+        st.caption(escaped(words))
+        st.code(command, language=None, wrap_lines=True)
+    with layout.folded("Provenance", icon=":material/receipt_long:"):
+        st.json(header.spec, expanded=2)
+
+
+def commands(header: SetHeader) -> list[tuple[str, str]]:
+    folder, ref = f"{header.name}-{header.version}", header.ref
+    words = (
+        ("Training files for verl", f"sets export {ref} --format verl --out {folder}-verl"),
+        ("A Hugging Face dataset with its card", f"sets export {ref} --format hf --out {folder}"),
+        ("One file", f"sets export {ref} --format parquet --out {folder}.parquet"),
+        ("Verify on the command line", f"sets show {ref} --verify"),
+    )
+    return [(what, settings.command(command)) for what, command in words]

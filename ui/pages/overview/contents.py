@@ -1,24 +1,32 @@
-"""All runs, newest first: state, requests, cost; and the settings of the chosen one."""
+"""Contents of the database: numbers, candidates and sets, and all runs."""
 
+from collections import Counter
 from typing import Any
 
 import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import EvalSpec, is_imported
+from rephraser.reviews.status import standing_counts
+from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
-from service.runs.progress import RunProgress, page_runs, progress_of
+from service.questions.browsing import count_labels
+from service.questions.browsing import list_sets as list_question_sets
+from service.runs.progress import RunProgress, count_runs, page_runs, progress_of, spent_in_all
 from service.runs.store import find_run
 from trainer_adapter.record.runs import TrainRun
+from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
 from ui.pages.curves.choosing import place_of
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.state.records import list_trainings
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
+from ui.pages.widgets.beginnings import no_neighbors
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.choices import choose
 from ui.pages.widgets.pager import pager
-from ui.pages.widgets.tables import Column, pick_row
+from ui.pages.widgets.tables import Column, page_table, pick_row
 
 PAGE = 25
 ALL = "all"
@@ -40,6 +48,100 @@ _COLUMNS = [
 
 
 @cached
+def _verdicts(session: Session) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for standing in standing_counts(session):
+        counts[standing.strategy, standing.status] += standing.candidates
+    return counts
+
+
+def _questions() -> int:
+    return sum(label.questions for label in fetch(count_labels))
+
+
+def is_empty() -> bool:
+    return not _questions() and not fetch(count_runs)
+
+
+def show_numbers() -> None:
+    verdicts, by_kind = _verdicts(), fetch(count_runs)
+    accepted = sum(count for (_, status), count in verdicts.items() if status == "accepted")
+    runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(by_kind.items()))
+    usd, unpriced = fetch(spent_in_all)
+    layout.numbers(
+        [
+            layout.Number(
+                "questions", f"{_questions():,}", hint=f"In {_plural(len(fetch(list_question_sets)), 'set')}."
+            ),
+            layout.Number(
+                "accepted neighbors",
+                f"{accepted:,}",
+                f"of {verdicts.total():,}",
+                "Candidates accepted by the verdict or a reviewer.",
+            ),
+            layout.Number("neighbor sets", f"{len(fetch(list_sets)):,}", hint="Published versions."),
+            layout.Number("runs", f"{sum(by_kind.values()):,}", hint=f"{runs}." if runs else None),
+            layout.Number(
+                "spent, at least" if unpriced else "spent",
+                f"{usd:,.2f}",
+                "USD",
+                f"Excludes {_plural(unpriced, 'request')} without a known price."
+                if unpriced
+                else "Computed from model prices; local models are free.",
+            ),
+        ]
+    )
+
+
+def show_holdings() -> None:
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        verdicts = sorted(_verdicts().items())
+        if verdicts:
+            rows = [{"name": name, "part": status, "count": count} for (name, status), count in verdicts]
+            chart = cached_chart(
+                stacked_bars,
+                rows,
+                title="Candidates by strategy and verdict",
+                colours=VERDICT_COLOURS,
+                unit="candidates",
+            )
+            show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
+        else:
+            no_neighbors("No neighbors yet.")
+    with right:
+        _sets()
+
+
+def _sets() -> None:
+    rows = [
+        {"set": stored.name, "kind": "questions", "questions": members, "neighbors": None}
+        for stored, members, _ in fetch(list_question_sets)
+    ]
+    rows += [
+        {"set": header.ref, "kind": "neighbor set"}
+        | {name: header.counts[name] for name in ("questions", "neighbors")}
+        for header in reversed(fetch(list_sets)[-20:])
+    ]
+    if rows:
+        page_table(
+            rows,
+            [
+                Column("set", "set"),
+                Column("kind", "kind"),
+                Column("questions", "questions", "whole"),
+                Column("neighbors", "neighbors", "whole"),
+            ],
+            "holdings-sets",
+            name="sets",
+        )
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+@cached
 def _page(session: Session, kind: str, after: str) -> tuple[list[RunProgress], bool]:
     only = None if kind == ALL else kind
     try:
@@ -58,7 +160,6 @@ def _run(session: Session, name: str) -> RunProgress | None:
 
 
 def show_runs(counts: dict[str, int]) -> None:
-    """Show the list with a choice of kind, and below it the selected run."""
     kinds = [ALL, *(kind for kind in KINDS if counts.get(kind))]
     kind = choose(
         st.segmented_control,
@@ -121,18 +222,18 @@ def _details(name: str) -> None:
                 layout.chip(KINDS.get(progress.run.kind, progress.run.kind), "blue"),
             )
             if progress.run.kind == "propose":
-                links.link("Its neighbors", "questions", icon=":material/format_list_bulleted:", run=name)
-                links.link("Review", "review", icon=":material/rate_review:", run=name)
+                links.link("Its neighbors", "questions", run=name)
+                links.link("Review", "review", run=name)
             elif progress.run.kind == "eval":
                 if place := place_of(progress.run.id):
                     label, benchmark, has_curve = place
                     if has_curve:
-                        links.link("Its curve", "curves", icon=":material/show_chart:", run=label)
+                        links.link("Its curve", "curves", run=label)
                     samples = {"view": "samples", "of": label, "point": benchmark}
                     links.link("Its responses", "curves", icon=":material/chat:", **samples)
             elif progress.run.kind == "train":
-                links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=name)
-                links.link("Training signal", "signal", icon=":material/monitoring:", run=name)
+                links.link("Its rollouts", "rollouts", run=name)
+                links.link("Training signal", "signal", run=name)
         for kind, requests in progress.requests_by_kind.items():
             st.caption(escaped(f"{kind}: {requests:,} requests"))
         if progress.unpriced:

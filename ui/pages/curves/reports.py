@@ -1,0 +1,384 @@
+"""The report of the chosen methods: charts, table, paired differences, cost, and maj@k on demand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import streamlit as st
+from sqlalchemy.orm import Session
+
+from evaluator.evals.votes import make_votes, read_answers
+from evaluator.exchange.agreement import agreement_notes
+from evaluator.grading import Grader
+from evaluator.reports.comparing import MethodComparison, compare_methods, comparison_records
+from evaluator.reports.comparison_layout import comparison_notes
+from evaluator.reports.documents.document import Document, Table
+from evaluator.reports.layout import report_document
+from evaluator.reports.methods import Entry, load_methods
+from evaluator.reports.notes import contamination_notes, human_notes, run_notes
+from evaluator.reports.records import curve_rows, records
+from evaluator.reports.report import Majority, build_report, curve_ks
+from evaluator.reports.scores import INTERVALS, MAJ_AT_K, PASS_AT_K, Metric, Score, score_majority
+from evaluator.reports.sources import source_notes, source_table
+from trainer_adapter.record.reading import Record
+from trainer_adapter.record.series import trained_checkpoint
+from ui.charts.eval_curves import MEANINGS, POINT, panel_charts
+from ui.charts.intervals import cost_points, difference_chart
+from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
+from ui.pages.state import links, settings
+from ui.pages.state.database import cached, reading
+from ui.pages.state.records import list_trainings, recorded
+from ui.pages.state.results import Results
+from ui.pages.text.markup import escaped, with_commands
+from ui.pages.widgets import layout
+from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.choices import choose, note_absent
+from ui.pages.widgets.documents import show_document, show_table
+from ui.pages.widgets.tables import Column, download, page_table
+
+HEIGHT, HEIGHT_ALONE = 230, 330
+
+MOST_K = 64
+"""Maximum k; beyond it, counting a problem's subsets takes long."""
+
+_kept = Results(8 * 2**20)
+
+UNITS = ("responses", "tokens")
+
+Cost = tuple[str, int, int, int]
+"""The training of a model, the step of its checkpoint, and the responses and tokens drawn until then.
+
+The model that trainings started from has no cost, at step 0.
+"""
+
+
+@dataclass(frozen=True)
+class PageReport:
+    """A report for the page.
+
+    `specs` are its charts by benchmark, `sources` where answers were found. `notes` name unfinished runs, and
+    count human grades and the agreement with another tool's grades.
+    """
+
+    k: int
+    curves: list[dict[str, Any]]
+    records: list[dict[str, Any]]
+    document: Document
+    specs: dict[str, dict[str, Any]]
+    sources: Table
+    sources_notes: list[str]
+    notes: list[str]
+
+
+def make_report(
+    session: Session,
+    references: tuple[str, ...],
+    metric: str,
+    interval: str,
+    palette: tuple[tuple[str, str], ...],
+    *,
+    ks: Sequence[int] | None = None,
+    majority: Majority | None = None,
+) -> PageReport:
+    """Return the report of methods with its charts; `ks` and `majority` are those of `build_report`."""
+    methods = load_methods(session, references)
+    report = build_report(
+        methods, ks=ks, metric=Metric(metric), interval=INTERVALS[interval], majority=majority
+    )
+    curves = curve_rows(report)
+    charts = panel_charts(
+        curves,
+        metric=metric,
+        palette=dict(palette),
+        height=HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT,
+    )
+    return PageReport(
+        report.ks[-1],
+        curves,
+        records(report),
+        report_document(report, contamination_notes(session, methods)),
+        {name: chart.to_dict() for name, chart in charts.items()},
+        source_table(report),
+        list(source_notes(report)),
+        [
+            *run_notes([line.entry for line in report.lines]),
+            *human_notes([(line.label, line.entry) for line in report.lines]),
+            *agreement_notes(session, [result.run for line in report.lines for result in line.entry.results]),
+        ],
+    )
+
+
+load_report = cached(make_report)
+
+
+@cached
+def load_comparison(session: Session, first: tuple[str, ...], second: tuple[str, ...]) -> MethodComparison:
+    a, b = load_methods(session, [*first, *second])
+    return compare_methods(a, b, allow_missing=False)
+
+
+def majority_report(choice: Choice) -> PageReport:
+    """Return the report of maj@k, or offer to compute it and stop."""
+    key = (str(settings.current().database), choice.references, choice.palette, _state(choice))
+    if not links.flag("made") and not _kept.has(key):
+        st.button(
+            "Compute maj@k",
+            type="primary",
+            icon=":material/play_arrow:",
+            on_click=lambda: links.set_query(made=True),
+        )
+        st.caption(
+            "The grader groups equivalent wrong answers of every problem. This takes seconds to minutes; "
+            "the result is cached."
+        )
+        st.stop()
+    with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
+        return _kept.get(key, lambda: _make(choice))
+
+
+def _state(choice: Choice) -> str:
+    """Return a text that changes whenever samples or grades of these runs change."""
+    runs = (run for method in choice.methods for run in method.runs)
+    return ";".join(f"{run.run.id}:{run.grader}:{run.samples}:{run.missing}" for run in runs)
+
+
+def _make(choice: Choice) -> PageReport:
+    fewest = min(
+        run.fewest for method in choice.methods for run in method.runs if run.benchmark in choice.benchmarks
+    )
+    ks = curve_ks(min(max(fewest, 1), MOST_K), ())
+    with reading() as session:
+        return make_report(
+            session,
+            choice.references,
+            MAJ_AT_K,
+            choice.interval,
+            choice.palette,
+            ks=ks,
+            majority=partial(_score, session),
+        )
+
+
+def _score(
+    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
+) -> tuple[Score, ...]:
+    answers = [read_answers(session, result.run.id, result.grader_version) for result in entry.results]
+    with Grader() as grader:
+        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
+
+
+def show_panels(choice: Choice, report: PageReport) -> None:
+    meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
+    st.caption(escaped(f"{choice.metric}: {meaning}. Click a point to see its problems."))
+    for note in report.notes:
+        st.caption(with_commands(note))  # safe
+    columns = st.columns(2 if len(report.specs) > 1 else 1, gap="medium")
+    for place, (benchmark, spec) in enumerate(report.specs.items()):
+        key = f"curve-{benchmark}"
+        with columns[place % len(columns)]:
+            show_chart(
+                spec,
+                f"{choice.metric.replace('@', '-at-').replace('^', '-all-')}-{benchmark}".replace("/", "-"),
+                key,
+                on_select=lambda key=key, benchmark=benchmark: _clicked(choice, key, benchmark),  # type: ignore[misc]
+                rows=[row for row in report.curves if row["benchmark"] == benchmark],
+                alt=f"{choice.metric} over k on {benchmark}: {', '.join(choice.labels)}",
+            )
+
+
+def _clicked(choice: Choice, key: str, benchmark: str) -> None:
+    points = st.session_state[key]["selection"].get(POINT) or []
+    if not points:
+        return
+    label, k = str(points[0]["label"]), int(points[0]["k"])
+    values: dict[str, Any] = {"of": label, "point": benchmark, "k": k}
+    if links.text("against") == label:
+        values["against"] = None
+    links.set_query(**values, **dict.fromkeys(POINT_PARAMETERS))
+    st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems are listed below the charts."))
+
+
+def show_report(choice: Choice, report: PageReport) -> None:
+    if choice.metric != "maj@k":
+        curves: dict[tuple[str, str], set[int]] = {}
+        for row in report.curves:
+            curves.setdefault((row["label"], row["benchmark"]), set()).add(row["k"])
+        ks = sorted(set.intersection(*curves.values()))
+        k = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=POINT_PARAMETERS)
+        note_absent("k", ks, "table at k =", f"k = {k}")
+        if k != report.k:
+            report = load_report(choice.references, choice.metric, choice.interval, choice.palette, ks=(k,))
+    show_document(report.document, "report")
+    download("report", report.records, key="report-csv", label="CSV, full precision")
+
+
+def show_sources(report: PageReport) -> None:
+    with st.expander(escaped(report.sources.title[:1].upper() + report.sources.title[1:])):
+        show_table(report.sources, "sources")
+    for note in report.sources_notes:
+        st.caption(with_commands(note))  # safe
+
+
+def show_differences(choice: Choice) -> None:
+    labels = [label for label in choice.labels if choice.shares(label)]
+    if not labels:
+        st.caption(
+            "These methods have no common benchmark. Choose two methods evaluated on the same benchmark."
+        )
+        return
+    with layout.row():
+        first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200)
+        others = choice.shares(first)
+        most_shared = max(
+            others, key=lambda label: len(choice.benchmarks_of(first) & choice.benchmarks_of(label))
+        )
+        second = choose(st.selectbox, "against", "against", others, most_shared, width=200)
+    with layout.or_stop(f"{first} and {second} cannot be compared."):
+        comparison = load_comparison(choice.references_of(first), choice.references_of(second))
+    rows = comparison_records(comparison)
+    st.caption(
+        escaped(
+            f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
+            f"Bars: 95% interval for {rows[0]['interval']}."
+            + ("" if choice.metric == PASS_AT_K else f" Differences are for pass@k, not for {choice.metric}.")
+        )
+    )
+    reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
+    columns = st.columns(2 if len(comparison.parts) > 1 else 1, gap="medium")
+    palette = dict(choice.palette)
+    for place, part in enumerate(comparison.parts):
+        mine = [row for row in rows if row["benchmark"] == part.benchmark]
+        with columns[place % len(columns)]:
+            show_chart(
+                cached_chart(
+                    difference_chart,
+                    mine,
+                    title=part.benchmark,
+                    subtitle=f"{len(part.comparison.problem_ids):,} problems",
+                    reach=reach,
+                    colour=palette[first],
+                ),
+                f"difference-{part.benchmark}",
+                f"difference-{part.benchmark}",
+                rows=mine,
+            )
+    page_table(rows, _columns(first, second), "differences", name="differences")
+    st.caption(
+        "p: sign-flip test on per-problem differences. p (Holm): adjusted over the benchmarks at the same "
+        "k. Better and worse count problems."
+    )
+    for note in comparison_notes(comparison):
+        st.caption(with_commands(note))  # safe
+
+
+def _columns(first: str, second: str) -> list[Column]:
+    return [
+        Column("benchmark", "benchmark"),
+        Column("k", "k", "whole"),
+        Column("value_a", f"{first}: pass@k, %", "share"),
+        Column("value_b", f"{second}: pass@k, %", "share"),
+        Column("difference", "difference, points", "points", hint="Percentage points."),
+        Column("low", "95% interval from, points", "points"),
+        Column("high", "to, points", "points"),
+        Column("p_value", "p", "p"),
+        Column("p_holm", "p (Holm)", "p"),
+        Column("wins", "better", "whole"),
+        Column("losses", "worse", "whole"),
+        Column("ties", "same", "whole"),
+    ]
+
+
+def training_costs(models: Sequence[str]) -> dict[str, Cost]:
+    trained = list_trainings()
+    runs = {training.run.name: training for training in trained}
+    starts = {
+        str(training.run.spec.get("model", "")): training.run.name
+        for training in trained
+        if training.numbers.rollouts
+    }
+    drawn: dict[str, Cost] = {}
+    for model in models:
+        checkpoint = trained_checkpoint(model, list(runs))
+        if checkpoint is None:
+            start = next((run for path, run in starts.items() if same_model(model, path)), None)
+            if start is not None:
+                drawn[model] = (start, 0, 0, 0)
+            continue
+        name, step = checkpoint
+        steps = [] if runs[name].problem else drawn_by_step(runs[name].run.id)
+        until = [total for total in steps if total[0] <= step]
+        if until:
+            drawn[model] = (name, step, *max(until)[1:])
+    return drawn
+
+
+@recorded
+def drawn_by_step(record: Record) -> list[tuple[int, int, int]]:
+    return record.counts().drawn_by_step()
+
+
+def same_model(first: str, second: str) -> bool:
+    """Say whether two names are one model: equal, or a path of two or more parts and the end of a longer one.
+
+    >>> same_model("demo/policy", "/models/demo/policy")
+    True
+    """
+    short, long = sorted((first.strip("/").split("/"), second.strip("/").split("/")), key=len)
+    return short == long or (len(short) > 1 and long[-len(short) :] == short)
+
+
+def show_cost(choice: Choice, report: PageReport) -> None:
+    models = {
+        run.run.spec["model"]: method.label
+        for method in choice.methods
+        for run in method.runs
+        if run.benchmark in choice.benchmarks
+    }
+    drawn = training_costs(tuple(models))
+    rows = cost_rows(report, drawn)
+    missing = sorted({label for model, label in models.items() if model not in drawn})
+    if missing:
+        st.caption(
+            escaped(
+                f"Not shown: {', '.join(missing)}. Their models are no checkpoints "
+                "(.../NAME/checkpoints/global_step_N/...) or initial models of recorded training runs."
+            )
+        )
+    if not rows:
+        layout.empty_state(
+            "No evaluated model comes from a training run in this database.",
+            "Add the rollouts of its training run, named like its folder:",
+            commands=(settings.command("train rollouts FOLDER --add"),),
+        )
+        return
+    unit = choose(st.segmented_control, "Cost in", "unit", UNITS, label_visibility="visible")
+    names = [name for name in choice.benchmarks if any(row["benchmark"] == name for row in rows)]
+    columns = st.columns(2 if len(names) > 1 else 1, gap="medium")
+    for place, name in enumerate(names):
+        mine = [{**row, "cost": row[unit]} for row in rows if row["benchmark"] == name]
+        with columns[place % len(columns)]:
+            show_chart(
+                cached_chart(
+                    cost_points,
+                    mine,
+                    title=name,
+                    x_title=f"{unit} sampled in training",
+                    y_title=choice.metric.replace("k", str(report.k)),
+                    palette=dict(choice.palette),
+                ),
+                f"cost-{name}",
+                f"cost-{name}",
+                rows=mine,
+            )
+
+
+def cost_rows(report: PageReport, drawn: dict[str, Cost]) -> list[dict[str, Any]]:
+    return [
+        {
+            **{key: row[key] for key in ("label", "run", "benchmark", "k", "value", "low", "high")},
+            **dict(zip(("train_run", "step", "responses", "tokens"), cost, strict=True)),
+        }
+        for row in report.records
+        if row["source"] == "runs" and row["k"] == report.k and (cost := drawn.get(row["model"])) is not None
+    ]
