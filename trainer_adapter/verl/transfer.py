@@ -56,7 +56,7 @@ def remove_rows(batch: Any, keys: Sequence[str]) -> None:
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Return rows as a TensorDict: tensors of equal shapes stacked, others jagged, anything else as it is."""
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in rows[0]:
         values = [row[name] for row in rows]
         if not all(isinstance(value, torch.Tensor) for value in values):
