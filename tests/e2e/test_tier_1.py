@@ -10,6 +10,7 @@ import pytest
 from verl_proof import LONGEST, MINI_BATCH, QUESTIONS, ROLLOUTS, fitted
 from verl_run import VerlRun, run_main_ppo
 
+from trainer_adapter.record.files import step_path, texts_path
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
 from trainer_adapter.verl.plugin.settings import RunSettings
@@ -52,7 +53,7 @@ def train(place: Path, name: str, *overrides: str) -> VerlRun:
 
 
 def read_record(folder: Path, step: int) -> list[dict[str, Any]]:
-    headers, texts = (pq.read_table(folder / f"{kind}-{step}.parquet") for kind in ("step", "texts"))
+    headers, texts = (pq.read_table(path(folder, step)) for path in (step_path, texts_path))
     rows: list[dict[str, Any]] = headers.to_pylist()
     return [{**row, **text} for row, text in zip(rows, texts.to_pylist(), strict=True)]
 
