@@ -37,7 +37,7 @@ def some_counts(draw: st.DrawFn, least: int = 1) -> Counts:
         ((("a", "b"), (4, 4), (1, 5)), "problem b: 5 correct and 0 unknown among 4"),
         ((("a", "b"), (4, 4), (1, 3), (0, 2)), "problem b: 3 correct and 2 unknown among 4"),
         ((("a",), (4,), (-1,)), "problem a: correct is -1"),
-        ((("a",), (4,), (0.5,)), "whole numbers"),
+        ((("a",), (4,), (0.5,)), "integers"),
     ],
 )
 def test_counts_that_cannot_be(columns: tuple[tuple[object, ...], ...], message: str) -> None:
@@ -74,7 +74,7 @@ def test_a_curve_of_known_values() -> None:
 def test_problems_with_too_few_samples_stop_the_curve_or_leave_all_of_it() -> None:
     counts = Counts.from_columns(["a", "b", "c"], [4, 8, 0], [4, 2, 0])
 
-    with pytest.raises(InputError, match=r"2 of 3 problems have fewer than 8 graded samples: a, c\. Draw"):
+    with pytest.raises(InputError, match=r"2 of 3 problems have fewer than 8 graded samples: a, c\. Sample"):
         curve(counts, [1, 8])
     shown = curve(counts, [1, 8], allow_missing=True)
     assert shown.left_out == ("a", "c")

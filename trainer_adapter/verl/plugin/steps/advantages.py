@@ -37,7 +37,7 @@ def estimate_advantages(
         advantages_AT = _tier_1_advantages(token_level_rewards, response_mask, config, index)
     if advantages_AT.shape != response_mask.shape:
         raise RuntimeError(
-            f"advantages of shape {tuple(advantages_AT.shape)} for a batch of {tuple(response_mask.shape)}"
+            f"advantages have shape {tuple(advantages_AT.shape)}, the batch {tuple(response_mask.shape)}"
         )
     return advantages_AT, advantages_AT
 
