@@ -12,10 +12,48 @@ from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.groups import over_tokens
 from trainer_adapter.methods.losses.aggregation import REPO_EPSILON, aggregate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.methods.token_weights.covariance import Covariance
 
 Case = dict[str, Any]
 Compute = Callable[[Case], dict[str, Any]]
 INTERNAL = {"cw_loss": {"sigma", "cov"}}  # intermediate values that the function does not return
+
+
+def token_covariance(
+    log_prob_BT: torch.Tensor, advantages_BT: torch.Tensor, mask_BT: torch.Tensor
+) -> torch.Tensor:
+    """Return (log pi - mean log pi)(A - mean A) on every token, 0 at padding (arXiv 2505.22617; 2605.11538).
+
+    Means are over all tokens of the batch, so a long response counts more in the mean of A than a short one.
+
+    Args:
+        log_prob_BT: Log-probs, taken as constants.
+        advantages_BT: Advantage of each token, or of each response (shape B).
+        mask_BT: 1 at the tokens of a response, 0 at padding.
+    """
+    covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
+    filled_BT = torch.zeros_like(covariance.log_prob_BT)
+    for strip in covariance.strips:
+        strip.put(covariance.on(strip)[0], filled_BT)
+    return filled_BT
+
+
+def cw_weights_repo(
+    log_prob_BT: torch.Tensor, advantages_B: torch.Tensor, mask_BT: torch.Tensor
+) -> torch.Tensor:
+    """Return the weights of the released code, shape BT: not constants, since their gradient flows.
+
+    Log-probs are centred over each response, advantages over the responses of the batch, and sigma is over
+    the batch's tokens. The weights have mean 1 over all B x T places including padding, so they grow with
+    padding.
+    """
+    mask_BT = mask_BT.to(log_prob_BT.dtype)
+    lengths_B1 = mask_BT.sum(-1, keepdim=True) + REPO_EPSILON
+    centred_BT = log_prob_BT - (log_prob_BT * mask_BT).sum(-1, keepdim=True) / lengths_B1
+    cov_BT = centred_BT * (advantages_B - advantages_B.mean()).unsqueeze(-1) * mask_BT
+    sigma = cov_BT[mask_BT > 0].std(unbiased=False) + REPO_EPSILON
+    weights_BT = torch.exp(-cov_BT.square() / (2 * sigma.square())) * mask_BT
+    return weights_BT * mask_BT.numel() / weights_BT.sum()
 
 
 def doubles(values: Any) -> torch.Tensor:

@@ -65,10 +65,14 @@ class Loop:
         loop.ct_build_initial_tokens = build
         self._loop = loop
 
-    def draw(self, session: int, **changes: Any) -> Any:
+    def settings(self, settings: RunSettings) -> None:
+        self._loop.settings = settings
+
+    def draw(self, session: int | None, **changes: Any) -> Any:
         """Return the response of a session to `ROW`; a column changed to None is left out."""
-        row = {name: value for name, value in (ROW | changes).items() if value is not None}
-        return asyncio.run(self._loop.run({"temperature": 1.0}, session_id=session, **row))
+        row = ROW | changes | {"session_id": session}
+        given = {name: value for name, value in row.items() if value is not None}
+        return asyncio.run(self._loop.run({"temperature": 1.0}, **given))
 
 
 def test_neighbors_are_asked_and_their_responses_anchored_to_the_question(
@@ -109,3 +113,20 @@ def test_what_ends_at_the_limit_may_have_ended_in_a_thought_that_its_prompt_open
     assert plain.extra_fields[CUT_OFF_FIELD] is False
     ended = Loop(monkeypatch, "grpo", "<think>\n").draw(0, tagrpo_draw=draw, neighbors=None)
     assert CUT_OFF_FIELD not in ended.extra_fields
+
+
+def test_with_verls_own_trainer_the_exports_split_names_rows_for_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = Loop(monkeypatch, "ta_grpo")
+    loop.settings(RunSettings(trainer="verl", seed=7))
+    about = {**ROW["extra_info"], "split": "validation"}
+    without = {"tagrpo_draw": None, "global_steps": None}
+    assert "tagrpo" not in loop.draw(31, extra_info=about, **without).extra_fields
+    trained = {"extra_info": {**about, "split": "train"}, **without}
+    # verl's V0 trainer numbers no responses, so that the loop counts those of a question.
+    outputs = [loop.draw(None, uid=uid, **trained) for uid in ["a"] * 32 + ["b"] * 20 + ["a"]]
+    variants = [output.extra_fields["tagrpo"]["variant"] for output in outputs]
+    assert variants == [*[0] * 12, *[1] * 10, *[2] * 10, *[0] * 12, *[1] * 8, 0]
+    assert [output.prompt_ids for output in outputs] == [PROMPTS["1+1"]] * len(outputs)
+    assert not any("seed" in params for params in loop.params)

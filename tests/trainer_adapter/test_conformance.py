@@ -5,7 +5,19 @@ from typing import Any
 
 import pytest
 import torch
-from vectors import Case, Compute, check_vectors, doubles, gradient, grpo, leaf, policy_loss, with_tokens
+from vectors import (
+    Case,
+    Compute,
+    check_vectors,
+    cw_weights_repo,
+    doubles,
+    gradient,
+    grpo,
+    leaf,
+    policy_loss,
+    token_covariance,
+    with_tokens,
+)
 
 from trainer_adapter.methods.advantages.a_grae import (
     a_grae_advantages,
@@ -23,8 +35,7 @@ from trainer_adapter.methods.losses.aggregation import REPO_EPSILON, aggregate
 from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.token_weights.clip_cov import clip_cov_candidates
-from trainer_adapter.methods.token_weights.covariance import token_covariance
-from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights, cw_weights_repo
+from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights
 
 
 def rloo(case: Case) -> dict[str, Any]:

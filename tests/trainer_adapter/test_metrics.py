@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from vectors import token_covariance
 
-from trainer_adapter.methods.token_weights.covariance import token_covariance
 from trainer_adapter.record import metrics as module
 from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch

@@ -12,6 +12,7 @@ from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import read_overrides
 from trainer_adapter.runs.checking import check_fit, compose_with_hydra
 from trainer_adapter.runs.composing import (
     Composition,
@@ -24,7 +25,7 @@ from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.launching import shell_command
 from trainer_adapter.runs.model_sizes import MODELS
 from trainer_adapter.runs.resuming import differences, make_spec
-from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
+from trainer_adapter.verl.plugin.settings import PlugInSettings, recipe_of, settings_of
 
 ACTOR = "actor_rollout_ref.actor"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
@@ -255,3 +256,16 @@ def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
     constant = [f"{ACTOR}.optim.lr_scheduler_type=constant", f"{ACTOR}.optim.lr_warmup_steps_ratio=0"]
     assert spec(*constant) == spec(*constant, *longer)
     assert spec(constant[0]) != spec(constant[0], *longer)
+
+
+def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs() -> None:
+    settings = PlugInSettings(trainer="verl")
+    composed = compose_run(RECIPES["dr_grpo"], Machine(1), settings=settings, data=some_data())
+    assert composed.value(f"{ACTOR}.loss_scale_factor") == composed.value("data.max_response_length")
+    assert composed.value("algorithm.rollout_correction.rollout_is") == "token"
+    assert composed.value("trainer.v1.trainer_mode") == "sync"
+    overrides = read_overrides(["trainer.use_v1=false"])
+    on_v0 = compose_run(RECIPES["ta_grpo"], Machine(cpu=True), settings=settings, overrides=overrides)
+    manager = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+    assert f"{manager}=null" in on_v0.arguments()
+    assert compose_run(RECIPES["ta_grpo"], Machine(1), settings=settings).settings.engine_correction == "none"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer_adapter.verl.contract import differences, installed_folders
-from trainer_adapter.verl.hooks import HOOKS, Hook
+from trainer_adapter.verl.contract import differences, installed_folders, recipe_support
+from trainer_adapter.verl.hooks import CPU, CPU_SPEED, HOOKS, IMAGES, RESCUE, TIER_1, TIER_2, Hook
 
 OURS = Path(__file__).parents[2] / "trainer_adapter" / "verl"
 PACKAGES = ("verl", "ray", "tensordict", "transfer_queue")
@@ -17,8 +17,8 @@ MODULES = {
 }
 """Imported whole; what is used of them has hooks of its own."""
 
-MOST_INTERNALS = 123
-"""Hooks of verl; this number only goes down."""
+MOST_INTERNALS = {"tier 1": 12, "rescue": 4, "tier 2": 46, "images": 6, "CPU": 15, "CPU, faster": 15}
+"""Distinct places in verl, by what needs them; these numbers only go down."""
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
@@ -46,18 +46,30 @@ def test_the_installed_verl_and_ray_have_every_hook() -> None:
 
 
 def test_no_more_internals_of_verl_are_used() -> None:
-    assert len([hook for hook in HOOKS if hook.package == "verl"]) <= MOST_INTERNALS
+    groups = {
+        "tier 1": TIER_1,
+        "rescue": RESCUE,
+        "tier 2": TIER_2,
+        "images": IMAGES,
+        "CPU": CPU,
+        "CPU, faster": CPU_SPEED,
+    }
+    assert sum(map(len, groups.values())) == len(HOOKS)
+    places = {
+        name: {hook.place for hook in hooks if hook.package == "verl"} for name, hooks in groups.items()
+    }
+    assert {name: len(held) for name, held in places.items()} == MOST_INTERNALS
 
 
 def test_every_import_of_verl_has_a_hook() -> None:
-    known = {(hook.used_in, hook.name) for hook in HOOKS}
+    known = {hook.name for hook in HOOKS}
     missing = [
         f"{file}: from {node.module} import {name.name}"
         for file, module in sources()
         for node in ast.walk(module)
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES
         for name in node.names
-        if name.name not in MODULES and (file, name.name) not in known
+        if name.name not in MODULES and name.name not in known
     ]
     assert missing == []
 
@@ -81,23 +93,21 @@ def test_one_file_calls_the_queue() -> None:
 
 @pytest.mark.slow
 def test_every_method_of_verl_that_is_overridden_or_called_by_super_has_a_hook() -> None:
-    known = {(hook.used_in, hook.name.rpartition(".")[2]) for hook in HOOKS}
+    known = {hook.name.rpartition(".")[2] for hook in HOOKS}
     missing = [
         f"{file}: {name}"
         for file, module in sources()
         for name in sorted(calls_of_super(module))
-        if name != "__init__" and (file, name) not in known
+        if name != "__init__" and name not in known
     ]
     assert missing == []
 
 
 def test_no_hook_outlives_its_use() -> None:
-    texts = {str(path.relative_to(OURS)): path.read_text(encoding="utf-8") for path in OURS.rglob("*.py")}
+    paths = [path for path in OURS.rglob("*.py") if path.name != "hooks.py"]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     stale = [
-        str(hook.place)
-        for hook in HOOKS
-        if hook.used_in not in texts
-        or (hook.use != "line" and hook.name.rpartition(".")[2] not in texts[hook.used_in])
+        str(hook.place) for hook in HOOKS if hook.use != "line" and hook.name.rpartition(".")[2] not in code
     ]
     assert stale == []
 
@@ -144,10 +154,28 @@ def test_what_differs_is_named(
     tmp_path: Path, name: str, use: str, parameters: tuple[str, ...], problem: str | None
 ) -> None:
     (tmp_path / "base.py").write_text(SOURCE, encoding="utf-8")
-    hook = Hook("verl", "base.py", name, "plugin/trainer.py", use, parameters)  # type: ignore[arg-type]
+    hook = Hook("verl", "base.py", name, use, parameters)  # type: ignore[arg-type]
     assert [each.problem for each in differences({"verl": tmp_path}, (hook,))] == (
         [problem] if problem else []
     )
     gone = replace(hook, file="gone.py")
     assert [each.problem for each in differences({"verl": tmp_path}, (gone,))] == ["there is no such file"]
-    assert differences({}, (gone,)) == []
+    assert [each.problem for each in differences({}, (gone,))] == ["the package is not installed"]
+
+
+def test_recipes_of_tier_1_run_without_the_parts_that_only_the_trainer_needs(tmp_path: Path) -> None:
+    folders = installed_folders()
+    assert {each.runs for each in recipe_support(folders)} == {"yes"}
+    del folders["transfer_queue"]
+    support = {each.recipe: each for each in recipe_support(folders)}
+    runs = {name: (support[name].tier, support[name].runs) for name in ("ta_grpo", "dapo", "cw_grpo")}
+    assert runs == {
+        "ta_grpo": (1, "run.trainer=verl"),
+        "dapo": (1, "run.trainer=verl"),
+        "cw_grpo": (2, "no"),
+    }
+    assert support["cw_grpo"].reason.startswith(
+        "transfer_queue/__init__.py, kv_batch_get: the package is not"
+    )
+    support = {each.recipe: each for each in recipe_support({**folders, "verl": tmp_path})}
+    assert {each.runs for each in support.values()} == {"no"}

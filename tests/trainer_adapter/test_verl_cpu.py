@@ -9,8 +9,6 @@ from verl_code import result_of, run_code
 LOADED = """
 import json, os
 import verl
-from trainer_adapter.verl.cpu import workarounds
-workarounds.apply()
 import torch, torch.distributed as dist
 from verl.plugin.platform import get_platform
 from verl.utils import device, distributed, fsdp_utils

@@ -131,7 +131,7 @@ def test_a_model_that_does_not_see_is_refused(exported: Path, tmp_path: Path, mo
 
 
 def test_the_record_of_a_prompt_says_where_images_stand(model: Path) -> None:
-    from trainer_adapter.verl.step_texts import prompt_text
+    from trainer_adapter.verl.plugin.images.placing import prompt_text
 
     processor = open_processor(str(model))
     mark = "<|vision_start|><|image_pad|><|vision_end|>"

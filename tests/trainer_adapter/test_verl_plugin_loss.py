@@ -153,15 +153,15 @@ def test_rows_are_counted_by_mini_batch_and_rank() -> None:
 
 
 def test_the_estimator_hands_out_what_the_trainer_left() -> None:
-    from trainer_adapter.verl.plugin.steps.advantages import computed_advantages, hand_over
+    from trainer_adapter.verl.plugin.steps.advantages import estimate_advantages, hand_over
 
     rewards, mask = torch.zeros(2, 3), torch.ones(2, 3)
     with pytest.raises(RuntimeError, match="trainer_mode=tagrpo"):
-        computed_advantages(rewards, mask)
+        estimate_advantages(rewards, mask)
     hand_over(torch.arange(6.0).reshape(2, 3))
-    advantages, returns = computed_advantages(rewards, mask, index=["a", "b"], config=None)
+    advantages, returns = estimate_advantages(rewards, mask, index=["a", "b"], config=None)
     assert torch.equal(advantages, torch.arange(6.0).reshape(2, 3))
     assert torch.equal(returns, advantages)
     hand_over(torch.zeros(2, 2))
     with pytest.raises(RuntimeError, match=r"shape \(2, 2\)"):
-        computed_advantages(rewards, mask)
+        estimate_advantages(rewards, mask)

@@ -15,6 +15,7 @@ from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
+from trainer_adapter.verl.plugin.settings import RunSettings
 
 
 @given(prompts=st.integers(1, 9), rollouts=st.integers(1, 64))
@@ -36,10 +37,10 @@ def test_seeds_differ_by_every_part_and_stay_the_same() -> None:
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
-def config_of(recipe: Recipe, **changes: Any) -> dict[str, Any]:
+def config_of(recipe: Recipe, settings: RunSettings | None = None, **changes: Any) -> dict[str, Any]:
     """Return the overrides as the nested configuration they make."""
     config: dict[str, Any] = {}
-    for key, value in {**recipe_overrides(recipe), **changes}.items():
+    for key, value in {**recipe_overrides(recipe, settings), **changes}.items():
         *path, last = key.removeprefix("+").split(".")
         place = config
         for part in path:
@@ -125,6 +126,51 @@ def test_every_recipe_has_an_advantage_for_every_token(name: str) -> None:
     if recipe.weights == "none":
         spread = made.advantages_B[:, None].expand_as(mask)
         torch.testing.assert_close(made.advantages_BT[mask], spread[mask].float())
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if not RECIPES[name].whole_batch_axes])
+def test_verls_own_trainer_gets_the_advantages_of_a_recipe_of_tier_1(name: str) -> None:
+    from trainer_adapter.methods.step_advantages import step_advantages
+    from trainer_adapter.verl.plugin.steps.advantages import estimate_advantages
+
+    recipe = RECIPES[name]
+    given_batch = batch(recipe)
+    made = step_advantages(recipe, **given_batch, max_length=12)
+    mask_AT = torch.cat([torch.zeros(2, 12), given_batch["mask_BT"]])  # two rows of padding
+    rewards_AT = torch.zeros_like(mask_AT)
+    rewards_AT[2:, 0] = given_batch["scores_B"].float()
+    index = ["q0", "q1", *(f"q{group}" for group in given_batch["group_B"].tolist())]
+    settings = RunSettings(trainer="verl")
+    config = OmegaConf.create(config_of(recipe, settings, **{"data.max_response_length": 12}))
+    advantages_AT, returns_AT = estimate_advantages(rewards_AT, mask_AT, config.algorithm, index)
+    assert advantages_AT is returns_AT
+    assert not advantages_AT[:2].any()
+    torch.testing.assert_close(advantages_AT[2:], made.advantages_BT.float())
+
+
+def test_verls_own_trainer_is_refused_what_it_would_train_otherwise() -> None:
+    settings = RunSettings(trainer="verl")
+    with pytest.raises(InputError, match=r"run\.trainer=verl does not support weights=cw_grpo\. Set"):
+        recipe_overrides(RECIPES["cw_grpo"], settings)
+    with pytest.raises(InputError, match=r"does not support run\.kl_on=question\. Set"):
+        recipe_overrides(RECIPES["grpo"], RunSettings(trainer="verl", kl_on="question"))
+    with pytest.raises(InputError, match="engine_correction=token with anchor=question"):
+        recipe_overrides(RECIPES["ta_grpo"], RunSettings(trainer="verl", engine_correction="token"))
+    for name, changes, message in (
+        ("dr_grpo", {"data.max_response_length": 12}, "loss_scale_factor is None instead of 12"),
+        ("dapo", {"trainer.use_v1": False}, "use_v1=false ignores the filter"),
+        (
+            "ta_grpo",
+            {
+                "trainer.use_v1": False,
+                "data.train_batch_size": 4,
+                "actor_rollout_ref.rollout.agent.num_workers": 8,
+            },
+            "train_batch_size=4 must be a multiple",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            check_config(config_of(RECIPES[name], settings, **changes), RECIPES[name], settings)
 
 
 class FakeQueue:

@@ -10,6 +10,7 @@ from forks import Forks
 from verl_code import run_code
 
 from service.errors import PrerequisiteError
+from trainer_adapter.verl.hooks import TIER_2
 from trainer_adapter.verl.plugin import REGISTRATION, checks
 
 
@@ -39,7 +40,7 @@ print("tagrpo" in ADV_ESTIMATOR_REGISTRY)
 def test_an_untested_verl_with_every_hook_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.untested_version() is None
     monkeypatch.setattr(metadata, "version", lambda name: "0.9.7")
-    checks.check_version()
+    checks.check_version(TIER_2)
     assert "verl 0.9.7 is not among the tested versions (0.9.1)" in str(checks.untested_version())
 
 
@@ -51,14 +52,14 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         PrerequisiteError,
         match=r"verl 0\.10\.0 is installed, which is untested and differs .* `tagrpo doctor --training`",
     ):
-        checks.check_version()
+        checks.check_version(TIER_2)
 
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(PrerequisiteError, match=r"verl is not installed\. Training needs verl"):
-        checks.check_version()
+        checks.check_version(TIER_2)
 
 
 ASKS = """

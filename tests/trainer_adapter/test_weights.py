@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from vectors import token_covariance
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.token_weights import covariance
-from trainer_adapter.methods.token_weights.covariance import token_covariance
 from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights
 
 

@@ -40,10 +40,15 @@ def test_training_holds_verl_against_what_is_extended(
 ) -> None:
     done = cli("doctor", "--training", "--json")
     assert done.code == 0
-    assert "(tested)" in checks(done.out)["hooks for training"]["detail"]
+    assert "(tested)" in checks(done.out)["hooks of tier 1"]["detail"]
+    assert {(each["recipe"], each["tier"], each["runs"]) for each in json.loads(done.out)["recipes"]} >= {
+        ("ta_grpo", 1, "yes"),
+        ("cw_grpo", 2, "yes"),
+    }
     monkeypatch.setattr("trainer_adapter.verl.contract.installed_folders", lambda: {"verl": tmp_path})
     done = cli("doctor", "--training")
     assert done.code == 3
+    assert "ta_rescue 2 no verl/" in " ".join(done.out.replace("│", "").split())
     assert "trainer_base.py, PPOTrainer._compute_advantage: there is no such file" in " ".join(
         done.out.split()
     )

@@ -125,6 +125,24 @@ class Recipe:
         named = {"advantage": self.advantage, "weights": self.weights, "surrogate": self.loss.surrogate}
         return {axis: name for axis, name in named.items() if name != "none"}
 
+    @property
+    def whole_batch_axes(self) -> list[str]:
+        """The axes, with their values, that verl's extension points do not carry.
+
+        An advantage estimator sees rewards, lengths and questions, but no prompts, log-probs or grades; the
+        loss of verl is the clipped surrogate. A recipe with such axes needs tagrpo's trainer (tier 2); others
+        do not (tier 1).
+        """
+        needed = {
+            f"group={self.group}": self.group == "prompt",
+            f"weights={self.weights}": self.weights != "none",
+            f"anchor={self.anchor}": self.anchor not in ("question", "own"),
+            f"filter={self.filter}": self.filter in ("predicted", "replay"),
+            f"reward={self.reward}": self.reward in FORMAT_REWARDS,
+            f"loss.surrogate={self.loss.surrogate}": self.loss.surrogate != "clipped",
+        }
+        return [axis for axis, is_needed in needed.items() if is_needed]
+
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored with a run and shown."""
         return dataclasses.asdict(self)

@@ -20,6 +20,7 @@ from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import find_shape
 from trainer_adapter.runs.presets import DEFAULT
 from trainer_adapter.verl.export_rows import prompts_of, read_rows
+from trainer_adapter.verl.hooks import Hook
 from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_config, check_version, untested_version
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
@@ -29,8 +30,8 @@ PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue
 """Whose versions are kept with a run, beside those of every run."""
 
 
-def check_packages() -> None:
-    """Raise unless the packages of the extra `train` are installed, with a verl that tagrpo can extend.
+def check_packages(hooks: tuple[Hook, ...]) -> None:
+    """Raise unless the packages of the extra `train` are installed, with a verl that has these hooks.
 
     Raises:
         PrerequisiteError: names everything that is missing.
@@ -41,7 +42,7 @@ def check_packages() -> None:
     ]
     if missing:
         raise PrerequisiteError(f"training needs {', '.join(missing)}. {_INSTALL}.")
-    check_version()
+    check_version(hooks)
 
 
 def has_verl() -> bool:
@@ -173,7 +174,7 @@ def check_configuration(composition: Composition, folder: Path) -> list[str]:
     """
     if not has_verl():  # a dry run on another machine; training itself asks for verl first
         return ["verl is not installed here, so these overrides were not checked against its config"]
-    check_config(compose_with_hydra(composition, folder), composition.recipe)
+    check_config(compose_with_hydra(composition, folder), composition.recipe, composition.settings)
     return _unnamed_keys(composition)
 
 

@@ -24,7 +24,7 @@ from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
 from trainer_adapter.runs.settings import MACHINES, OURS, Setting, bare
 from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
-from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
+from trainer_adapter.verl.plugin.overrides import hydra_arguments, keeps_log_probs, recipe_overrides
 from trainer_adapter.verl.plugin.settings import PlugInSettings, RunSettings
 
 IMAGE_DATASET = "trainer_adapter.verl.plugin.images.dataset"
@@ -219,7 +219,8 @@ def compose_run(
     """
     chosen = dict(settings or PlugInSettings())
     if chosen["engine_correction"] is None:
-        chosen["engine_correction"] = "none" if machine.cpu else "token"
+        can_correct = chosen["trainer"] == "tagrpo" or keeps_log_probs(recipe)
+        chosen["engine_correction"] = "token" if can_correct and not machine.cpu else "none"
     if folder is not None:
         chosen["record"] = str(folder / "rollouts")
     settings = RunSettings(**chosen)
@@ -242,6 +243,8 @@ def compose_run(
             values[setting.name] = setting
     _start_warmup_at_one(values)
     _size_queue(values, recipe)
+    if settings.trainer == "verl":
+        _complete_tier_1(values, recipe)
     if not machine.cpu:
         _fit_lengths(values)
     if data is not None:
@@ -299,6 +302,17 @@ def _size_queue(values: dict[str, Setting], recipe: Recipe) -> None:
     rows = steps * questions * recipe.rollouts if isinstance(questions, int) else 0
     if rows > _QUEUE_ROWS and _QUEUE not in values:
         values[_QUEUE] = Setting(_QUEUE, rows, "ours", "capacity for the responses of a step")
+
+
+def _complete_tier_1(values: dict[str, Setting], recipe: Recipe) -> None:
+    """Set what verl's own trainer needs beyond the recipe's settings."""
+    if recipe.loss.aggregation == "seq-mean-token-sum-norm":
+        key = "actor_rollout_ref.actor.loss_scale_factor"
+        longest = values["data.max_response_length"].value
+        values[key] = Setting(key, longest, "recipe", "otherwise verl divides by the longest response")
+    if "trainer.use_v1" in values and values["trainer.use_v1"].value is False:
+        key = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+        values[key] = Setting(key, None, "ours", "tagrpo's manager for the CPU needs verl's V1 trainer")
 
 
 def _fit_lengths(values: dict[str, Setting]) -> None:

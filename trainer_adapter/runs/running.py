@@ -37,6 +37,7 @@ from trainer_adapter.runs.model_sizes import known_model
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
 from trainer_adapter.runs.resuming import differences, fresh_parts, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
+from trainer_adapter.verl.hooks import hooks_of
 from trainer_adapter.verl.prompts import PromptTemplate, read_words, without_thinking
 
 
@@ -135,7 +136,8 @@ def train(
         train(config, lambda: Database.open("tagrpo.db"), announce=lambda run: None, echo=print)
     """
     name, folder = _named(config)
-    checking.check_packages()
+    recipe = changed_recipe(config.recipe, PRESETS[config.preset])
+    checking.check_packages(hooks_of(recipe, trainer=config.run.trainer == "tagrpo"))
     resume = folder.exists()
     with folder.locked():
         notes = []

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from trainer_adapter.verl.hooks import HOOKS, Hook
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.verl.hooks import HOOKS, Hook, hooks_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Difference:
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.hook.place}: {self.problem} (for {self.hook.used_in})"
+        return f"{self.hook.place}: {self.problem}"
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,48 @@ def differences(folders: Mapping[str, Path], hooks: tuple[Hook, ...] = HOOKS) ->
     """Return every hook that the packages in these folders do not have as tagrpo uses it.
 
     Args:
-        folders: of packages, by name; hooks of packages that are not named are not looked at.
+        folders: of the installed packages, by name.
     """
     return [
         Difference(hook, problem)
         for hook in hooks
-        if hook.package in folders and (problem := _problem(hook, folders[hook.package])) is not None
+        if (problem := _problem(hook, folders.get(hook.package))) is not None
     ]
+
+
+class RecipeSupport(NamedTuple):
+    """Whether a recipe runs with the installed verl.
+
+    Attributes:
+        recipe: its name.
+        tier: 1 if verl's registered extension points are enough, 2 if it needs tagrpo's trainer.
+        runs: yes; run.trainer=verl if only with verl's own trainer; no.
+        reason: why not, or not with tagrpo's trainer; "" if it runs.
+    """
+
+    recipe: str
+    tier: int
+    runs: Literal["yes", "run.trainer=verl", "no"]
+    reason: str
+
+
+def recipe_support(folders: Mapping[str, Path]) -> list[RecipeSupport]:
+    """Return for every recipe whether it runs with the packages in these folders."""
+    supports = []
+    for name, recipe in RECIPES.items():
+        tier = 2 if recipe.whole_batch_axes else 1
+        missing = differences(folders, hooks_of(recipe))
+        without_trainer = tier == 1 and not differences(folders, hooks_of(recipe, trainer=False))
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        supports.append(
+            RecipeSupport(
+                name,
+                tier,
+                "yes" if not missing else "run.trainer=verl" if without_trainer else "no",
+                f"{missing[0]}{more}" if missing else "",
+            )
+        )
+    return supports
 
 
 def installed_folders() -> dict[str, Path]:
@@ -59,7 +95,9 @@ def installed_folders() -> dict[str, Path]:
     return folders
 
 
-def _problem(hook: Hook, folder: Path) -> str | None:
+def _problem(hook: Hook, folder: Path | None) -> str | None:
+    if folder is None:
+        return "the package is not installed"
     file = folder / hook.file
     if not file.is_file():
         return "there is no such file"

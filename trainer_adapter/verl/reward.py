@@ -16,6 +16,7 @@ from evaluator.evals.grading import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE, open_thought
 from evaluator.serving.desk import Desk
+from trainer_adapter.verl.plugin import ABOUT_FIELD
 
 CUT_OFF_FIELD = "tagrpo_thought_cut_off"
 """In a row's `extra_info`: that its prompt ended on `<think>` and its response at the limit of tokens."""
@@ -54,6 +55,7 @@ async def compute_score(
     time_limit_s: float = GraderSettings.time_limit_s,
     memory_limit_mb: int = GraderSettings.memory_limit_mb,
     grader: str = GraderSettings.own,
+    record: str = "",
     **_: Any,
 ) -> dict[str, Any]:
     r"""Return the reward of a response, in the form verl keeps as `reward_extra_info`.
@@ -77,6 +79,7 @@ async def compute_score(
             (`thinks_between_tags`); acc stays what it is.
         workers: see `GraderSettings`, as the two that follow.
         grader: a grader of the user's own, `module:function`; it reads responses as they are, boxed or not.
+        record: folder of the rollout record, if verl's own trainer trains; "" if tagrpo's does.
 
     Raises:
         ValueError: settings that differ from those of this process's first call, or make no sense, or an
@@ -93,6 +96,10 @@ async def compute_score(
     if format_reward:
         reward["format"] = 1.0 if thinks_between_tags(str(solution_str)) else 0.0
         reward["score"] += reward["format"]
+    if record and "uid" in about.get(ABOUT_FIELD, ()):
+        from trainer_adapter.verl.plugin.steps.recording import leave_response
+
+        leave_response(record, about[ABOUT_FIELD], str(solution_str), reward)
     return reward
 
 

@@ -3,20 +3,18 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from trainer_adapter.methods.groups import Tensor
-from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.methods.step_advantages import StepAdvantages
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.alarms import Alarms
+from trainer_adapter.verl.plugin.images.placing import prompt_text
 from trainer_adapter.verl.plugin.importance import Importance
 from trainer_adapter.verl.plugin.responses import StepResponses
-from trainer_adapter.verl.plugin.settings import RunSettings
 
 _LOG = logging.getLogger("tagrpo.rollouts")
 
@@ -27,31 +25,6 @@ if TYPE_CHECKING:
 
 _DECODED_TOGETHER = 256
 """Responses whose texts are held at a time."""
-
-
-def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings) -> "RolloutWriter | None":
-    """Return the writer of the rollout record; None where none is kept.
-
-    Raises:
-        InputError: the folder belongs to another run, or cannot be written.
-    """
-    if settings.record is None:
-        return None
-    from service.runs.store import package_versions
-    from trainer_adapter.record.writing import RolloutWriter
-
-    spec = {
-        "recipe": recipe.to_json(),
-        "settings": settings.model_dump(),
-        "model": config["actor_rollout_ref"]["model"]["path"],
-        "train_files": config["data"]["train_files"],
-    }
-    return RolloutWriter(
-        Path(settings.record),
-        str(config["trainer"]["experiment_name"]),
-        spec=spec,
-        versions=package_versions(),
-    )
 
 
 def look_back(alarms: Alarms, folder: Path, step: int) -> None:
@@ -205,17 +178,6 @@ def _sums(values_BT: Tensor | None, mask_BT: Tensor, rows: Sequence[int]) -> lis
         values_BT[rows].masked_fill(mask_BT[rows] <= 0, 0.0).sum(-1, dtype=torch.float64).tolist()
     )
     return sums
-
-
-def prompt_text(tokenizer: Any, ids: Sequence[int], image_ids: frozenset[int]) -> str:
-    """Return a prompt's text, with `<image>` where it has tokens of one."""
-    from service.questions.images import PLACEHOLDER
-
-    parts = [
-        PLACEHOLDER if is_image else tokenizer.decode(list(part), skip_special_tokens=True)
-        for is_image, part in groupby(map(int, ids), lambda id: id in image_ids)
-    ]
-    return "".join(parts)
 
 
 def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":

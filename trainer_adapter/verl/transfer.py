@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
+import torch
 import transfer_queue as tq
 import transfer_queue.interface as queues
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+from tensordict import NonTensorStack, TensorDict
 
 from service.errors import PrerequisiteError
 
@@ -43,7 +44,7 @@ def add_rows(
     tags: Sequence[Mapping[str, Any]],
 ) -> None:
     """Add rows to the batch's partition."""
-    fields = list_of_dict_to_tensordict(list(rows))
+    fields = _columns(rows)
     held = [dict(tag) for tag in tags]
     tq.kv_batch_put(keys=list(keys), partition_id=batch.partition_id, fields=fields, tags=held)
 
@@ -53,11 +54,25 @@ def remove_rows(batch: Any, keys: Sequence[str]) -> None:
     tq.kv_clear(keys=list(keys), partition_id=batch.partition_id)
 
 
+def _columns(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return rows as a TensorDict: tensors of equal shapes stacked, others jagged, anything else as it is."""
+    columns: dict[str, Any] = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if not all(isinstance(value, torch.Tensor) for value in values):
+            columns[name] = NonTensorStack(*values)
+        elif len({value.shape for value in values}) == 1:
+            columns[name] = torch.stack(values)
+        else:
+            columns[name] = torch.nested.as_nested_tensor(values, layout=torch.jagged)
+    return TensorDict(columns, batch_size=[len(rows)])
+
+
 async def add_responses(
     partition: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], tags: Sequence[Any]
 ) -> None:
     """Add finished responses to a partition."""
-    fields = list_of_dict_to_tensordict(list(rows))
+    fields = _columns(rows)
     await tq.async_kv_batch_put(keys=list(keys), fields=fields, tags=list(tags), partition_id=partition)
 
 

@@ -4,10 +4,10 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ui.cli import exits
 from ui.cli.output import Terminal
@@ -52,8 +52,8 @@ def doctor(
 ) -> None:
     """Report what is installed, reachable or missing, and how to install it.
 
-    --training prints a line for each part of verl or Ray that differs from the tested versions. If there is
-    no such line, training works with your version of verl.
+    --training prints a line for each part of verl or Ray that differs from the tested versions, and a table
+    of the recipes that run with your version of verl.
 
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1
 
@@ -65,8 +65,13 @@ def doctor(
     checks = [_python(), *_packages(), _database(db.place), _disk(db.place), *_keys()]
     if model is not None:
         checks += _endpoints(model, base_url or [])
+    recipes: dict[str, Any] = {}
     if training:
-        checks += _contract()
+        from trainer_adapter.verl import contract
+
+        folders = contract.installed_folders()
+        checks += _contract(folders)
+        recipes["recipes"] = [each._asdict() for each in contract.recipe_support(folders)]
     terminal.rows(
         "checks",
         checks,
@@ -76,7 +81,11 @@ def doctor(
             "found": "detail",
             "how to fix it": "way_out",
         },
+        **recipes,
     )
+    if recipes and not terminal.as_json:
+        columns = {"recipe": "recipe", "tier": "tier", "runs": "runs", "missing in verl": "reason"}
+        terminal.rows("recipes", recipes["recipes"], columns)
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]
     if wrong:
         raise exits.needs_attention(f"{', '.join(wrong)}: see above.")
@@ -112,19 +121,23 @@ def _packages() -> list[Check]:
     return checks
 
 
-def _contract() -> list[Check]:
-    from trainer_adapter.verl.contract import differences, installed_folders
-    from trainer_adapter.verl.hooks import CPU, OTHERS, PLUGIN, TESTED_VERSIONS
+def _contract(folders: Mapping[str, Path]) -> list[Check]:
+    from trainer_adapter.verl.contract import differences
+    from trainer_adapter.verl.hooks import CPU, CPU_SPEED, IMAGES, RESCUE, TESTED_VERSIONS, TIER_1, TIER_2
 
     if _version("verl") is None:
         way_out = EXTRAS["training with verl"][1]
         return [Check("hooks for training", "problem", "verl is not installed", way_out, needed=True)]
     version = _version("verl") or ""
     known = "tested" if version in TESTED_VERSIONS else f"not tested; tested: {', '.join(TESTED_VERSIONS)}"
-    checks, folders = [], installed_folders()
+    checks = []
     for what, hooks, needed in (
-        ("hooks for training", (*PLUGIN, *OTHERS), True),
+        ("hooks of tier 1", TIER_1, True),
+        ("hooks of tier 2", TIER_2, True),
+        ("hooks for rescue sampling", RESCUE, True),
+        ("hooks for images", IMAGES, True),
         ("hooks for training without a GPU", CPU, False),
+        ("hooks that make it faster", CPU_SPEED, False),
     ):
         lacking = differences(folders, hooks)
         detail = (

@@ -63,23 +63,6 @@ def _row_slices(rows: int, tokens: int) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
-def token_covariance(log_prob_BT: Tensor, advantages_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    """Return (log pi - mean log pi)(A - mean A) on every token, 0 at padding (arXiv 2505.22617; 2605.11538).
-
-    Means are over all tokens of the batch, so a long response counts more in the mean of A than a short one.
-
-    Args:
-        log_prob_BT: Log-probs, taken as constants.
-        advantages_BT: Advantage of each token, or of each response (shape B).
-        mask_BT: 1 at the tokens of a response, 0 at padding.
-    """
-    covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
-    filled_BT = torch.zeros_like(covariance.log_prob_BT)
-    for strip in covariance.strips:
-        strip.put(covariance.on(strip)[0], filled_BT)
-    return filled_BT
-
-
 @dataclass(frozen=True)
 class Covariance:
     """Inputs of a token's covariance, strip by strip.

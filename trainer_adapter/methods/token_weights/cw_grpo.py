@@ -5,7 +5,6 @@ import torch
 from trainer_adapter.methods.groups import Groups, Ids, Tensor
 from trainer_adapter.methods.token_weights.covariance import pool_mean, rounding, row_sums, strips
 
-REPO_EPSILON = 1e-8
 ROUNDING = 1e-14
 """Relative size below which a cancelling float64 sum counts as zero variance."""
 
@@ -91,19 +90,3 @@ def _variance(
     largest_G = groups.sum(apart_B.square() * (squares_B + tokens_B * mean_B.square()))
     about_mean_G = about_mean_G.where(about_mean_G > ROUNDING * largest_G, 0.0)
     return groups.spread(about_mean_G / count_G.clamp(min=1))
-
-
-def cw_weights_repo(log_prob_BT: Tensor, advantages_B: Tensor, mask_BT: Tensor) -> Tensor:
-    """Return the weights of the released code, shape BT: not constants, since their gradient flows.
-
-    Log-probs are centred over each response, advantages over the responses of the batch, and sigma is over
-    the batch's tokens. The weights have mean 1 over all B x T places including padding, so they grow with
-    padding.
-    """
-    mask_BT = mask_BT.to(log_prob_BT.dtype)
-    lengths_B1 = mask_BT.sum(-1, keepdim=True) + REPO_EPSILON
-    centred_BT = log_prob_BT - (log_prob_BT * mask_BT).sum(-1, keepdim=True) / lengths_B1
-    cov_BT = centred_BT * (advantages_B - advantages_B.mean()).unsqueeze(-1) * mask_BT
-    sigma = cov_BT[mask_BT > 0].std(unbiased=False) + REPO_EPSILON
-    weights_BT = torch.exp(-cov_BT.square() / (2 * sigma.square())) * mask_BT
-    return weights_BT * mask_BT.numel() / weights_BT.sum()

@@ -21,7 +21,6 @@ from verl.utils import tensordict_utils
 from verl.utils.model import extract_multi_modal_inputs
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
-from verl.workers.engine.utils import detach_tree
 
 from trainer_adapter.verl.cpu.platform import CpuPlatform
 
@@ -140,7 +139,8 @@ class SharedPromptEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
             loss, metrics = loss_function(
                 model_output=output, data=micro_batch, dp_group=self.get_data_parallel_group()
             )
-        return loss, {"model_output": detach_tree(output), "loss": loss.detach().item(), "metrics": metrics}
+        detached = {name: value.detach() for name, value in output.items()}
+        return loss, {"model_output": detached, "loss": loss.detach().item(), "metrics": metrics}
 
     def _can_share(self, micro_batch: Any) -> bool:
         flags = (

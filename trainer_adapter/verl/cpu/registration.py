@@ -37,8 +37,10 @@ def _register() -> None:
         os.environ.setdefault(name, value)
 
     from trainer_adapter.verl.cpu import workarounds
+    from trainer_adapter.verl.hooks import CPU, TIER_1
+    from trainer_adapter.verl.plugin.checks import check_version
 
-    workarounds.check_verl()
+    check_version((*TIER_1, *CPU))
     workarounds.apply()
     from verl.plugin.platform import PlatformRegistry
     from verl.workers.rollout import base, replica

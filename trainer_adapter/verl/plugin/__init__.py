@@ -7,6 +7,9 @@ every process through its entry-point group `verl.plugins`, or by `VERL_USE_EXTE
 NAME = "tagrpo"
 """Name of the trainer mode, the agent loop and the advantage estimator."""
 
+ABOUT_FIELD = "tagrpo"
+"""Field that the agent loop adds to a response's `extra_fields`."""
+
 REGISTRATION = "trainer_adapter.verl.plugin.registration"
 """Value of `VERL_USE_EXTERNAL_MODULES` that turns a failure to load into an error; verl swallows failures of
 entry points.

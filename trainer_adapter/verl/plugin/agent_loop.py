@@ -10,9 +10,10 @@ from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentL
 from service.engines.images import FORBIDDEN, image_tokens
 from service.engines.prompts import Prompt
 from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.verl.plugin import ABOUT_FIELD
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.grading import grade_by_worker
-from trainer_adapter.verl.plugin.images.placing import images_of, with_images
+from trainer_adapter.verl.plugin.images.placing import images_of, prompt_text, with_images
 from trainer_adapter.verl.plugin.overrides import keeps_log_probs
 from trainer_adapter.verl.plugin.sessions import Stages, prompt_of, seed_of, stages_of
 from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, settings_of
@@ -23,9 +24,6 @@ DRAW_FIELD = "tagrpo_draw"
 
 Rows for validation lack it, and are asked unchanged.
 """
-
-ABOUT_FIELD = "tagrpo"
-"""Fields that the loop adds to a response's `extra_fields`."""
 
 _LONGEST_TAG = 8
 """Tokens of `<think>` and a line's end, if they are not tokens of their own."""
@@ -51,12 +49,13 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         """Return the response of session `session_id` to the row in `kwargs`.
 
         `extra_fields` gets `variant` (0 for the question, k for its k-th neighbor), `foreign` (whether the
-        sampled prompt is not the anchor's), `question_id`, `neighbor_id`, `strategy`, `draw` and `session`.
+        sampled prompt is not the anchor's), `question_id`, `neighbor_id`, `strategy` and `session`.
         It also gets the step of the sampling weights (according to the engine), the ids of the sampled
         prompt, and the sampling log-probs.
         """
-        session = int(kwargs["session_id"])
-        neighbors = kwargs.get("neighbors") if DRAW_FIELD in kwargs else None
+        trains = self._trains(kwargs)
+        session = _session(kwargs, self.recipe.rollouts) if trains else 0
+        neighbors = kwargs.get("neighbors") if trains else None
         usable = 0 if neighbors is None else min(len(neighbors), self.recipe.neighbors)
         if not usable:
             return await self._draw(sampling_params, priority, kwargs, session, 0)
@@ -72,6 +71,13 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             return await stages.response(session)
         variant = await stages.prompt(session)
         return await self._draw(sampling_params, priority, kwargs, session, variant)
+
+    def _trains(self, row: dict[str, Any]) -> bool:
+        """Return whether a row is for training: verl's own trainer marks none, but exports name the split."""
+        if self.settings.trainer == "tagrpo":
+            return DRAW_FIELD in row
+        about = row.get("extra_info")
+        return isinstance(about, dict) and about.get("split") == "train"
 
     def _begin_stages(
         self, params: dict[str, Any], priority: int, row: dict[str, Any], usable: int
@@ -93,7 +99,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         self, sampling_params: dict[str, Any], priority: int, row: dict[str, Any], session: int, variant: int
     ) -> AgentLoopOutput:
         """Draw the response of a session for the row's question or, from `variant` 1 on, a neighbor."""
-        question, training = list(row["raw_prompt"]), DRAW_FIELD in row
+        question, training = list(row["raw_prompt"]), self._trains(row)
         images = images_of(question)
         asked = question if variant == 0 else with_images(row["neighbors"][variant - 1], images)
         params = dict(sampling_params)
@@ -101,7 +107,8 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             params["logit_bias"] = dict.fromkeys(sorted(self.never_drawn), FORBIDDEN)
         if training:
             params["logprobs"] = True
-        if self.settings.seed is not None and params.get("temperature", 1.0) != 0:
+        seeded = self.settings.seed is not None and "global_steps" in row  # verl's V0 trainer names no step
+        if seeded and params.get("temperature", 1.0) != 0:
             params[_SEED_NAMES.get(self.rollout_config.name, "seed")] = self._seed(row, session)
         output = await super().run(params, priority, **{**row, "raw_prompt": asked})
         if len(output.response_ids) >= self.response_length:
@@ -113,7 +120,6 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             **_described(row, variant),
             "foreign": variant > 0 and self.recipe.anchor != "own",
             "question_id": question_id(row),
-            "draw": int(row[DRAW_FIELD]),
             "session": session,
             "weights_version": output.extra_fields.get("global_steps"),
             "prompt_ids": np.asarray(output.prompt_ids, dtype=np.int32),
@@ -121,11 +127,44 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             if output.response_logprobs is None
             else np.asarray(output.response_logprobs, dtype=np.float32),
         }
+        if self.settings.trainer == "verl" and self.settings.record:
+            output.extra_fields[ABOUT_FIELD] |= self._texts_for_record(output, row)
         if variant and self.recipe.anchor != "own":
             output.prompt_ids = await self.ct_build_initial_tokens(question, images=images or None)
         if not keeps_log_probs(self.recipe):
             output.response_logprobs = None
         return output
+
+    def _texts_for_record(self, output: AgentLoopOutput, row: dict[str, Any]) -> dict[str, Any]:
+        """Return what verl's own trainer leaves to the reward function to record."""
+        # Not above: the database comes with it, and this module is loaded in every process of verl.
+        from trainer_adapter.record.rollout import is_recorded
+
+        if not is_recorded(question_id(row), self.settings.record_share):
+            return {}
+        ids, version = output.response_ids, output.extra_fields.get("global_steps")
+        return {
+            "uid": str(row["uid"]),
+            "step": int(row["global_steps"]) if "global_steps" in row else int(version or 0) + 1,
+            "prompt": prompt_text(self.tokenizer, output.prompt_ids, self.never_drawn),
+            "tokens": len(ids),
+            "truncated": len(ids) >= self.response_length and ids[-1] != self.tokenizer.eos_token_id,
+        }
+
+
+_counted: dict[str, int] = {}
+"""Responses begun per question, where verl numbers none; a question that has all is forgotten."""
+
+
+def _session(row: dict[str, Any], rollouts: int) -> int:
+    """Return the number of a response among those of its question: verl's, or counted in this process."""
+    if "session_id" in row:
+        return int(row["session_id"])
+    uid = str(row.get("uid"))
+    session = _counted.pop(uid, 0)
+    if session + 1 < rollouts:
+        _counted[uid] = session + 1
+    return session
 
 
 def question_id(row: Any) -> str:
@@ -169,6 +208,7 @@ def _checked(config: Any) -> tuple[Recipe, RunSettings]:
             return recipe, settings
     plain: Any = OmegaConf.to_container(config, resolve=True)
     recipe = recipe_of(plain)
-    check_config(plain, recipe)
-    _checked_configs[:] = [(config, recipe, settings_of(plain))]
-    return recipe, _checked_configs[0][2]
+    settings = settings_of(plain)
+    check_config(plain, recipe, settings)
+    _checked_configs[:] = [(config, recipe, settings)]
+    return recipe, settings

@@ -7,14 +7,14 @@ from typing import Any
 from service.errors import InputError, PrerequisiteError
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.contract import differences, installed_folders
-from trainer_adapter.verl.hooks import PLUGIN, TESTED_VERSIONS, Hook
+from trainer_adapter.verl.hooks import TESTED_VERSIONS, Hook
 from trainer_adapter.verl.plugin.overrides import FORMAT_REWARD, recipe_overrides
-from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY
+from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
 
 _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
 
-def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
+def check_version(hooks: tuple[Hook, ...]) -> None:
     """Raise unless the installed verl is a tested one, or has all of these hooks in the tested form.
 
     Raises:
@@ -33,7 +33,7 @@ def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise PrerequisiteError(
             f"verl {version} is installed, which is untested and differs in parts that tagrpo extends: "
-            f"{lacking[0]}{more}. `tagrpo doctor --training` lists all. {_INSTALL}."
+            f"{lacking[0]}{more}. `tagrpo doctor --training` lists all, and the recipes that run. {_INSTALL}."
         )
 
 
@@ -48,7 +48,7 @@ def untested_version() -> str | None:
     )
 
 
-def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
+def check_config(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings | None = None) -> None:
     """Raise unless verl's config trains `recipe` and nothing else.
 
     Args:
@@ -57,7 +57,8 @@ def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
     Raises:
         InputError: lists every reason, not only the first.
     """
-    expected = {key.removeprefix("+"): value for key, value in recipe_overrides(recipe).items()}
+    settings = settings or RunSettings()
+    expected = {key.removeprefix("+"): value for key, value in recipe_overrides(recipe, settings).items()}
     # The first two were read already, and the trainer renames itself before workers get the config.
     for key in (RECIPE_KEY, SETTINGS_KEY, "trainer.v1.trainer_mode"):
         del expected[key]
@@ -68,6 +69,8 @@ def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
         for key, value in expected.items()
         if value_at(config, key) != value
     ]
+    if settings.trainer == "verl":
+        problems += _problems_without_trainer(config, recipe)
     lengths = [value_at(config, f"data.max_{part}_length") for part in ("prompt", "response")]
     limit = value_at(config, "actor_rollout_ref.rollout.max_model_len")
     if limit is not None and None not in lengths and limit < sum(lengths):
@@ -77,6 +80,31 @@ def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
         )
     if problems:
         raise InputError(f"recipe {recipe.name}: " + "; ".join(problems) + ".")
+
+
+def _problems_without_trainer(config: Mapping[str, Any], recipe: Recipe) -> list[str]:
+    """Return what verl's own trainer would train silently wrong."""
+    problems = []
+    scale, longest = (
+        value_at(config, key)
+        for key in ("actor_rollout_ref.actor.loss_scale_factor", "data.max_response_length")
+    )
+    if recipe.loss.aggregation == "seq-mean-token-sum-norm" and scale != longest:
+        problems.append(f"actor_rollout_ref.actor.loss_scale_factor is {scale} instead of {longest}")
+    if value_at(config, "trainer.use_v1") is not False:
+        return problems
+    if recipe.filter != "none":
+        problems.append("trainer.use_v1=false ignores the filter")
+    if recipe.sampling == "rescue":
+        problems.append("trainer.use_v1=false draws the responses to a question in several processes")
+    questions = value_at(config, "data.train_batch_size")
+    workers = value_at(config, "actor_rollout_ref.rollout.agent.num_workers")
+    if recipe.neighbors and questions is not None and workers is not None and questions % workers:
+        problems.append(
+            f"with trainer.use_v1=false, data.train_batch_size={questions} must be a multiple of "
+            f"actor_rollout_ref.rollout.agent.num_workers={workers}"
+        )
+    return problems
 
 
 def check_columns(columns: Collection[str], recipe: Recipe) -> None:

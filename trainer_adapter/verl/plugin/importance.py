@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
-from verl.workers.utils.padding import response_from_nested
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.recipes import Recipe
@@ -18,6 +16,9 @@ from trainer_adapter.verl.plugin.images.positions import positions_of
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY, RunSettings
 from trainer_adapter.verl.transfer import add_rows, read_rows, remove_rows
+
+_MOST_NATS = 20.0
+"""Bound on a log-ratio, as in verl's rollout correction."""
 
 
 class Importance(NamedTuple):
@@ -93,16 +94,14 @@ def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: 
     Args:
         level: token, sequence or min_prefix.
     """
-    if not mask_BT.any():
-        return mask_BT.float()
     if level == "min_prefix":
         before_BT = ratio_BT.cummin(-1).values.roll(1, -1)
         before_BT[:, 0] = 0.0
-        ratio_BT, level = ratio_BT + before_BT, "token"
-    weights_BT: Tensor = compute_rollout_correction_weights(
-        log_ratio=ratio_BT, response_mask=mask_BT, rollout_is=level, rollout_is_threshold=threshold
-    )[0]
-    return weights_BT.float()
+        ratio_BT = ratio_BT + before_BT
+    if level == "sequence":
+        ratio_BT = (ratio_BT * mask_BT).sum(-1, keepdim=True).expand_as(ratio_BT)
+    weights_BT = ratio_BT.clamp(-_MOST_NATS, _MOST_NATS).exp() * mask_BT
+    return weights_BT.clamp(max=threshold).float()
 
 
 def own_log_probs(
@@ -180,10 +179,15 @@ def log_probs_of(
     add_rows(handle, handle.keys, samples, handle.tags)
     try:
         workers.compute_log_prob(handle)
-        data = read_rows(handle, ["log_probs", "response_mask"])
+        log_probs = read_rows(handle, ["log_probs"])["log_probs"]
     finally:
         remove_rows(handle, handle.keys)
-    in_order = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
+    values, ends = log_probs.values(), log_probs.offsets()[1:].tolist()
+    # verl keeps them one before their token.
+    in_order = [
+        values[end - len(sample["responses"]) - 1 : end - 1]
+        for end, sample in zip(ends, samples, strict=True)
+    ]
     by_place = dict(zip(order, in_order, strict=True))
     return [by_place[place] for place in range(len(by_place))]
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from service.errors import InputError
 from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe
 from trainer_adapter.verl.plugin import NAME
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
@@ -16,6 +17,16 @@ FORMAT_REWARD = "reward.custom_reward_function.reward_kwargs.format_reward"
 """Makes tagrpo's reward function add 1 for thinking between tags."""
 
 
+RECORD = "reward.custom_reward_function.reward_kwargs.record"
+"""Folder into which tagrpo's reward function writes responses, with verl's own trainer."""
+
+_NO_DUAL_CLIP = 1e9
+_OF_BOTH_TRAINERS = (
+    *("trainer", "answers", "seed", "engine_correction", "engine_threshold"),
+    *("overlong_buffer", "record", "record_share"),
+)
+
+
 def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dict[str, Any]:
     """Return the settings of stock `verl.trainer.main_ppo` for `recipe`: Hydra keys and plain values.
 
@@ -25,22 +36,23 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
 
     The loss values are passed to verl and also carried in the recipe. The plug-in's own loss computes the
     loss, since verl's has a dual clip and counts padding; verl's keys decide whether to load a reference
-    policy.
+    policy. With verl's own trainer they are the loss.
+
+    Raises:
+        InputError: verl's own trainer cannot train this recipe, or not with these settings.
     """
     settings = settings or RunSettings()
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    loss = recipe.loss
+    correction, loss = "algorithm.rollout_correction", recipe.loss
     overrides: dict[str, Any] = {
-        "trainer.use_v1": True,
-        "trainer.v1.trainer_mode": NAME,
         "algorithm.adv_estimator": NAME,
         "algorithm.use_kl_in_reward": False,
         "trainer.critic_warmup": 0,  # else the first steps update nothing
         "algorithm.filter_groups.enable": recipe.drops_dead_groups,
         "algorithm.filter_groups.metric": CORRECTNESS,
-        "algorithm.rollout_correction.bypass_mode": False,
-        "algorithm.rollout_correction.rollout_is": None,
-        "algorithm.rollout_correction.rollout_rs": None,
+        f"{correction}.bypass_mode": False,
+        f"{correction}.rollout_is": None,
+        f"{correction}.rollout_rs": None,
         f"{rollout}.n": recipe.rollouts,
         f"{rollout}.agent.default_agent_loop": NAME,
         f"{rollout}.calculate_log_probs": keeps_log_probs(recipe),
@@ -63,7 +75,34 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         overrides[f"+{FORMAT_REWARD}"] = True
     if loss.dual_clip is not None:
         overrides[f"{actor}.clip_ratio_c"] = loss.dual_clip
+    if settings.trainer == "tagrpo":
+        return overrides | {"trainer.use_v1": True, "trainer.v1.trainer_mode": NAME}
+    _check_tier(recipe, settings)
+    overrides["trainer.v1.trainer_mode"] = "sync"
+    overrides[f"{actor}.clip_ratio_c"] = loss.dual_clip or _NO_DUAL_CLIP
+    if settings.corrects_engine:
+        overrides[f"{correction}.rollout_is"] = settings.engine_correction
+        overrides[f"{correction}.rollout_is_threshold"] = settings.engine_threshold
+    if settings.record is not None:
+        overrides[f"+{RECORD}"] = settings.record
     return overrides
+
+
+def _check_tier(recipe: Recipe, settings: RunSettings) -> None:
+    """Raise unless verl's own trainer can train this recipe with these settings."""
+    needed = recipe.whole_batch_axes
+    needed += [
+        f"run.{name}={getattr(settings, name)}"
+        for name, field in type(settings).model_fields.items()
+        if name not in _OF_BOTH_TRAINERS and getattr(settings, name) != field.default
+    ]
+    if settings.corrects_engine and not keeps_log_probs(recipe):
+        needed.append(f"run.engine_correction={settings.engine_correction} with anchor={recipe.anchor}")
+    if needed:
+        raise InputError(
+            f"recipe {recipe.name}: run.trainer=verl does not support {', '.join(needed)}. Set "
+            "run.trainer=tagrpo, or change this."
+        )
 
 
 def keeps_log_probs(recipe: Recipe) -> bool:

@@ -1,6 +1,6 @@
-"""Register trainer, agent loop and advantage estimator; verl loads this module in every process.
+"""Register agent loop, advantage estimator and trainer; verl loads this module in every process.
 
-Registering needs verl's trainer, which takes seconds to import and selects a device. So nothing is imported
+Registering needs verl's modules, which take seconds to import and select a device. So nothing is imported
 here: a registration waits until verl itself imports the module that has the registry.
 """
 
@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import importlib.abc
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -16,9 +17,13 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from service.errors import PrerequisiteError
 from trainer_adapter.verl.plugin import NAME
 
+_LOG = logging.getLogger("tagrpo.trainer")
+
 TRAINERS = "verl.trainer.ppo.v1.trainer_base"
+ESTIMATORS = "verl.trainer.ppo.core_algos"
 AGENT_LOOPS = "verl.experimental.agent_loop.agent_loop"
 ENGINES = ("verl.workers.engine.base", "verl.workers.engine_workers")
 WEIGHTS = "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer"
@@ -47,24 +52,37 @@ def register_agent_loop() -> None:
     _agent_loop_registry[NAME] = {"_target_": "trainer_adapter.verl.plugin.agent_loop.NeighborAgentLoop"}
 
 
+def register_estimator() -> None:
+    """Register the advantage estimator."""
+    from verl.trainer.ppo.core_algos import register_adv_est
+
+    from trainer_adapter.verl.plugin.steps.advantages import estimate_advantages
+
+    register_adv_est(NAME)(estimate_advantages)
+
+
 def register_trainer() -> None:
-    """Register the trainer, and the estimator that works with it only.
+    """Register the trainer, unless the installed verl lacks a part that it needs.
+
+    Then verl's own trainer can still train recipes of tier 1.
 
     Raises:
-        PrerequisiteError: verl is of another version, or another training runs on the Ray cluster.
+        PrerequisiteError: another training runs on the Ray cluster.
     """
+    from trainer_adapter.verl.hooks import TIER_2
     from trainer_adapter.verl.plugin.checks import check_version
-    from trainer_adapter.verl.transfer import check_queue
 
-    check_version()
-    check_queue()
-    from verl.trainer.ppo.core_algos import register_adv_est
+    try:
+        check_version(TIER_2)
+    except PrerequisiteError as error:
+        _LOG.warning("the trainer mode %s is not available. %s", NAME, error)
+        return
     from verl.trainer.ppo.v1 import trainer_base
 
-    from trainer_adapter.verl.plugin.steps.advantages import computed_advantages
     from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+    from trainer_adapter.verl.transfer import check_queue
 
-    register_adv_est(NAME)(computed_advantages)
+    check_queue()
     trainer_base.register_trainer(NAME)(NeighborTrainer)
 
 
@@ -138,6 +156,7 @@ class _Loader(importlib.abc.Loader):
 
 _finder = _Finder()
 after_import(AGENT_LOOPS, register_agent_loop)
+after_import(ESTIMATORS, register_estimator)
 after_import(TRAINERS, register_trainer)
 after_import(WEIGHTS, separate_sockets)
 for engine in ENGINES:

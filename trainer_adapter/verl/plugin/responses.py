@@ -7,7 +7,7 @@ import torch
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.verl.plugin.agent_loop import ABOUT_FIELD
+from trainer_adapter.verl.plugin import ABOUT_FIELD
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS
 from trainer_adapter.verl.transfer import read_rows
 

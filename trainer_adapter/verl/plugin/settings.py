@@ -20,6 +20,11 @@ _Kind = TypeVar("_Kind", Recipe, Loss)
 class PlugInSettings(Config):
     """Settings of the plug-in in addition to the recipe."""
 
+    trainer: Literal["tagrpo", "verl"] = Field(
+        "tagrpo",
+        description="Trainer class: tagrpo's, or verl's own with registered extension points only, for verl "
+        "versions that tagrpo's trainer does not fit.",
+    )
     answers: Literal["boxed", "all"] = Field(
         "boxed",
         description="Answers that can earn a reward: only boxed ones, or any final answer (all).",

@@ -8,11 +8,8 @@ from typing import Any
 
 import torch
 from omegaconf import OmegaConf, open_dict
-from tensordict import TensorDict
+from tensordict import NonTensorData, NonTensorStack, TensorDict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-from verl.utils import tensordict_utils
-from verl.utils.profiler.performance import marked_timer
-from verl.workers.utils.padding import response_to_nested
 
 from service.engines.images import image_tokens
 from trainer_adapter.methods.groups import Tensor
@@ -21,21 +18,19 @@ from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.alarms import MARK, Alarms
 from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, questions_of
-from trainer_adapter.verl.plugin.checks import (
-    check_columns,
-    check_config,
-    check_version,
-)
+from trainer_adapter.verl.plugin.checks import check_columns, check_config
 from trainer_adapter.verl.plugin.importance import Importance, importance, log_probs_of, own_log_probs
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
+from trainer_adapter.verl.plugin.overrides import CORRECTNESS
 from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 from trainer_adapter.verl.plugin.steps.advantages import hand_over
 from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
+from trainer_adapter.verl.plugin.steps.recording import open_record
 from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
 from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
-from trainer_adapter.verl.step_texts import look_back, open_record, record_step, step_batch
+from trainer_adapter.verl.step_texts import look_back, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
 from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
 
@@ -55,16 +50,15 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     """Train the recipe in the config.
 
     Raises:
-        PrerequisiteError: another verl, or another training on the Ray cluster.
+        PrerequisiteError: another training on the Ray cluster.
         InputError: a config that would train something other than the recipe.
     """
 
     def __init__(self, config: Any) -> None:
-        check_version()
         check_connection()
         plain: Any = OmegaConf.to_container(config, resolve=True)
         self.recipe, self.settings = recipe_of(plain), settings_of(plain)
-        check_config(plain, self.recipe)
+        check_config(plain, self.recipe, self.settings)
         self._drawn: Counter[str] = Counter()
         self._drawn_in, self._questions = -1, 0
         self._skipping = SkipPolicy(self.settings.draw_again, self.settings.seed or 0)
@@ -102,7 +96,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _build_replay_buffer(self) -> NeighborReplayBuffer:
         batch_size = self.config.data.train_batch_size
-        metric, sampler = self._resolve_filter_groups_metric(), self.config.trainer.v1.sampler
+        metric = CORRECTNESS if self.recipe.drops_dead_groups else None
+        sampler = self.config.trainer.v1.sampler
         refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
         exact = metric is not None or refills_failed
         return NeighborReplayBuffer(
@@ -161,8 +156,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             if self.recipe.filter == "predicted":
                 self._skipping.draw(names[-1], identity)
             self._questions += 1
-        tensordict_utils.assign_non_tensor_stack(batch, "uid", names)
-        tensordict_utils.assign_non_tensor_stack(batch, DRAW_FIELD, draws)
+        for field, values in (("uid", names), (DRAW_FIELD, draws)):
+            batch[field] = NonTensorStack.from_list([NonTensorData(value) for value in values])
         return batch
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **kwargs: Any) -> Any:
@@ -243,28 +238,27 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     ) -> Any:
         """Train on mixed groups of earlier steps instead of groups without a gradient."""
         read = _DRAWN if self.processor is None else (*_DRAWN, "multi_modal_inputs")
-        with marked_timer("tagrpo_replay", self.timing_raw):
-            replayed, counted = self._replaying.replay(
+        replayed, counted = self._replaying.replay(
+            batch,
+            responses,
+            weights_BT,
+            step=self.global_steps,
+            size=self.recipe.rollouts,
+            log_probs=lambda rows: log_probs_of(
+                [{name: row[name] for name in read} for row in rows],
                 batch,
-                responses,
-                weights_BT,
-                step=self.global_steps,
-                size=self.recipe.rollouts,
-                log_probs=lambda rows: log_probs_of(
-                    [{name: row[name] for name in read} for row in rows],
-                    batch,
-                    self.actor_rollout_wg,
-                    **self._pass_options,
-                ),
-            )
-            metrics.update(counted)
-            if replayed is not None:
-                # A replacement takes the group's place, and so its update.
-                pairs = zip(batch.keys, replayed.batch.keys, strict=True)
-                drawn = [key for _, key in sorted(pairs, key=lambda pair: place_of(pair[0]))]
-                batch = self._make_updates(replayed.batch, drawn, metrics)
-                responses = self._read(batch)
-                weights_BT = replayed.weights_of(batch, responses)
+                self.actor_rollout_wg,
+                **self._pass_options,
+            ),
+        )
+        metrics.update(counted)
+        if replayed is not None:
+            # A replacement takes the group's place, and so its update.
+            pairs = zip(batch.keys, replayed.batch.keys, strict=True)
+            drawn = [key for _, key in sorted(pairs, key=lambda pair: place_of(pair[0]))]
+            batch = self._make_updates(replayed.batch, drawn, metrics)
+            responses = self._read(batch)
+            weights_BT = replayed.weights_of(batch, responses)
         return self._write_for_loss(batch, responses, weights_BT)
 
     def _save_checkpoint(self) -> None:
@@ -311,7 +305,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _for_workers(self, batch: Any) -> Any:
         """List the fields that a text model needs; verl also sends workers prompts and grades."""
         rollout = self.config.actor_rollout_ref.rollout
-        if self.processor is not None or self.use_teacher_policy or rollout.enable_rollout_routing_replay:
+        if self.processor is not None or rollout.enable_rollout_routing_replay:
             return batch
         if batch.fields is None:  # as it comes from the replay buffer, with the draws
             batch.fields = list(_DRAWN)
@@ -322,14 +316,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _importance(self, batch: Any, responses: StepResponses) -> Importance:
         own_BT = None
         if self.settings.corrects_engine:
-            with marked_timer("own_log_prob", self.timing_raw):
-                own_BT = own_log_probs(
-                    batch,
-                    responses,
-                    self.actor_rollout_wg,
-                    processor=self.processor,
-                    **self._pass_options,
-                )
+            own_BT = own_log_probs(
+                batch, responses, self.actor_rollout_wg, processor=self.processor, **self._pass_options
+            )
         return importance(responses, self.recipe, self.settings, own_BT)
 
     @property
@@ -357,8 +346,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         if weights_BT is not None:
             weights_AT = torch.zeros(responses.mask_AT.shape, dtype=torch.float32)
             weights_AT[responses.real_A] = weights_BT
-            jagged = read_rows(batch, ["response_mask"])["response_mask"]
-            fields["rollout_is_weights"] = response_to_nested(weights_AT, jagged)
+            lengths = read_rows(batch, ["response_mask"])["response_mask"].offsets().diff().tolist()
+            rows = [weights_AT[row, :length] for row, length in enumerate(lengths)]
+            fields["rollout_is_weights"] = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
         # The result names the fields that the workers will need.
         return write_fields(batch, fields)
 
@@ -371,13 +361,12 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self._record is not None:
             if self.settings.record_share < 1:
                 metrics["tagrpo/record/share"] = self.settings.record_share
-            with marked_timer("tagrpo_record", self.timing_raw):
-                record_step(
-                    self._record,
-                    responses,
-                    step,
-                    self.tokenizer,
-                    with_tokens=self.settings.record_tokens,
-                    share=self.settings.record_share,
-                    image_ids=image_tokens(getattr(self.processor, "config", None)),
-                )
+            record_step(
+                self._record,
+                responses,
+                step,
+                self.tokenizer,
+                with_tokens=self.settings.record_tokens,
+                share=self.settings.record_share,
+                image_ids=image_tokens(getattr(self.processor, "config", None)),
+            )

@@ -30,8 +30,8 @@ def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
     from trainer_adapter.runs.settings import SOURCES
 
     if config is None:
-        axes = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
-        columns = {"recipe": "name", "N": "neighbors", "G": "responses", **{axis: axis for axis in axes}}
+        names = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
+        columns = {"recipe": "name", "N": "neighbors", "G": "responses", **{name: name for name in names}}
         terminal.emit(
             {"recipes": [recipe.to_json() for recipe in RECIPES.values()]},
             Table(

@@ -1,6 +1,7 @@
-"""Images inside chat messages, as processors of transformers expect them: parts of a content."""
+"""Images inside chat messages, as processors of transformers expect them, and in texts of prompts."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 Message = Mapping[str, Any]
@@ -32,6 +33,17 @@ def with_images(messages: Sequence[Message], images: Sequence[Any]) -> list[dict
     return [
         {**message, "content": _parts(message["content"].split(PLACEHOLDER), left)} for message in messages
     ]
+
+
+def prompt_text(tokenizer: Any, ids: Sequence[int], image_ids: frozenset[int]) -> str:
+    """Return a prompt's text, with `<image>` where it has tokens of one."""
+    from service.questions.images import PLACEHOLDER
+
+    parts = [
+        PLACEHOLDER if is_image else tokenizer.decode(list(part), skip_special_tokens=True)
+        for is_image, part in groupby(map(int, ids), lambda id: id in image_ids)
+    ]
+    return "".join(parts)
 
 
 def _parts(texts: Sequence[str], images: Any) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from verl.utils.tensordict_utils import nested_tensor_from_tensor_list
 
 from service.engines.images import image_tokens
 
@@ -49,5 +48,9 @@ def pack_by_tokens(data: Any) -> None:
     if values.shape[0] != int(ends[-1]):
         held._ragged_idx = 2  # lost on the way between processes
         return
-    rows = values.view(len(ends) - 1, -1, values.shape[1])
-    data["position_ids"] = nested_tensor_from_tensor_list(list(rows.unbind()), ragged_idx=2)
+    rows, length = len(ends) - 1, values.shape[1]
+    by_tokens = values.view(rows, -1, length).transpose(0, 1).reshape(-1, rows * length)
+    offsets = torch.arange(rows + 1, device=values.device) * length
+    packed: Any = torch.nested.nested_tensor_from_jagged(by_tokens, offsets)
+    packed._ragged_idx = 2
+    data["position_ids"] = packed

@@ -1,10 +1,13 @@
-"""verl's advantage estimator, which returns the advantages that the trainer computed.
+"""The advantage estimator: the trainer's advantages, or the recipe's with verl's own trainer.
 
-verl calls an estimator with rewards and group names only; token weights need log-probs, filters and reward
-shaping need correctness. So the trainer computes advantages and verl writes them.
+verl calls an estimator with rewards and group names only. Token weights need log-probs; filters and reward
+shaping need grades. So tagrpo's trainer computes advantages itself and the estimator returns them. With
+verl's own trainer the estimator computes them, for recipes of tier 1.
 """
 
 from typing import Any
+
+import torch
 
 from trainer_adapter.methods.groups import Tensor
 
@@ -16,21 +19,63 @@ def hand_over(advantages_AT: Tensor) -> None:
     _computed[:] = [advantages_AT]
 
 
-def computed_advantages(
-    token_level_rewards: Tensor, response_mask: Tensor, **_: Any
+def estimate_advantages(
+    token_level_rewards: Tensor, response_mask: Tensor, config: Any = None, index: Any = None, **_: Any
 ) -> tuple[Tensor, Tensor]:
-    """Return the trainer's advantages, and the same values as returns: verl's advantage estimator.
+    """Return the advantages of every row, and the same values as returns: verl's advantage estimator.
+
+    Args:
+        config: verl's algorithm config, inside its whole config.
+        index: verl's name of the question of each row.
 
     Raises:
-        RuntimeError: there are none, or they belong to another batch: it works with tagrpo's trainer only.
+        RuntimeError: tagrpo's trainer is configured, but handed over none, or those of another batch.
     """
-    if not _computed:
+    if _computed:
+        advantages_AT = _computed.pop().to(token_level_rewards.dtype)
+    else:
+        advantages_AT = _tier_1_advantages(token_level_rewards, response_mask, config, index)
+    if advantages_AT.shape != response_mask.shape:
         raise RuntimeError(
-            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer. Set trainer.v1.trainer_mode=tagrpo"
+            f"advantages have shape {tuple(advantages_AT.shape)}, the batch {tuple(response_mask.shape)}"
         )
-    advantages_BT = _computed.pop().to(token_level_rewards.dtype)
-    if advantages_BT.shape != response_mask.shape:
+    return advantages_AT, advantages_AT
+
+
+def _tier_1_advantages(rewards_AT: Tensor, mask_AT: Tensor, config: Any, index: Any) -> Tensor:
+    """Return the recipe's advantages from rewards, lengths and questions; 0 at padding rows."""
+    from omegaconf import DictConfig, OmegaConf
+
+    from trainer_adapter.methods.step_advantages import step_advantages
+    from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
+    from trainer_adapter.verl.plugin.steps.recording import record_tier_1
+
+    plain: Any = {}
+    if isinstance(config, DictConfig):
+        plain = OmegaConf.to_container(config._get_root(), resolve=True)
+    settings = settings_of(plain)
+    if settings.trainer != "verl":
         raise RuntimeError(
-            f"advantages have shape {tuple(advantages_BT.shape)}, the batch {tuple(response_mask.shape)}"
+            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer. Set trainer.v1.trainer_mode=tagrpo, or "
+            "train with run.trainer=verl"
         )
-    return advantages_BT, advantages_BT
+    recipe = recipe_of(plain)
+    real_A = mask_AT.sum(-1) > 0
+    questions = [name for name, is_real in zip(index, real_A.tolist(), strict=True) if is_real]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(questions))}
+    scores_B = rewards_AT[real_A].sum(-1).double()
+    made = step_advantages(
+        recipe,
+        scores_B,
+        scores_B > 0,
+        mask_AT[real_A],
+        rewards_AT[real_A].float(),  # log-probs, of which only token weights read the values
+        torch.tensor([numbers[name] for name in questions]),
+        max_length=plain["data"]["max_response_length"],
+        overlong_buffer=settings.overlong_buffer,
+    )
+    advantages_AT = torch.zeros_like(rewards_AT)
+    advantages_AT[real_A] = made.advantages_BT.to(rewards_AT.dtype)
+    if settings.record is not None:
+        record_tier_1(plain, recipe, settings, questions, scores_B, mask_AT[real_A].sum(-1), made)
+    return advantages_AT

@@ -5,12 +5,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import torch
-from verl.utils.seqlen_balancing import (
-    calculate_workload,
-    get_seqlen_balanced_partitions,
-    log_seqlen_unbalance,
-)
+_ONE_TOKEN = 24_576
+"""Workload of a token apart from attention, in that of a pair of tokens; verl's constant for a 7B model."""
 
 
 def order_updates(batch: Any, keys: Sequence[str], *, mini_batch: int, ranks: int) -> dict[str, float]:
@@ -30,11 +26,12 @@ def order_updates(batch: Any, keys: Sequence[str], *, mini_batch: int, ranks: in
     batch.reorder(sorted(range(len(order)), key=lambda row: order[row]))
     real = len(padding) - sum(padding)
     questions = [*(place_of(key)[0] for key in batch.keys[:real]), *([None] * sum(padding))]
-    lengths = torch.tensor([tag["seq_len"] for tag in batch.tags], dtype=torch.int64)
-    parts = order_rows(questions, calculate_workload(lengths).tolist(), mini_batch=mini_batch, ranks=ranks)
+    lengths = [tag["seq_len"] for tag in batch.tags]
+    workloads = [_ONE_TOKEN * length + length**2 for length in lengths]
+    parts = order_rows(questions, workloads, mini_batch=mini_batch, ranks=ranks)
     batch.reorder([row for part in parts for row in part])
-    even: dict[str, float] = log_seqlen_unbalance(lengths.tolist(), parts, prefix="global_seqlen")
-    return even
+    tokens = [float(sum(lengths[row] for row in part)) for part in parts]
+    return {"global_seqlen/balanced_min": min(tokens), "global_seqlen/balanced_max": max(tokens)}
 
 
 def place_of(key: str) -> tuple[str, int, int]:
@@ -67,10 +64,21 @@ def order_rows(
         missing = mini_batch - (end - start)
         update = [*range(start, end), *range(padding, padding + missing)]
         padding += missing
-        balanced = get_seqlen_balanced_partitions([workloads[row] for row in update], ranks, equal_size=True)
-        for part, places in zip(parts, balanced, strict=True):
-            part += [update[place] for place in places]
+        for part, rows_of_rank in zip(parts, _balance(update, workloads, ranks), strict=True):
+            part += rows_of_rank
     return parts
+
+
+def _balance(update: Sequence[int], workloads: Sequence[int], ranks: int) -> list[list[int]]:
+    """Give each rank as many rows: the heaviest first, each to the rank with the least work."""
+    parts: list[list[int]] = [[] for _ in range(ranks)]
+    loads = [0] * ranks
+    for row in sorted(update, key=lambda row: -workloads[row]):
+        free = [rank for rank in range(ranks) if len(parts[rank]) < len(update) // ranks]
+        rank = min(free, key=loads.__getitem__)
+        parts[rank].append(row)
+        loads[rank] += workloads[row]
+    return [sorted(part) for part in parts]
 
 
 def _cuts(questions: Sequence[str | None], updates: int, most: int) -> list[int]:
