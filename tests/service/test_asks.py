@@ -428,6 +428,7 @@ def test_progress_tells_tasks_rate_cost_and_what_is_left(
     assert last.seconds_left is not None
     assert "requests/s" in last.words
     assert "left" in last.words
+    assert replace(last, requests_per_s=0.02).words.startswith("0.02 requests/s")
 
 
 def test_a_run_without_answers_says_what_it_waits_for(
