@@ -1,5 +1,5 @@
 # Two targets do everything on a fresh machine with Python 3.11 or 3.12, pip and make:
-#   make demo    sets up .venv with torch and verl, then shows the whole way on a small world
+#   make demo    sets up .venv with torch and verl, then runs the whole workflow on a small task
 #                (no key, no network model, no GPU)
 #   make test    sets up .venv with the developer tools too, then runs lint, types and import contracts, builds the docs
 #                as a site, and runs the tests that take no second each

@@ -50,7 +50,7 @@ def settings_page() -> str:
             if setting.default is not None:
                 default = f"`{setting.default}`"
             what = setting.info.description or ""
-            what += f" Belongs to {setting.choice[0]}={setting.choice[1]}." if setting.choice else ""
+            what += f" Used only with {setting.choice[0]}={setting.choice[1]}." if setting.choice else ""
             row = [f"`{setting.path}`{star}", default, setting.limits, what]
             parts.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |")
         parts.append("")

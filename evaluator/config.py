@@ -14,39 +14,39 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     """Draw n responses to every problem of one or more benchmarks, grade them, and report pass@k."""
 
     benchmarks: tuple[str, ...] = Field(
-        (), description="Names from `tagrpo eval benchmarks`, or your own files (.jsonl, .toml)."
+        (), description="Benchmarks from `tagrpo eval benchmarks`, or your own .jsonl or .toml files."
     )
     name: str | None = Field(
         None, description="Name of the runs, stored as NAME.BENCHMARK; by default the model's name."
     )
     neighbors: str | None = Field(
-        None, description="Published neighbor set to evaluate instead of benchmarks: NAME or NAME@3."
+        None, description="Published neighbor set to evaluate instead of benchmarks: NAME or NAME@VERSION."
     )
     n: int = Field(
         32,
         ge=1,
         le=100_000,
         description="Samples per problem; by default 128 with preset=paper or paper-eval. A larger n "
-        "extends the same run.",
+        "extends the run.",
         json_schema_extra=OPERATIONAL,
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="Number of problems, from the first. A larger limit, or none, extends the same run.",
+        description="Evaluate only the first N problems. A larger limit, or none, extends the same run.",
         json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed. With none, no seed is sent and the run cannot be repeated exactly.",
+        description="Random seed; none sends no seed, so the run cannot be repeated exactly.",
     )
     samples_per_request: int | None = Field(
         None,
         ge=1,
         le=1024,
-        description="Responses per request; by default 8, or 1 if the model is greedy or does not support n.",
+        description="Responses per request; by default 8, or 1 for greedy sampling or servers without n.",
     )
     answers: Literal["all", "boxed"] = Field(
         "all", description="Answers that count: any final answer (all), or only boxed ones."
@@ -56,7 +56,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     )
     sources: tuple[str, ...] = Field(
         (),
-        description="Local files with the rows: one per benchmark in order, or NAME=FILE.",
+        description="Local files with the benchmarks' rows: one per benchmark in order, or NAME=FILE.",
         json_schema_extra=OPERATIONAL,
     )
     options_seed: int = Field(0, description="Seed that shuffles the options of multiple-choice questions.")
@@ -67,7 +67,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     )
     allow_bad_golds: bool = Field(
         False,
-        description="Run even if gold answers cannot be graded as correct.",
+        description="Run even if some gold answers are not graded correct when compared with themselves.",
         json_schema_extra=OPERATIONAL,
     )
 
@@ -113,13 +113,13 @@ class ScoreConfig(Access, Budget):
     )
     asked: Literal["unknown", "wrong", "all"] = Field(
         "unknown",
-        description="Grades that the judge checks: only unknown ones, also wrong ones, or all.",
+        description="Grades that the judge checks: only unknown; unknown and wrong; or all.",
     )
     max_tokens: int = Field(
-        2048, ge=1, description="Maximum tokens per reply; truncated replies are ignored."
+        2048, ge=1, description="Maximum tokens per reply of the judge; truncated replies are ignored."
     )
     temperature: float = Field(
-        0.0, ge=0, le=2, description="Sampling temperature; use 1 for models that accept no other value."
+        0.0, ge=0, le=2, description="Temperature of the judge; use 1 for models that accept only 1."
     )
     answers: Literal["all", "boxed"] | None = Field(
         None,
@@ -140,7 +140,7 @@ class ScoreConfig(Access, Budget):
         if self.grader is not None and self.answers == "boxed":
             raise ValueError("a custom grader extracts answers itself. Remove answers=boxed.")
         if self.model is None and self.asked != "unknown":
-            raise ValueError(f"asked={self.asked} is for a judge. Give one with --judge MODEL.")
+            raise ValueError(f"asked={self.asked} needs a judge. Add --judge MODEL, or remove asked.")
         if self.retry_final:
-            raise ValueError("permanently failed requests leave the grade unchanged. Remove retry_final.")
+            raise ValueError("retry_final does not apply to requests to a judge. Remove it.")
         return self

@@ -18,7 +18,7 @@ class ProposerSampling(PublishedSampling, Sampling):
 
     temperature: float = Field(1.0, ge=0, le=10, description="Sampling temperature.")
     top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling probability; 1 is off.")
-    max_tokens: int = Field(4096, ge=1, le=10_000_000, description="Maximum tokens in an answer.")
+    max_tokens: int = Field(4096, ge=1, le=10_000_000, description="Maximum tokens per reply.")
 
 
 class LlmProposer(ProposerSampling, Model):
@@ -27,8 +27,8 @@ class LlmProposer(ProposerSampling, Model):
     kind: Literal["llm"] = Field("llm", description="Source of candidates: a model, rules, or a file.")
     strategies: tuple[str, ...] = Field(
         (),
-        description="Names (perspectives, paraphrase, rename, format, programs) or text files; by default "
-        "perspectives, or programs for programming questions.",
+        description="Built-in strategies (perspectives, paraphrase, rename, format, programs) or text files; "
+        "by default perspectives, or programs for programming questions.",
     )
     reply: Literal["auto", "json", "tags"] = Field(
         "auto",
@@ -72,7 +72,7 @@ class FileProposer(Config):
         "file",
         pattern=r"^[a-z][a-z0-9_-]{0,39}$",
         description="Name for these candidates, such as harder, easier, choice or cloze. Publishing, exports "
-        "and training select neighbors by it.",
+        "and training can select neighbors by this name.",
     )
     min_distance: float = Field(
         0.0,
@@ -114,13 +114,13 @@ class Verdict(Config):
         None, ge=1, description="Minimum shared answers to accept a candidate; by default 9 of 16."
     )
     reject: int | None = Field(
-        None, ge=1, description="Minimum equal new answers to reject; by default 11 of 16."
+        None, ge=1, description="Minimum equal new answers to reject a candidate; by default 11 of 16."
     )
     question_samples: int = Field(32, ge=1, description="Answers per question, sampled once and reused.")
     looks: tuple[int, ...] = Field(
         (12, 16),
-        description="Answers per candidate after which tagrpo may decide. If accept or reject is not set, "
-        "it scales with the last number.",
+        description="Numbers of answers per candidate at which tagrpo may decide. If accept or reject is not "
+        "set, it scales with the last number.",
     )
 
 
@@ -139,14 +139,14 @@ class RephraseConfig(Budget):
     limit: int | None = Field(
         None,
         ge=1,
-        description="Number of questions, from the first. A larger limit, or none, extends the same run.",
+        description="Rephrase only the first N questions. A larger limit, or none, extends the same run.",
         json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed. With none, no seed is sent and the run cannot be repeated exactly.",
+        description="Random seed; none sends no seed, so the run cannot be repeated exactly.",
     )
     token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate.")
     tokenizer: str | None = Field(

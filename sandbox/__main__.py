@@ -43,9 +43,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--broken", type=float, default=0.25, help="Share of broken candidates, 0 to 1.")
     command.add_argument("--seed", type=int, default=0, help="Random seed.")
 
-    command = add("score", "Report which broken candidates a run caught and which good ones it lost.", "")
+    command = add("score", "Report how many broken and good candidates a run rejected.", "")
     command.add_argument("run", help="Name or id of the run that judged the candidates.")
-    command.add_argument("--truth", type=Path, required=True, help="Truth file of `candidates`.")
+    command.add_argument("--truth", type=Path, required=True, help="Label file written by `candidates`.")
     command.add_argument("--db", help="Database. Default: as for tagrpo.")
     command.add_argument("--json", action="store_true", help="Print one JSON object instead of text.")
 
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--threads", type=int, default=2, help="CPU threads; 1 gives identical weights.")
     command.add_argument("--steps", type=int, help="Training steps; fewer steps make a worse policy.")
 
-    add_world(add("policy", "Write a policy that ships with tagrpo, of world A or C."), seed=False)
+    add_world(add("policy", "Write a policy that ships with tagrpo, for world A or C."), seed=False)
     return root
 
 

@@ -97,7 +97,7 @@ def read_questions(path: Path) -> list[Asked]:
             f"{path}: cannot be read ({error}); `python -m sandbox questions FOLDER` writes it."
         ) from error
     if not lines:
-        raise InputError(f"{path}: holds no questions; `python -m sandbox questions FOLDER` writes it.")
+        raise InputError(f"{path}: contains no questions; `python -m sandbox questions FOLDER` writes it.")
     return [_read_row(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
 
 
@@ -133,7 +133,7 @@ def _read_row(line: str, place: str) -> Asked:
         raise InputError(f"{place}: not a sandbox question ({error}).") from error
     if (asked.text, asked.answer) != (row.get("question"), row.get("answer")):
         raise InputError(
-            f"{place}: question and answer do not fit its numbers; write the file anew with "
+            f"{place}: question and answer do not fit its numbers; write the file again with "
             "`python -m sandbox questions`."
         )
     return asked

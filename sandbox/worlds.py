@@ -34,8 +34,8 @@ WORLDS: dict[str, World] = {
         World("A", "the phrasing sets the strategy in 95% of traces", 0.95, "phrasing", 0.98),
         World("B", "the phrasing sets the strategy in 99.8% of traces", 0.998, "phrasing", 0.98),
         World("C", "a control: the numbers set the strategy, the phrasing does not", 0.95, "cell", 0.98),
-        World("D", "as A with 98%, so with more room at pass@32", 0.98, "phrasing", 0.98),
-        World("E", "as A with planted mistakes in 90% of the traces, not 98%", 0.95, "phrasing", 0.90),
+        World("D", "as A, but in 98% of traces, with more room at pass@32", 0.98, "phrasing", 0.98),
+        World("E", "as A, but with planted mistakes in 90% of traces, not 98%", 0.95, "phrasing", 0.90),
     )
 }
 

@@ -596,7 +596,7 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
             )
         if setting is not None and setting.choice is not None:
             path, choice = setting.choice
-            return f"{name} belongs to {path}={choice}."
+            return f"{name} is used only with {path}={choice}. Remove it, or set {path}={choice}."
         name = name.removeprefix(f"{kind.rest}.") if kind.rest else name
         free = next((each.path for each in settings_of(kind) if each.free), None)
         inner = error.get("input")
@@ -663,15 +663,15 @@ def _fits(annotation: Any, value: Any) -> bool:
 
 def _type_words(annotation: Any) -> str:
     leaves = _leaves(annotation)
-    for kind, words in ((bool, "true or false"), (int, "a whole number"), (float, "a number")):
+    for kind, words in ((bool, "true or false"), (int, "an integer"), (float, "a number")):
         if kind in leaves:
             return words
     for leaf in leaves:
         if get_origin(leaf) in (tuple, list):
-            return "a list" if Ellipsis in get_args(leaf) else f"a list of {len(get_args(leaf))}"
+            return "a list" if Ellipsis in get_args(leaf) else f"a list of {len(get_args(leaf))} values"
     if any(get_origin(leaf) is dict for leaf in leaves):
         return "a table"
-    return "one of" if any(_literals(leaf) for leaf in leaves) else "a text"
+    return "one of" if any(_literals(leaf) for leaf in leaves) else "a string"
 
 
 def _lines(text: str) -> dict[Place, int]:

@@ -73,8 +73,8 @@ def read_parquet(
                 if there.get(key) != text.encode():
                     stored = there.get(key, b"nothing").decode(errors="replace")
                     raise DamagedFileError(
-                        f"{path}: {key.decode()} is {stored!r} in this file, not {text!r}. Record it again "
-                        "or remove it."
+                        f"{path}: {key.decode()} is {stored!r} in this file, not {text!r}. Record the "
+                        "file again, or remove it."
                     )
             digests: dict[str, list[int]] = json.loads(there[DIGESTS])
             number = len(digests[next(iter(types))])
@@ -87,7 +87,7 @@ def read_parquet(
                 for name, kind in types.items():
                     column = part.column(name)
                     if column.type != kind or _digest(column) != digests[name][group]:
-                        raise ValueError(f"column {name!r} holds other values than were written")
+                        raise ValueError(f"column {name!r} does not contain the written values")
                 parts.append(part)
             return pa.concat_tables(parts).replace_schema_metadata(there)
     except (OSError, pa.ArrowException, LookupError, ValueError, TypeError) as error:

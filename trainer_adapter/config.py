@@ -48,17 +48,17 @@ class RecipeConfig(Config):
 
     name: str = Field(description="Name from `tagrpo train recipes`, or a TOML file.")
     title: str | None = Field(
-        None, description="Name of the changed recipe; by default such as ta_grpo[anchor=own]."
+        None, description="Name of the changed recipe; by default derived, as in ta_grpo[anchor=own]."
     )
     neighbors: int | None = Field(None, description="Number of neighbors sampled per question (N).")
-    responses: int | None = Field(None, description="Responses per prompt (G); each question gets (N + 1) G.")
+    responses: int | None = Field(None, description="Responses per prompt (G); (N + 1) G per question.")
     sampling: SamplingAxis | None = Field(
-        None, description="split: responses for all prompts; rescue: neighbors only if all are wrong."
+        None, description="split: sample all prompts; rescue: sample neighbors only of all-wrong questions."
     )
     group: GroupAxis | None = Field(
         None,
-        description="joint: the responses to a question and its neighbors are one group; prompt: those to "
-        "one prompt.",
+        description="joint: the responses to a question and all its neighbors form one group; prompt: the "
+        "responses to each prompt form a separate group.",
     )
     advantage: str | None = Field(None, description="Advantage formula: a name, or module:function.")
     alpha: float | None = Field(
@@ -79,7 +79,7 @@ class RecipeConfig(Config):
         None, description="Token weights: none, a name, or module:function."
     )
     anchor: AnchorAxis | None = Field(
-        None, description="Prompt on which log-probs are conditioned, and the weight of the mismatch."
+        None, description="Prompt on which log-probs are conditioned, and any weight for prompt mismatch."
     )
     filter: FilterAxis | None = Field(None, description="How to handle groups without a gradient.")
     reward: RewardAxis | None = Field(None, description="Reward function.")
@@ -105,7 +105,7 @@ class TrainConfig(Config):
     )
     preset: Literal["ta", "a_grae", "a_grae-geo3k", "a_grae-medical", "cw"] = Field(
         "ta",
-        description="A paper's settings, for any recipe: TA-GRPO, A-GRAE or CW-GRPO.",
+        description="Settings of a paper (TA-GRPO, A-GRAE or CW-GRPO), for any recipe.",
     )
     name: str | None = Field(None, description="Name of the run; by default RECIPE-MODEL.")
     folder: Path | None = Field(None, description="Folder of the run; by default runs/NAME.")
@@ -118,14 +118,14 @@ class TrainConfig(Config):
     )
     prompt_file: Path | None = Field(
         None,
-        description="With set, file with the prompt's instruction. It replaces the preset's instruction "
-        "(below the question, or as the system message).",
+        description="Used only with set: file with the prompt's instruction. It replaces the preset's "
+        "instruction (below the question, or as the system message).",
     )
     answer_kind: Literal["latex", "integer", "choice", "tolerance"] = Field(
         "latex", description="Answer kind of the set's questions."
     )
     tolerance: str | None = Field(
-        None, description="For answer_kind=tolerance, such as 1e-2 or 1%; by default 1%."
+        None, description="Tolerance for answer_kind=tolerance, such as 1e-2 or 1%; by default 1%."
     )
     gpus: int = Field(1, ge=1, description="Number of GPUs per node.")
     nodes: int = Field(1, ge=1, description="Number of nodes in the Ray cluster.")

@@ -92,8 +92,8 @@ def rates_table(rows: Rows) -> list[str]:
 def table(rows: Rows, compared: Sequence[str] = COMPARED) -> list[str]:
     """Return the lines of a Markdown table: one a world, number of steps and recipe."""
     groups = grouped(rows, tuning=False)
-    head = ["world", "responses", "recipe", "rate", "seeds", "dead groups", "minutes"]
-    head += [f"pass@{k}" for k in SHOWN] + [f"to {compared[0]} @{k}" for k in SHOWN]
+    head = ["world", "responses", "recipe", "rate", "seeds", "groups without gradient", "minutes"]
+    head += [f"pass@{k}" for k in SHOWN] + [f"pass@{k} minus {compared[0]}" for k in SHOWN]
     lines = [_line(*head), _line(*["---"] * len(head))]
     order = sorted(groups, key=lambda who: (who[0], who[3], who[1] not in compared, who[1], who[2]))
     for who in order:

@@ -195,7 +195,7 @@ def choose_version(
         check_kind(run)
         drawn = sizes[run.id]["samples"]
         if not drawn:
-            raise InputError(f"run {run.name} has no samples yet. Draw them with `tagrpo eval run`.")
+            raise InputError(f"run {run.name} has no samples yet. Sample responses with `tagrpo eval run`.")
         taking = [
             grader
             for grader in graders[run.id]
@@ -215,7 +215,7 @@ def choose_version(
                     f"run {run.name}: {missing:,} of {drawn:,} samples have no grade with "
                     f"{f'the judge {judge}' if judge else own}{taken}; run `{command}` to add them."
                 )
-            raise ungraded_error(run, missing, drawn, f"any one version of the grader{taken}", wanted)
+            raise ungraded_error(run, missing, drawn, f"the most complete grader version{taken}", wanted)
         whole.append(complete)
     common = set(whole[0]).intersection(*whole[1:])
     versions = {run_version(run) for run in runs}

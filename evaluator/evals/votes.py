@@ -156,8 +156,8 @@ def majority_values(votes: Votes, k: int) -> tuple[Floats, Floats]:
     short = [id for id, cast in zip(votes.problem_ids, votes.votes, strict=True) if cast.total() < k]
     if short:
         raise InputError(
-            f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, {short[0]} "
-            "first. Draw more samples or use a smaller k."
+            f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, such as "
+            f"{short[0]}. Sample more responses or use a smaller k."
         )
     low, high = [], []
     for cast in votes.votes:

@@ -97,19 +97,19 @@ def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]
         for theirs in GradeValue
     )
     responses = f"{agrees.samples:,} response{'s' * (agrees.samples != 1)}"
-    sentences = [f"{responses} graded by both, {agrees.alike:,} alike ({share}%)"]
+    sentences = [f"{responses} graded by both, {agrees.alike:,} of them equally ({share}%)"]
     if {theirs for theirs, _ in agrees.counts} == {"unknown"}:
         sentences.append(
-            "none of the other tool's scores means right or wrong; if they are points, leave them out with "
-            "`tagrpo eval import` and --column score="
+            "none of the other tool's scores is a correct or wrong grade; if they are points, repeat `tagrpo "
+            "eval import` without them: --column score="
         )
     for label in ("correct", "wrong"):
         alike, trials, interval = agrees.share(label)
         if interval is not None:
             low, high = (hundredths(end, 1) for end in interval)
             sentences.append(
-                f"of {trials:,} samples that the other tool calls {label} and tagrpo graded, {alike:,} are "
-                f"{label} here: {hundredths(alike / trials, 1)}% (95%: {low} to {high})"
+                f"tagrpo graded {trials:,} samples that the other tool calls {label}; {alike:,} are {label} "
+                f"for tagrpo too: {hundredths(alike / trials, 1)}% (95%: {low} to {high})"
             )
     heads = (f"graded by {tool}", *(f"here {value}" for value in GradeValue))
     blocks: list[Block] = [Table(heads, counts), *map(Text, sentences)]

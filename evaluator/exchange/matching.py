@@ -229,13 +229,13 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
         if result.unmatched:
             why = (
                 f"none of its {result.left_out:,} responses matches a problem of the benchmark. First "
-                f"unmatched question: {next(iter(result.unmatched))!r}. If a prompt surrounds the problem, "
-                "use --by inside"
+                f"unmatched question: {next(iter(result.unmatched))!r}. If "
+                "the questions are prompts around the problem, use --by inside"
             )
         elif result.unclear:
             why = (
                 "every question occurs several times in the benchmark with different answers or images, "
-                f"so responses can be matched by id only. The first question: {next(iter(result.unclear))!r}"
+                f"so only ids can match responses. First such question: {next(iter(result.unclear))!r}"
             )
         raise InputError(f"nothing can be imported: {why}.")
     return result

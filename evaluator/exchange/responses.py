@@ -195,7 +195,7 @@ def _response(
         try:
             number = None if text is None else int(text.removesuffix(".0"))
         except ValueError:
-            raise RowProblem(f'"{columns[part]}" is not a whole number') from None
+            raise RowProblem(f'"{columns[part]}" is not an integer') from None
         if number is not None and not 0 <= number <= _LARGEST:
             raise RowProblem(f'"{columns[part]}" is {number}, which is out of range')
         return number

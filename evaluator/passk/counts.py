@@ -142,12 +142,12 @@ def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts,
     if len(ids) == counts.problems:
         raise InputError(
             f"none of the {counts.problems} problems has {k} graded samples (the maximum is "
-            f"{counts.n.max()}). Draw more samples, or choose a smaller k"
+            f"{counts.n.max()}). Sample more responses, or choose a smaller k"
         )
     if not allow_missing:
         raise InputError(
             f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}. "
-            "Draw more samples, choose a smaller k, or allow missing samples to exclude these problems"
+            "Sample more responses, choose a smaller k, or allow missing samples to exclude these problems"
         )
     return counts.select(~short), ids
 

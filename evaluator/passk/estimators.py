@@ -101,9 +101,9 @@ def whole_numbers(name: str, values: Integers) -> Ints:
     if array.dtype.kind == "f":
         odd = array[~(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))]
         if odd.size:
-            raise ValueError(f"{name} must be whole numbers, but {odd.flat[0]} is not")
+            raise ValueError(f"{name} must be integers, but {odd.flat[0]} is not")
     elif array.dtype.kind not in "iu" or (array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max):
-        raise ValueError(f"{name} must be whole numbers, not {array.dtype} such as {array.flat[0]!r}")
+        raise ValueError(f"{name} must be integers, not {array.dtype} such as {array.flat[0]!r}")
     return array.astype(np.int64)
 
 

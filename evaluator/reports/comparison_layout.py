@@ -142,7 +142,7 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
         if compared.thinned:
             notes.append(
                 f"{part.benchmark}: {compared.thinned} problems have more samples on one side. For p, wins "
-                "and losses, tagrpo draws equally many samples from both sides at random, because the "
+                "and losses, tagrpo uses equally many random samples from both sides, because the "
                 "variance of an estimate depends on its sample size. Values and intervals use all samples."
             )
         specs = {f"A ({comparison.label_a})": part.a.spec, f"B ({comparison.label_b})": part.b.spec}
@@ -151,7 +151,7 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
             notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
     for label, names in ((comparison.label_a, comparison.only_a), (comparison.label_b, comparison.only_b)):
         if names:
-            notes.append(f"Only {label} has {', '.join(names)}, so it is not compared.")
+            notes.append(f"Not compared, because only {label} has results: {', '.join(names)}.")
     return notes
 
 

@@ -65,7 +65,7 @@ def _shares(results: Sequence[ZeroGradient]) -> Iterator[Block]:
     if not results:
         return
     yield Heading(
-        "Which share of questions gives no gradient because all rewards in the group are equal? "
+        "What share of questions gives no gradient because all rewards in the group are equal? "
         f"G={results[0].g}, N={results[0].n}"
     )
     rows = [row for result in results for row in result.shares]
@@ -104,7 +104,7 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
     fitted = prediction.forecast
     shift, (few, many) = fitted.model.shift, fitted.samples
     drawn = f"{few}" if few == many else f"{few} to {many}"
-    yield Heading(f"Which share of questions will give no gradient? Forecast from {prediction.checkpoint}")
+    yield Heading(f"What share of questions will give no gradient? Forecast from {prediction.checkpoint}")
     yield Text(
         f"pilot: {fitted.questions:,} questions, {drawn} graded responses per prompt; success rates: "
         f"{fitted.model.mixture.family}"
@@ -112,8 +112,8 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
     if shift is not None:
         yield Text(
             f"neighbors ({'assumed' if shift.assumed else 'fitted'}): logit shift {shift.mean:+.2f}, "
-            f"standard deviation {shift.sd:.2f} between neighbors; {percent(shift.stray)} have a success "
-            "rate unrelated to their question's"
+            f"standard deviation {shift.sd:.2f} between neighbors; {percent(shift.stray)} of them have a "
+            "success rate unrelated to their question's"
         )
         if shift.at_bound:
             yield Text(shift.at_bound)
@@ -158,7 +158,7 @@ def _difficulty(audit: DifficultyAudit) -> Iterator[Block]:
         f"logit of a neighbor = logit of its original {_logit(spread.shift.mean)} "
         f"{span(spread.mean_low, spread.mean_high, _logit)}, with standard deviation {spread.shift.sd:.2f} "
         f"{span(spread.sd_low, spread.sd_high, '{:.2f}'.format)} between neighbors; "
-        f"{percent(spread.shift.stray)} have a rate unrelated to their question's"
+        f"{percent(spread.shift.stray)} of neighbors have a success rate unrelated to their question's"
     )
     if spread.shift.at_bound:
         yield Text(spread.shift.at_bound)
@@ -261,7 +261,7 @@ def _rescue(report: CostReport) -> Iterator[str]:
     yield (
         f"{percent(rescue.dead)} of questions have only wrong responses in the first {half}. Among the next "
         f"{report.g - half} responses, at least one is correct for {percent(rescue.revived)} of them if "
-        f"drawn from their neighbors, and for {percent(rescue.unaided)} if drawn from the question again"
+        f"sampled for neighbors, and for {percent(rescue.unaided)} if sampled for the question again"
     )
     at_g = [row for row in report.rows if row.per_question == report.g and row.method != DYNAMIC]
     best = max(at_g, key=lambda row: row.mixed)
@@ -273,17 +273,17 @@ def _rescue(report: CostReport) -> Iterator[str]:
 
 def _break_even(even: BreakEven, g: int) -> Iterator[str]:
     if even.g_equal_share is None:
-        yield "GRPO: no G up to 4,096 gives as many mixed groups as the joint group"
+        yield "GRPO has fewer mixed groups than the joint group with any G up to 4,096"
     else:
         yield (
-            f"GRPO with larger G: as many mixed groups at G={even.g_equal_share:,}; the joint group draws "
+            f"GRPO needs G={even.g_equal_share:,} for as many mixed groups as the joint group, which has "
             f"{even.joint_responses:,} responses"
         )
     if even.redraws is not None and even.redraw_responses is not None:
         yield (
-            "dynamic sampling: as many mixed groups per question as the joint group with "
-            f"{even.redraws:.2f} groups of G={g}: {even.redraw_responses:.1f} responses against "
-            f"{even.joint_responses:,}, on other questions"
+            "dynamic sampling needs, for as many mixed groups as the joint group, "
+            f"{even.redraws:.2f} groups of G={g} per question: {even.redraw_responses:.1f} responses, "
+            f"against {even.joint_responses:,} of the joint group; the further groups are for other questions"
         )
     if even.needed_share is None:
         yield (

@@ -285,8 +285,8 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         )
     if len({spec.sampling.seed for spec in specs.values()}) < len(specs):
         raise InputError(
-            f"{names} have the same seed, so their samples may be identical. Draw one with another seed, "
-            "or pass --pool-anyway."
+            f"{names} have the same seed, so their samples may be identical. Sample one of them again "
+            "with another seed, or pass --pool-anyway."
         )
 
 

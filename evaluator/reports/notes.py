@@ -145,9 +145,9 @@ def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
         return []
     number = sum(entry.human for _, entry in lines)
     grades = f"{number:,} human grade{'s' * (number > 1)}"
-    what, way = ("counted instead of the grader's", "grader leaves them out")
+    what, way = ("used instead of the grader's", "grader ignores them")
     if lines[0][1].grades == "grader":
-        what, way = "not counted", "human includes them"
+        what, way = "not counted", "human counts them"
     return [f"{grades} {what} ({'; '.join(counts)}); --grades {way}."]
 
 

@@ -132,7 +132,7 @@ def build_report(
             try:
                 if metric.name == MAJ_AT_K:
                     if majority is None:
-                        raise InputError("maj@k needs the answers of the runs. Pass majority.")
+                        raise InputError("maj@k is a vote of the runs' answers. Pass the argument majority.")
                     scores = majority(entry, kept.problem_ids, wanted)
                 else:
                     at = curve_ks(int(kept.n.min()), wanted)
@@ -172,7 +172,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     if ks is not None:
         wanted = tuple(sorted(set(ks)))
         if not wanted or wanted[0] < 1:
-            raise InputError("k must be a whole number of at least 1.")
+            raise InputError("k must be an integer of at least 1.")
         return wanted, ""
     entries = [(method.label, entry) for method in methods for entry in method.entries.values()]
     if not entries:
@@ -189,7 +189,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     )
     if is_imported(entry.spec):
         return (k,), reason
-    return (k,), f"{reason} To draw more, run `tagrpo eval run` with a larger --n."
+    return (k,), f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
 
 
 def _fewest(entry: Entry) -> int:
@@ -243,8 +243,8 @@ def _averages(
         ]
         if mixed:
             missing.append(
-                f"no average over {', '.join(titles[name] for name in names)}: the rows do not "
-                f"have the same problems of {', '.join(mixed)}."
+                f"no average over {', '.join(titles[name] for name in names)}: the rows "
+                f"contain different problems of {', '.join(mixed)}."
             )
             continue
         for label, mine in complete.items():

@@ -29,8 +29,8 @@ _BODIES = 8
 _KEEP_ALIVE_S, _GRACE_S = 30, 10
 _NO_PROMPT = Grade(GradeValue.UNKNOWN, None, "prompt not in query")
 _UNSAID = (
-    "this route answers with numbers. Give the reward of an unknown grade, by ?unknown_reward=NUMBER in the "
-    "address or --unknown-reward of `tagrpo eval serve`."
+    "this route returns numbers. Set the reward for unknown grades: ?unknown_reward=NUMBER in the address, "
+    "or --unknown-reward of `tagrpo eval serve`."
 )
 _NO_TOKEN = "a token is required: send Authorization: Bearer TOKEN, or http://tagrpo:TOKEN@HOST:PORT."
 

@@ -23,7 +23,7 @@ _SECONDS_AN_HOUR = 3600
 
 _DYNAMIC_SAMPLING = (
     "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups with equal rewards by groups "
-    "for other questions, so it draws 1/(mixed share) groups for each group that it keeps"
+    "for other questions, so it samples 1/(mixed share) groups for each group that it keeps"
 )
 ASSUMPTIONS = (
     "a mixed-reward group has at least one correct and one wrong response; only these groups have a gradient",
@@ -79,7 +79,7 @@ def unmixed_chance(right: int, drawn: int, g: int) -> float:
     from scipy.special import betaln
 
     if not 0 <= right <= drawn or g < 1:
-        raise ValueError(f"{right} correct of {drawn} responses with a group size of {g} is impossible")
+        raise ValueError(f"{right} correct among {drawn} responses is impossible with a group size of {g}")
     a, b = right + 0.5, drawn - right + 0.5
     return float(np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b)))
 

@@ -218,7 +218,7 @@ def _diversities(
         if len(places) < len(ids):
             notes.append(
                 f"{checkpoint.label}: diversity uses the responses to {len(places):,} of {len(ids):,} "
-                f"questions, drawn with seed {settings.seed}"
+                f"questions, sampled with seed {settings.seed}"
             )
     embed = fit_tf_idf(
         text

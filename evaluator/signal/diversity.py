@@ -111,7 +111,7 @@ def diversity(
         raise InputError(
             f"{checkpoint}: no question has {g} responses to its original"
             + (f" and to {n} neighbors" if n else "")
-            + ". Give a smaller --g or --n, or draw more responses."
+            + ". Give a smaller --g or --n, or sample more responses."
         )
     names = [name for name in SERIES if n or name == ORIGINAL_PAIRS]
     values = {name: np.array([row[SERIES[name]] for row in rows], dtype=np.float64) for name in names}

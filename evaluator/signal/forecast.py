@@ -326,7 +326,7 @@ def halves(visits: Visits, *, rng: np.random.Generator | None = None) -> tuple[G
     first, second = [], []
     for number, row in enumerate(visits):
         if len(row) < 2:
-            raise InputError(f"prompt {number + 1} has {len(row)} visits, but halves need at least 2.")
+            raise InputError(f"prompt {number + 1} has {len(row)} visits, but two halves need at least 2.")
         order = list(range(len(row))) if rng is None else rng.permutation(len(row)).tolist()
         middle = len(row) // 2
         first.append(order[:middle])

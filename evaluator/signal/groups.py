@@ -60,7 +60,7 @@ class QuestionGroup:
     def __post_init__(self) -> None:
         variants = [prompt.variant for prompt in self.prompts]
         if not variants or len(set(variants)) < len(variants):
-            raise ValueError(f"{self.group_id}: needs each variant once and at least one, not {variants}")
+            raise ValueError(f"{self.group_id}: {variants} must be one or more distinct variants")
         object.__setattr__(self, "prompts", tuple(sorted(self.prompts, key=lambda prompt: prompt.variant)))
 
 

@@ -309,7 +309,7 @@ def _too_few(label: str, counts: GroupCounts, g: int, n: int) -> str:
     have = int(((counts.known[:, 1:] >= g).sum(axis=1)).max()) if counts.neighbors else 0
     return (
         f"{text} (at most {original} for an original, {have} neighbors with {g}). Give a smaller --g or "
-        "--n, or draw more responses."
+        "--n, or sample more responses."
     )
 
 

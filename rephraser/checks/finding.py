@@ -62,7 +62,7 @@ FATAL: dict[str, str] = {
     "signature_changed": "a requested function is missing, or has a different name or signature",
     "language_changed": "the candidate and the original differ in language or script",
     "too_long": "the candidate exceeds the token limit",
-    "truncated": "the candidate stops in the middle or leaves a bracket or formula open",
+    "truncated": "the candidate is cut off, or leaves a bracket or formula open",
     "control_characters": "the candidate contains control characters that the original does not",
     "prompt_chatter": "the candidate contains chat text, such as a greeting",
 }

@@ -106,7 +106,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     stored = session.execute(audits.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
         audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
-        hint = audits_there or "none yet. Draw one with `tagrpo rephrase audit`"
+        hint = audits_there or "none yet. Create one with `tagrpo rephrase audit`"
         raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
     row, name = stored
     members = session.execute(

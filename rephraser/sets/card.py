@@ -139,7 +139,7 @@ def _verified(verdicts: Mapping[str, int]) -> str:
     rest = ", ".join(
         f"{count:,} {status}" for status, count in verdicts.items() if count and status != "accepted"
     )
-    warning = f"**Not all neighbors were accepted: {accepted:,} of {total:,} were; {rest}.**"
+    warning = f"**Only {accepted:,} of {total:,} neighbors were accepted; the others: {rest}.**"
     if verdicts["unverified"]:
         warning += " For unverified neighbors, tagrpo did not compare answers."
     return warning
@@ -150,9 +150,9 @@ def _successes(successes: Mapping[str, Any] | None) -> str:
         return "The solvers' success rates on questions and neighbors are unknown."
     parts = ", ".join(f"{count:,} {name}" for name, count in successes["difficulty"].items())
     return (
-        f"Success rates of {', '.join(successes['solvers'])} on {successes['neighbors']:,} neighbors: "
-        f"{successes['neighbor_rate']:.1%}, on their questions {successes['question_rate']:.1%}. Compared "
-        f"with their questions, {parts} neighbors (level: within one standard error)."
+        f"Success rates of {', '.join(successes['solvers'])}: {successes['neighbor_rate']:.1%} on "
+        f"{successes['neighbors']:,} neighbors, {successes['question_rate']:.1%} on their questions. "
+        f"Neighbors compared with their questions: {parts} (level: within one standard error)."
     )
 
 

@@ -290,7 +290,7 @@ def _nothing_fits(
     if tallies["too like"]:
         ways.append(f"lower --min-distance ({tallies['too like']:,} candidates were too similar)")
     if tallies["alone"]:
-        ways.append(f"give neighbors to all ({tallies['alone']:,} questions give a gradient alone)")
+        ways.append(f"remove --adaptive ({tallies['alone']:,} questions probably yield a gradient alone)")
     names = " and ".join(repr(run.name) for run in runs)
     return (
         f"no candidate of run {names} qualifies, so there is nothing to publish. Candidates by verdict: "

@@ -200,7 +200,7 @@ def _kind(row: Mapping[str, Any], place: str) -> AnswerKind:
 def _text(row: Mapping[str, Any], key: str, place: str) -> str:
     value = row.get(key)
     if not isinstance(value, str):
-        raise InputError(f'{place}: "{key}" is {value!r}. Give a text.')
+        raise InputError(f'{place}: "{key}" is {value!r}. Give a string.')
     return value
 
 

@@ -58,7 +58,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
         )
     counted = count_members(entries)
     problems += [
-        f"the members give {key} = {value}, but the set has {header.counts.get(key)}"
+        f"the members have {key} = {value}, but the set records {header.counts.get(key)}"
         for key, value in (counted | {"successes": count_successes(entries).get("successes")}).items()
         if header.counts.get(key) != value
     ]

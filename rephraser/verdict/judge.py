@@ -74,7 +74,7 @@ def judge(
         reason += " But a premise was dropped, which a solver may fill in from memory."
     elif verdict is Verdict.REJECTED and counts.unsettled:
         verdict = Verdict.UNDECIDED
-        reason += f" But {counts.unsettled} more could not be compared and may be shared."
+        reason += f" But answers that could not be compared ({counts.unsettled}) may be shared."
     return Judgement(verdict=verdict, reason=reason, overlap=shared, new_top=new, original_top=top)
 
 
@@ -84,7 +84,7 @@ def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, 
     for side, numbers, fewest in (("original", original, 1), ("candidate", candidate, rule.looks[0])):
         drawn, unparsed, unsettled = numbers
         if drawn == 0:
-            return Verdict.UNVERIFIED, f"No answers were drawn for the {side}, so none were compared."
+            return Verdict.UNVERIFIED, f"No answers to the {side} were sampled, so none were compared."
         if drawn < fewest:
             return Verdict.UNDECIDED, (
                 f"Only {drawn} answers to the {side}; the first verdict is possible after {fewest}."
@@ -117,7 +117,7 @@ def _by_overlap(
             f"{sharing} ({rule.accept_overlap} needed); the most frequent new answer was given {_times(new)}."
         )
     if shared > 0:
-        return Verdict.UNDECIDED, f"{sharing}: acceptance needs {rule.accept_overlap}, rejection none."
+        return Verdict.UNDECIDED, f"{sharing}: acceptance needs {rule.accept_overlap}, and rejection needs 0."
     if counts.gold is None:
         return Verdict.UNDECIDED, (
             "No answer is shared, but the gold answer could not be compared with the others: the new answer "
@@ -125,8 +125,8 @@ def _by_overlap(
         )
     if counts.candidate_gold > 0:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but {counts.candidate_gold} candidate answers are correct, while the "
-            "original was never solved."
+            f"No answer is shared, but {counts.candidate_gold} candidate answers are correct, while no "
+            "answer to the original is."
         )
     if top < rule.reject_original_top:
         return Verdict.UNDECIDED, (

@@ -61,7 +61,7 @@ class OverlapRule:
             raise InputError(
                 f"overlap rule: accept_overlap {self.accept_overlap} can never be reached with "
                 f"{self.original_samples} answers to the original and {self.looks[-1]} to the candidate. "
-                f"Give at most {most}, or draw more answers"
+                f"Give at most {most}, or sample more answers"
             )
 
     @classmethod

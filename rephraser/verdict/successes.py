@@ -95,7 +95,7 @@ def from_columns(row: Mapping[str, Any], place: str) -> Successes | None:
         return None
     numbers = {name: row.get(name) for name in COUNTS}
     if not isinstance(solver, str) or any(type(number) is not int for number in numbers.values()):
-        raise InputError(f'{place}: "solver" must be a text, and {", ".join(COUNTS)} whole numbers.')
+        raise InputError(f'{place}: "solver" must be a string, and {", ".join(COUNTS)} must be integers.')
     try:
         return Successes(solver, **numbers)  # type: ignore[arg-type]
     except InputError as error:

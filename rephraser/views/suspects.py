@@ -77,7 +77,7 @@ def find_suspects(
         InputError: `agreement` is not above 1/2 and at most 1, `min_answers` is not positive.
     """
     if not 0.5 < agreement <= 1:
-        raise InputError(f"an agreement of {agreement:g}: give a share above 0.5, at most 1.")
+        raise InputError(f"agreement is {agreement:g}. Give a share above 0.5 and at most 1.")
     if min_answers < 1:
         raise InputError(f"the minimum number of answers is {min_answers}. Give 1 or more.")
     suspects = [

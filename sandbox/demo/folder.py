@@ -117,8 +117,8 @@ def _read(plan: DemoPlan) -> DemoFolder:
         held = sorted(each.name for each in plan.folder.iterdir() if each.name != _LOCK)
         if held:
             raise InputError(
-                f"{plan.folder}: holds {held[0]}{' and more' if held[1:] else ''}, which does not come from "
-                "a demo. Choose a new or empty --folder."
+                f"{plan.folder}: contains {held[0]}{' and more' if held[1:] else ''}, which does not come "
+                "from a demo. Choose a new or empty --folder."
             ) from None
         new = DemoFolder(plan.folder, plan.fixed())
         new.write()  # before the first step: what a kill leaves of it belongs to this demo

@@ -187,7 +187,7 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         CHAPTERS[1],
         "Verify",
-        "Derive the hash anew from what is stored.",
+        "Recompute the hash from the stored members.",
         ("sets", "show", f"{QUESTIONS}@1", "--verify", *db),
     )
     yield Step(
@@ -241,22 +241,22 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         CHAPTERS[2],
         "Forecast",
-        "How many questions will give no gradient because all their responses get the same reward: with 2 "
-        "responses, with 8 to the question alone (GRPO), with 2 to each of 4 texts (TA-GRPO's joint group).",
+        "Share of questions that will give no gradient, because all their responses get the same reward: for "
+        "2 or 8 responses to the question (GRPO), and 2 to each of 4 prompts (TA-GRPO's joint group).",
         ("diagnose", run, "--only", "forecast", "--g", str(G), "--n", str(NEIGHBORS), *db),
     )
     yield Step(
         CHAPTERS[2],
         "Difficulty",
-        "Do neighbors shift difficulty? They are meant to. Those whose success rate is implausible beside "
-        "their question's are named.",
+        "Do neighbors shift difficulty? Some shift is intended. The output lists neighbors whose success "
+        "rate is implausible, given that of their question.",
         ("diagnose", run, "--only", "difficulty", *db),
-        attention="the flagged neighbors are for a human to look at",
+        attention="a human should check the flagged neighbors",
     )
     yield Step(
         CHAPTERS[2],
         "Training plan",
-        "Responses that TA-GRPO draws, compared with GRPO at equal epochs and at equal responses. The "
+        "Responses that TA-GRPO samples, compared with GRPO at equal epochs and at equal responses. The "
         "memory estimate is for one GPU, but the demo trains on the CPU.",
         (
             *("train", "plan", "ta_grpo", "--model", str(plan.policy), "--data", str(plan.folder / "verl")),

@@ -275,7 +275,7 @@ class Asker:
         except Fault as fault:
             return await self._fail(request, ask_id, fault, faults)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
-        _LOG.info("%s to %s, ask %d: answered in %s", request.kind, request.model, ask_id, done)
+        _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
 
     async def _fail(self, request: Request, ask_id: int, fault: Fault, faults: list[Fault]) -> float:
@@ -292,8 +292,8 @@ class Asker:
             pause_s = None
         if pause_s is None:
             self.count_failure(fault)
-        then = "not retried" if pause_s is None else f"retried in {pause_s:.1f} s"
-        _LOG.info("%s to %s, ask %d: %s; %s", request.kind, request.model, ask_id, fault, then)
+        then = "not retried" if pause_s is None else f"retrying in {pause_s:.1f} s"
+        _LOG.info("%s request to %s, id %d: %s; %s", request.kind, request.model, ask_id, fault, then)
         await self.end_failed(ask_id, fault, final=final)
         if pause_s is None:
             raise Failed(fault.kind, fault.message, final=final)

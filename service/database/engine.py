@@ -152,11 +152,11 @@ class Database:
                 "another one with --db."
             )
         if self.read_only or (revision is not None and not upgrade):
-            copied = "copy it to a place where you can write; " if self._is_locked_up() else ""
+            copied = "Copy it to a folder where you have write access. " if self._is_locked_up() else ""
             raise DatabaseError(
-                f"{self.place}: the database belongs to an older tagrpo (schema {revision}, this version "
-                f"has {HEAD_REVISION}). {copied}`tagrpo db backup FILE` keeps a copy, `tagrpo db upgrade` "
-                "upgrades it."
+                f"{self.place}: the database is from an older tagrpo (schema {revision}, this version "
+                f"has {HEAD_REVISION}). {copied}Back it up with `tagrpo db backup FILE`, then run `tagrpo "
+                "db upgrade`."
             )
         with self._connection(write=True) as connection:
             # Another process may have been quicker; the write lock is ours now, so look again.
@@ -180,7 +180,7 @@ class Database:
             return None
         if "alembic_version" not in tables:
             raise DatabaseError(
-                f"{self.place}: {self._kind()} database that does not belong to tagrpo. Choose another one "
+                f"{self.place}: {self._kind()} database that is not from tagrpo. Choose another one "
                 "with --db."
             )
         revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())

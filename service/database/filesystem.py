@@ -14,7 +14,7 @@ NETWORK = frozenset(
 JOURNAL = "TAGRPO_JOURNAL"
 ROLLBACK, WAL = "rollback", "wal"
 WAYS_OUT = (
-    "Put it on a local disk (--db; `tagrpo db backup` can write a copy to any place), or set "
+    "Copy it to a local disk with `tagrpo db backup FILE` and pass the copy with --db, or set "
     f"{JOURNAL}={ROLLBACK} to use it here with one process at a time"
 )
 

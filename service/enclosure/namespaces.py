@@ -73,9 +73,9 @@ def confine(limits: Limits, number: int) -> None:
     Raises:
         OSError: the system refuses a step; the message names it.
     """
-    _check(libc.unshare(_NEWNS | _NEWNET | _NEWIPC | _NEWUTS), "namespaces of mounts and network")
+    _check(libc.unshare(_NEWNS | _NEWNET | _NEWIPC | _NEWUTS), "mount and network namespaces")
     _change_root(limits)
-    _check(libc.unshare(_NEWPID), "a namespace of processes")
+    _check(libc.unshare(_NEWPID), "a process namespace")
     _drop_privileges(number)
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
@@ -87,7 +87,7 @@ def confine(limits: Limits, number: int) -> None:
     ):
         _lower(kind, value)
     # When the process outside is gone, so is all that is inside.
-    _check(libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0), "an end with its parent")
+    _check(libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0), "ending with the parent process")
 
 
 def limit_program(limits: Limits) -> None:
@@ -108,12 +108,12 @@ def _change_root(limits: Limits) -> None:
     folders = [*sorted(_library_folders() - stdlib), *sorted(stdlib)]
     _mount(None, "/", None, _REC | _PRIVATE, "private mounts")
     size = f"size={limits.file_mb}m,nr_inodes=2048,mode=755"
-    _mount("tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, "a file system in memory", size)
+    _mount("tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, "an in-memory file system", size)
     os.mkdir("/tmp/old")
     pivot = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if pivot is None:
         raise OSError(errno.ENOSYS, f"not known on {os.uname().machine}")
-    _check(libc.syscall(pivot, b"/tmp", b"/tmp/old"), "another root")
+    _check(libc.syscall(pivot, b"/tmp", b"/tmp/old"), "changing the root folder")
     os.chdir("/")
     for folder in folders:
         _show(folder)
@@ -128,7 +128,7 @@ def _change_root(limits: Limits) -> None:
         _mount(f"/old/dev/{name}", f"/dev/{name}", None, _BIND, f"/dev/{name}")
     os.mkdir("/tmp")
     os.chmod("/tmp", 0o1777)
-    _check(libc.umount2(b"/old", _DETACH), "the old root's end")
+    _check(libc.umount2(b"/old", _DETACH), "unmounting the old root folder")
     os.rmdir("/old")
     os.chdir("/tmp")
 
@@ -171,7 +171,7 @@ def _drop_privileges(number: int) -> None:
     head = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     none = (ctypes.c_uint32 * 6)()
     number_of_call = _SYS_CAPSET[os.uname().machine]
-    _check(libc.syscall(number_of_call, ctypes.byref(head), ctypes.byref(none)), "no capabilities")
+    _check(libc.syscall(number_of_call, ctypes.byref(head), ctypes.byref(none)), "dropping capabilities")
 
 
 def _mount(

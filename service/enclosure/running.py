@@ -134,11 +134,11 @@ def refusal() -> str | None:
     if _CAN_RUN.is_set():
         return None
     if not sys.platform.startswith("linux"):
-        return f"no program can be run on {sys.platform}: {WAY_OUT}"
+        return f"programs cannot be run on {sys.platform}: {WAY_OUT}"
     with Enclosures() as enclosures:
         result = enclosures.run(Program(("def double(n): return 2 * n",)), "assert double(2) == 4")
     if result.value != "passed":
-        return f"no program can be run here ({result.text}): {WAY_OUT}"
+        return f"programs cannot be run here ({result.text}): {WAY_OUT}"
     _CAN_RUN.set()
     return None
 

@@ -212,7 +212,7 @@ def run_tests(
             value = "too large"
         return {"result": value, "line": _line(error), "text": _text(error)}
     if session.calls == 0:
-        return {"result": "bad tests", "line": None, "text": "the tests call nothing in the program"}
+        return {"result": "bad tests", "line": None, "text": "the tests never call the program"}
     return {"result": "passed", "line": None, "text": ""}
 
 

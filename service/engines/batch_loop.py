@@ -37,7 +37,7 @@ class TransformersSettings(BaseModel):
     revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
     device: str = Field("auto", description="auto (a GPU if there is one), cpu, cuda, cuda:1 or mps.")
     dtype: str = Field("auto", description="float32, bfloat16, ...; auto: dtype of the checkpoint.")
-    batch_size: int | None = Field(None, ge=1, description="Maximum batch size: 64 on a CPU, 256 on a GPU.")
+    batch_size: int | None = Field(None, ge=1, description="Maximum batch size; default: CPU 64, GPU 256.")
 
 
 @dataclass(eq=False)

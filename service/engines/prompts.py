@@ -44,7 +44,7 @@ class Prompt:
         length = len(self.token_ids)
         room = max_tokens if context is None else min(max_tokens, context - length)
         if not length:
-            raise Fault(CONTEXT_LENGTH, "the prompt has no tokens. Give it some text.")
+            raise Fault(CONTEXT_LENGTH, "the prompt has no tokens. Write a prompt with text.")
         if room < 1:
             raise Fault(
                 CONTEXT_LENGTH,

@@ -48,7 +48,7 @@ class VllmSettings(BaseModel):
     tensor_parallel_size: int = Field(1, ge=1, description="Number of GPUs that share one copy of the model.")
     ray: bool = Field(False, description="Use the GPUs of the Ray cluster at RAY_ADDRESS, on all its nodes.")
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Fraction of GPU memory for vLLM.")
-    max_model_len: int | None = Field(None, ge=2, description="Maximum tokens of prompt and response.")
+    max_model_len: int | None = Field(None, ge=2, description="Maximum tokens of prompt plus response.")
     options: tuple[str, ...] = Field((), description="Additional options for `vllm serve`.")
     start_timeout_s: float = Field(1800.0, gt=0, description="Maximum seconds until the server is ready.")
     max_concurrency: int = Field(256, ge=1, description="Maximum in-flight requests per model copy.")

@@ -27,12 +27,12 @@ class Access(Config):
     )
     base_url: tuple[str, ...] = Field(
         (),
-        description="Server address (vLLM: http://HOST:8000/v1). Several servers share the requests.",
+        description="Server addresses (vLLM: http://HOST:8000/v1). Each request goes to one of them.",
         json_schema_extra=OPERATIONAL,
     )
     api_key_env: str | None = Field(
         None,
-        description="Environment variable with the API key; by default the provider's standard one.",
+        description="Environment variable with the API key; by default the provider's usual variable.",
         json_schema_extra=OPERATIONAL,
     )
     price: tuple[float, float] | None = Field(
@@ -44,7 +44,7 @@ class Access(Config):
         None,
         ge=1,
         le=4096,
-        description="Maximum in-flight requests per server; by default 64, for vLLM 256 per copy.",
+        description="Maximum in-flight requests per server; by default 64, with vLLM 256 per model copy.",
         json_schema_extra=OPERATIONAL,
     )
     timeout_s: float | None = Field(
@@ -211,7 +211,7 @@ class Budget(Config):
     halt_after: int = Field(
         HALT_AFTER,
         ge=1,
-        description="Stop after this many consecutive failed requests; all answers are kept.",
+        description="Stop after this many consecutive failed requests; answers received so far are kept.",
         json_schema_extra=OPERATIONAL,
     )
     stall_s: float = Field(

@@ -81,13 +81,13 @@ class PromptConfig(Config):
         "evaluation code, as raw text; plain: the question without instructions.",
     )
     prompt_file: Path | None = Field(
-        None, description="File with a prompt that contains {question}; by default the preset's."
+        None, description="Prompt template file that contains {question}; by default the preset's template."
     )
     system: str | None = Field(None, description="System prompt.")
     form: Literal["chat", "raw"] | None = Field(
         None,
-        description="chat: apply the model's chat template; raw: send plain text to continue. By default as "
-        "in the preset.",
+        description="chat: apply the model's chat template; raw: send the prompt as plain text, which "
+        "the model continues. By default as in the preset.",
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Arguments for the model's chat template, such as {enable_thinking = false}."

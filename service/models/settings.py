@@ -47,15 +47,15 @@ class Sampling(Config):
     min_p: float = Field(
         0.0, ge=0, le=1, description="Minimum probability relative to the top token; 0 is off."
     )
-    repetition_penalty: float = Field(1.0, gt=0, le=10, description="1 changes nothing.")
-    presence_penalty: float = Field(0.0, ge=-2, le=2, description="0 changes nothing.")
-    frequency_penalty: float = Field(0.0, ge=-2, le=2, description="0 changes nothing.")
-    stop: tuple[str, ...] = Field((), description="Texts that end a response.")
+    repetition_penalty: float = Field(1.0, gt=0, le=10, description="Penalty on repeated tokens; 1 is off.")
+    presence_penalty: float = Field(0.0, ge=-2, le=2, description="Penalty on repeated tokens; 0 is off.")
+    frequency_penalty: float = Field(0.0, ge=-2, le=2, description="Penalty per repeat of a token; 0 is off.")
+    stop: tuple[str, ...] = Field((), description="Stop strings: a response ends before the first of them.")
 
     @model_validator(mode="after")
     def _check_stop(self) -> "Sampling":
         if "" in self.stop:
-            raise ValueError("an empty text in stop would end every response. Remove it.")
+            raise ValueError("stop contains an empty string, which would end every response. Remove it.")
         return self
 
     def without_neutral(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class SamplingSettings(Sampling):
     None sends no seed, and what is drawn cannot be drawn again.
     """
 
-    seed: int | None = Field(0, ge=0, le=2**63 - 1, description="Random seed; with none, no seed is sent.")
+    seed: int | None = Field(0, ge=0, le=2**63 - 1, description="Random seed; none sends no seed.")
     samples_per_request: int = Field(
         8, ge=1, le=1024, description="Responses per request; the last request may ask for fewer."
     )

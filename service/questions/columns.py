@@ -289,7 +289,7 @@ def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
     if part == "question":
         value = asked_in(value) or value
     if not isinstance(value, str) or isinstance(value, JsonNumber):
-        raise RowProblem(f'"{column}" is {_kind(value)}, not text. Change it with --{part}-column')
+        raise RowProblem(f'"{column}" is {_kind(value)}, not text. Choose another: --column {part}=NAME')
     return _checked(value, column, limits)
 
 

@@ -237,7 +237,7 @@ def _held_tests(grade: Checked) -> str:
         return "no tests"
     if grade.value == "wrong":
         return f"its own solution does not pass: {grade.extracted or grade.reason}"
-    return f"its tests are not informative: {grade.extracted or grade.reason}"
+    return f"its tests cannot tell a correct program: {grade.extracted or grade.reason}"
 
 
 def _equal_answers(

@@ -163,7 +163,7 @@ def mix_sets(
     if (chunks is None) == (times is None):
         raise InputError("give either --times (such as 1.5) or --chunks.")
     if chunk < 1 or (chunks or 0) < 0:
-        raise InputError(f"--chunk is {chunk} and --chunks {chunks}. Give 1 or more, and 0 or more.")
+        raise InputError(f"--chunk is {chunk} and --chunks is {chunks}. Give at least 1 and at least 0.")
     if chunks is None:
         chunks = chunks_for(times or 0.0, len(own), chunk)
     wanted = chunk * chunks

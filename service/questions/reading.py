@@ -136,7 +136,7 @@ def read_source(
         lacking = (
             f'no text in "{columns.solution}" has a \\boxed{{}} with the answer'
             if columns.answer is None
-            else f'"{columns.answer}" has no answer in any row'
+            else f'no row has an answer in column "{columns.answer}"'
         )
         raise InputError(
             f"{opened.name}: {lacking}. Name the column of the answers with --column answer=NAME; available: "

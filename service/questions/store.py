@@ -183,8 +183,8 @@ def check_removable(session: Session, name: str) -> StoredSet:
         if name in {other.spec[part]["set"] for part in ("base", "extra") if part in other.spec}
     ]
     obstacles = [
-        *([f"runs use it: {', '.join(runs)} (`tagrpo runs remove`)"] if runs else []),
-        *([f"sets were mixed from it: {', '.join(mixes)}"] if mixes else []),
+        *([f"these runs use it: {', '.join(runs)} (`tagrpo runs remove`)"] if runs else []),
+        *([f"these sets were mixed from it: {', '.join(mixes)}"] if mixes else []),
     ]
     if obstacles:
         raise InputError(f'the question set "{name}" cannot be removed: {"; ".join(obstacles)}.')

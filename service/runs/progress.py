@@ -106,7 +106,7 @@ def page_runs(
     if after is not None:
         created_at = session.scalar(select(RunRow.created_at).where(RunRow.id == after))
         if created_at is None:
-            raise NotFoundError(f"there is no run {after!r} to continue the list after.")
+            raise NotFoundError(f"--after {after}: there is no such run.")
         query = query.where(key < (created_at, after))
     return progress_of(session, [as_run(row) for row in session.scalars(query)])
 

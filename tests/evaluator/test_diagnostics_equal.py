@@ -137,7 +137,7 @@ def test_one_part_is_refused_and_among_several_it_is_left_out() -> None:
 
 
 def test_a_variant_stands_in_a_group_once() -> None:
-    with pytest.raises(ValueError, match="needs each variant once"):
+    with pytest.raises(ValueError, match="must be one or more distinct variants"):
         QuestionGroup("a", (PromptSample(1, 1, 0), PromptSample(1, 0, 1)))
     with pytest.raises(ValueError, match="not be negative"):
         PromptSample(0, -1, 0)

@@ -116,7 +116,7 @@ def test_contradictions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="appears twice"):
         read_rollouts(write_rows(tmp_path / "v.jsonl", twice, twice))
     rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
-    with pytest.raises(InputError, match="variant 2 here but 1 earlier"):
+    with pytest.raises(InputError, match="variant 2 here but was 1 earlier"):
         read_rollouts(write_rows(tmp_path / "r.jsonl", *rows))
 
 

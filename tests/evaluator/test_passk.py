@@ -75,13 +75,13 @@ def test_arrays_equal_scalars(cases: list[tuple[int, int, int]]) -> None:
         (4, -1, 1, "c must be at least 0"),
         (4, 5, 1, "c must be at most n"),
         (0, 0, 1, "k must be at most n"),
-        (4, 1.5, 1, "c must be whole numbers, but 1.5 is not"),
-        (4, float("nan"), 1, "c must be whole numbers, but nan is not"),
-        (4, True, 1, "c must be whole numbers, not bool"),
-        (4, "1", 1, "c must be whole numbers"),
+        (4, 1.5, 1, "c must be integers, but 1.5 is not"),
+        (4, float("nan"), 1, "c must be integers, but nan is not"),
+        (4, True, 1, "c must be integers, not bool"),
+        (4, "1", 1, "c must be integers"),
         ([4, 8], [1, 9], 2, "c must be at most n: n=8, c=9, k=2"),
         ([4, 8], [1, 2, 3], 2, "do not broadcast"),
-        (10**20, 1, 1, "n must be whole numbers"),
+        (10**20, 1, 1, "n must be integers"),
     ],
 )
 def test_what_is_not_defined_is_refused(n: object, c: object, k: object, message: str) -> None:

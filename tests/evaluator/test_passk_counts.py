@@ -37,7 +37,7 @@ def some_counts(draw: st.DrawFn, least: int = 1) -> Counts:
         ((("a", "b"), (4, 4), (1, 5)), "problem b: 5 correct and 0 unknown among 4"),
         ((("a", "b"), (4, 4), (1, 3), (0, 2)), "problem b: 3 correct and 2 unknown among 4"),
         ((("a",), (4,), (-1,)), "problem a: correct is -1"),
-        ((("a",), (4,), (0.5,)), "whole numbers"),
+        ((("a",), (4,), (0.5,)), "integers"),
     ],
 )
 def test_counts_that_cannot_be(columns: tuple[tuple[object, ...], ...], message: str) -> None:

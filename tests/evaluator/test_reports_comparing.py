@@ -69,7 +69,7 @@ def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
     runs(db, "a", one=LOW, two=LOW)
     add_eval_run(db, "b.one", LOW, benchmark="one", temperature=1.0, model="other", seed=3)
     notes = comparison_document(compared(db, "a", "b")).notes
-    assert "Only a has two, so it is not compared." in notes
+    assert "Not compared, because only a has results: two." in notes
     assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
 
 

@@ -267,7 +267,7 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert (again.judged, again.changes) == (2, ())
     found = summary(world)
     assert (found.unreadable_questions, found.candidates) == (1, {"undecided": 2})
-    assert found.unfinished[0].reason == "2 undecided, the question's own answers are unreadable"
+    assert found.unfinished[0].reason == "2 undecided, too many answers to the question cannot be parsed"
     with world.db.read() as session:
         reasons = set(session.scalars(select(VerdictRow.reason).where(VerdictRow.status == "undecided")))
     assert reasons == {"32 of 32 answers to the original could not be parsed; at most 50% may fail."}

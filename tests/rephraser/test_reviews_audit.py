@@ -161,7 +161,7 @@ def test_open_groups_bound_the_share() -> None:
 
 
 def test_an_unknown_audit_names_those_there_are(db: Database, run: Run) -> None:
-    with db.read() as session, pytest.raises(NotFoundError, match=r"none yet. Draw one"):
+    with db.read() as session, pytest.raises(NotFoundError, match=r"none yet. Create one"):
         get_audit(session, 1)
     audit, _ = open_audit(db, run, size=10, seed=0)
     with db.read() as session, pytest.raises(NotFoundError, match=rf"Available: {audit.id} \(of run\)"):

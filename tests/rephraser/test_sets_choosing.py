@@ -47,7 +47,11 @@ def test_adaptive_leaves_questions_alone_that_give_a_gradient(db: Database) -> N
 
 def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
     add_run(db, "mixed", ASKED[:1])
-    with pytest.raises(InputError, match=r"give neighbors to all \(1 questions give a gradient alone\)"):
+    with pytest.raises(
+        InputError,
+        match=r"remove --adaptive \(1 questions probably yield a gradient "
+        r"alone\)",
+    ):
         sets.publish(db, "math", run="mixed", adaptive=Adaptive())
     with pytest.raises(InputError, match="a probability between 0 and 1, not 8 and 1"):
         Adaptive(unmixed=1.0)

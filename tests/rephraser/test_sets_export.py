@@ -290,7 +290,7 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     assert card.data.size_categories == ["n<1K"]
     assert card.data.configs[0]["data_files"][0]["path"] == "data/train-00000-of-00001.parquet"
     assert header.content_hash in card.text
-    assert "Not all neighbors were accepted: 3 of 4 were; 1 unverified." in card.text
+    assert "Only 3 of 4 neighbors were accepted; the others: 1 unverified." in card.text
     assert "| unverified | 1 |" in card.text
     # Of four proposals three are judged and accepted: Clopper-Pearson gives (.025^(1/3), 1).
     assert "| all | 3 | 3 | 1 | 100.0% (95% interval 29.2% to 100.0%) |" in card.text

@@ -127,14 +127,15 @@ def test_a_publication_that_fails_leaves_nothing(db: Database, monkeypatch: pyte
 TAMPERING = {
     "UPDATE neighbor_set_members SET posterior = 0.5 WHERE position = 2": "members have changed",
     "UPDATE neighbor_set_members SET verdict = 'rejected' WHERE position = 2": "neighbors_by_verdict",
-    "DELETE FROM neighbor_set_members WHERE position = 2": "members give neighbors = 2, but the set has 3",
+    "DELETE FROM neighbor_set_members WHERE position = 2": "members have neighbors = 2, but the set records "
+    "3",
     "DELETE FROM neighbor_set_questions WHERE position = 0": "3 neighbors are stored, but 1 belong to",
     "UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'": "does not match its id",
     "UPDATE questions SET answer = '6' WHERE answer = '5'": "answer or images of question q_",
     "UPDATE questions SET level = 'Level 1' WHERE answer = '5'": "members have changed",
     "UPDATE neighbor_sets SET content_hash = 'f' WHERE version = 2": "the published one is f",
     "UPDATE neighbor_sets SET spec = '{}' WHERE version = 2": "one of them has changed",
-    "UPDATE neighbor_sets SET counts = '{}' WHERE version = 2": "the members give questions = 3",
+    "UPDATE neighbor_sets SET counts = '{}' WHERE version = 2": "the members have questions = 3",
     "UPDATE neighbor_sets SET name = 'other' WHERE version = 2": "one of them has changed",
     "DELETE FROM neighbor_sets WHERE version = 1": "its parent set_",
 }

@@ -91,7 +91,7 @@ def test_the_content_hash_leaves_counts_out_and_verify_does_not(db: Database) ->
         )
     with db.read() as session:
         (problem,) = sets.verify(session, "math@2").problems
-    assert "the members give successes = " in problem
+    assert "the members have successes = " in problem
 
 
 @pytest.mark.parametrize("kind", ["hf", "jsonl", "parquet"])
@@ -110,5 +110,5 @@ def test_exports_carry_the_counts_there_and_back(db: Database, tmp_path: Path, k
             assert sets.verify(session, "copy").ok
     if kind == "hf":
         card = (target / "README.md").read_text()
-        assert "Success rates of test/solver on 3 neighbors: 52.8%, on their questions 50.0%." in card
+        assert "Success rates of test/solver: 52.8% on 3 neighbors, 50.0% on their questions." in card
         assert "1 easier, 1 level, 1 harder" in card

@@ -127,7 +127,7 @@ def test_without_answers_on_a_side_nothing_is_verified() -> None:
     ):
         judgement = judge(counted, RULE)
         assert judgement.verdict is Verdict.UNVERIFIED
-        assert judgement.reason == f"No answers were drawn for the {side}, so none were compared."
+        assert judgement.reason == f"No answers to the {side} were sampled, so none were compared."
 
 
 def test_nothing_is_decided_before_the_first_look() -> None:
@@ -173,7 +173,7 @@ def test_answers_that_could_not_be_compared_never_reject(side: str) -> None:
     assert judge(certain, RULE).verdict == "rejected"
     judgement = judge(replace(certain, **{f"{side}_unsettled": 1}), RULE)  # type: ignore[arg-type]
     assert judgement.verdict == "undecided"
-    assert "1 more could not be compared and may be shared" in judgement.reason
+    assert "answers that could not be compared (1) may be shared" in judgement.reason
 
 
 def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None:

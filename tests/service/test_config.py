@@ -132,12 +132,12 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
 @pytest.mark.parametrize(
     ("kind", "file", "words", "says"),
     [
-        (EvalConfig, 'n = "5"', [], "0.toml:1: n is '5'; give a whole number, 1 to 100,000."),
-        (EvalConfig, "\nlimit = true", [], "0.toml:2: limit is True; give a whole number, at least 1."),
+        (EvalConfig, 'n = "5"', [], "0.toml:1: n is '5'; give an integer, 1 to 100,000."),
+        (EvalConfig, "\nlimit = true", [], "0.toml:2: limit is True; give an integer, at least 1."),
         (EvalConfig, "max_tokns = 3", [], "0.toml:1: max_tokns: unknown setting. Did you mean max_tokens?"),
         (EvalConfig, "x", [], "0.toml: not valid TOML"),
         (EvalConfig, "", ["temperature=hot"], "temperature=hot: give a number, 0 to 10."),
-        (EvalConfig, "", ['stop=[""]'], "an empty text in stop would end every response"),
+        (EvalConfig, "", ['stop=[""]'], "stop contains an empty string, which would end every response"),
         (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: give two finite numbers, 0 or more"),
         (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 appears twice"),
         (
@@ -166,7 +166,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
             RephraseConfig,
             "",
             ["proposer=rules", "proposer.model=x"],
-            "proposer.model=x: belongs to proposer=llm.",
+            "proposer.model=x: is used only with proposer=llm. Remove it, or set proposer=llm.",
         ),
     ],
 )

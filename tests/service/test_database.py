@@ -97,7 +97,7 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(
         return made
 
     monkeypatch.setattr(schema, "alembic_config", with_another)
-    with pytest.raises(DatabaseError, match=r"older tagrpo .*`tagrpo db upgrade` upgrades it"):
+    with pytest.raises(DatabaseError, match=r"older tagrpo .*run `tagrpo db upgrade`"):
         Database.open(path, read_only=read_only)
     assert path.read_bytes() == before
     with Database.upgrade(path) as db, db.read() as session:
@@ -149,7 +149,7 @@ def test_a_newer_schema_and_one_of_before_the_release_are_refused_and_left_alone
 def test_a_foreign_sqlite_file_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE photos (id)")
-    with pytest.raises(DatabaseError, match="does not belong to tagrpo"):
+    with pytest.raises(DatabaseError, match="that is not from tagrpo"):
         Database.open(path)
 
 

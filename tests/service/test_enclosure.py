@@ -271,7 +271,7 @@ print(running.refusal())
         [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": root}
     )
     assert done.stdout.startswith(
-        "no program can be run here (a user namespace: Operation not permitted): programs run"
+        "programs cannot be run here (a user namespace: Operation not permitted): programs run"
     )
     assert "--cap-add" in done.stdout
 

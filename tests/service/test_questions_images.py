@@ -154,7 +154,7 @@ def test_the_text_refers_to_images_in_order_and_the_id_knows_them() -> None:
     assert split_at_images(two.text) == ["In ", " and ", ", find x."]
     assert make_question("Find x.", "2", images=["img_a", "img_b"]).text == "<image><image>Find x."
     assert make_question("The tag <image> of HTML is?", "2").images == ()
-    with pytest.raises(InputError, match="2 images for a text with 1 <image>"):
+    with pytest.raises(InputError, match="2 images, but 1 <image> in the text"):
         make_question("See <image>.", "2", images=["img_a", "img_b"])
 
 
@@ -250,11 +250,11 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         ),
         ("file:///etc/passwd", "is an address"),
         ("//host/share.png", "is an address"),
-        ("../secret.png", "Give a path below the folder"),
-        ("pictures/../../secret.png", "Give a path below the folder"),
-        ("..\\secret.png", "Give a path below the folder"),
-        ("/etc/hostname", "Give a path below the folder"),
-        ("red.png\0.txt", "Give a path below the folder"),
+        ("../secret.png", "Give a path inside the folder"),
+        ("pictures/../../secret.png", "Give a path inside the folder"),
+        ("..\\secret.png", "Give a path inside the folder"),
+        ("/etc/hostname", "Give a path inside the folder"),
+        ("red.png\0.txt", "Give a path inside the folder"),
         ("link.png", "a link to a place outside"),
         ("missing.png", "there is no such file"),
         ("loop.png", "which is not a file path"),
@@ -289,7 +289,7 @@ def test_numbers_in_a_text_name_images() -> None:
         "The ant <image1> goes home <image2>",
         ("a",),
     )
-    with pytest.raises(ImageProblem, match="contains 2 for a text that refers to image 3"):
+    with pytest.raises(ImageProblem, match="contains 2 images, but the text refers to image 3"):
         order_numbered("<image1> <image3>", ["a", "b"])
 
 

@@ -195,6 +195,6 @@ def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
         "its own solution does not pass: tests failed at `assert candidate(1.5) == 2`",
         None,
         "its own solution does not pass: tests failed at `assert sum(1, 2) == 3`",
-        "its tests are not informative: bad tests: the tests call nothing in the program",
+        "its tests cannot tell a correct program: bad tests: the tests never call the program",
         "no tests",
     ]

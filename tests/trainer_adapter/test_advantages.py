@@ -175,7 +175,7 @@ def test_a_step_uses_the_recipes_k_on_its_groups(changes: dict[str, object], gro
 
 
 @pytest.mark.parametrize(
-    ("k", "says"), [(9, "k must be between 1"), (0, "k must be between 1"), (2.5, "Give a whole number")]
+    ("k", "says"), [(9, "k must be between 1"), (0, "k must be between 1"), (2.5, "Give an integer")]
 )
 def test_k_must_fit_the_group(k: float, says: str) -> None:
     with pytest.raises(InputError, match=says):

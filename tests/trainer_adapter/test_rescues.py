@@ -29,7 +29,7 @@ def test_totals_count_groups_responses_and_weights(record: Record) -> None:
     assert totals.effective == pytest.approx(sum(weights) ** 2 / (3 * sum(w**2 for w in weights)))
     dead, responses, weighed = totals.sentences()
     assert dead.startswith(
-        "4 of 6 groups were all wrong at first (66.7%); neighbors were sampled for 4 and rescued 2"
+        "4 of 6 groups were all wrong at first (66.7%); neighbors were sampled for 4 groups and rescued 2"
     )
     assert responses == "responses: 24 in the first stage; then 8 to questions, 16 to neighbors"
     assert weighed.startswith("6 wrong responses to neighbors have mean weight 0.395")

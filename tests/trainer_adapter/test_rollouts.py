@@ -76,7 +76,7 @@ def test_text_that_utf8_cannot_hold_is_kept_readable(tmp_path: Path) -> None:
 def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path, "ta", background=False) as writer:
         writer.write(1, [make_record(advantage=float("nan"), old_log_prob=float("-inf"))])
-        with pytest.raises(ValueError, match="the reward is nan"):
+        with pytest.raises(ValueError, match="reward nan is not finite"):
             writer.write(2, [make_record(2, reward=float("nan"))])
         with pytest.raises(ValueError, match="step 2 contains a record of step 5"):
             writer.write(2, [make_record(2), make_record(5)])
@@ -121,7 +121,7 @@ def test_faults_name_the_file(tmp_path: Path) -> None:
     about = {**table.schema.metadata, b"tagrpo.rollouts": b"1"}
     assert "tagrpo.rollouts is '1' in this file, not '3'" in problem(table.replace_schema_metadata(about))
     assert "tagrpo.rollouts is 'nothing'" in problem(table.replace_schema_metadata(None))
-    assert "column 'tokens' holds other values" in problem(
+    assert "column 'tokens' does not contain the written values" in problem(
         table.set_column(table.schema.get_field_index("tokens"), "tokens", pa.array([1] * 16, pa.int64()))
     )
     assert "damaged or still being copied" in problem(table.drop_columns("variant"))

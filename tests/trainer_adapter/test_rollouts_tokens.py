@@ -121,7 +121,7 @@ def test_the_recorded_form_keeps_a_thousandth_of_a_nat() -> None:
     found = TokenRatios.from_text(text)
     assert found == TokenRatios((3, 0), (-1.235, None))
     assert found.pieces("abc") == [("abc", -1.235), ("", None)]
-    with pytest.raises(ValueError, match="2 lengths for 1 log-ratios"):
+    with pytest.raises(ValueError, match="2 token lengths, but 1 log-ratios"):
         token_ratios_text((1, 2), np.array([0.0]))
 
 

@@ -124,7 +124,7 @@ def test_recipes_are_compared_at_equal_responses() -> None:
     assert [plan.updates for plan in plans] == [2 * plan.steps for plan in plans]
     assert [plan.epochs for plan in plans] == [4.17, 16.66, 16.66, 16.66]
     with pytest.raises(
-        InputError, match="1,000 responses do not fill one step of ta_grpo, which draws 8,192"
+        InputError, match="1,000 responses do not fill one step of ta_grpo, which samples 8,192"
     ):
         plan_compute(composition, SMALL, 7498, Speed(), responses=1000)
 
@@ -156,10 +156,10 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.75)
     assert plan.drawn == plan.responses * 4
     [warning] = warnings(composition, plan)
-    assert warning == "dynamic sampling will draw 4.0 batches per kept batch at first"
+    assert warning == "at first, dynamic sampling will sample 4.0 times as many groups as it keeps"
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.9)
     assert warnings(composition, plan)[0].endswith(
-        "it stops at 5 (run.max_gen_batches), so a step would have only about 50% of its groups"
+        "it stops after 5 batches (run.max_gen_batches), so a step would have only about 50% of its groups"
     )
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 1.0)
     assert plan.drawn == plan.responses * 5
@@ -172,7 +172,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     assert hours[0].generation_hours == hours[1].generation_hours
     plans = plan_compute(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
     [note] = uncounted(plans)
-    assert note.startswith("grpo_ds draws more responses than the 8,192 that it keeps. Pass --pilot")
+    assert note.startswith("grpo_ds samples more responses than the 8,192 that it keeps. Pass --pilot")
     assert "draw inf batches" in warnings(composition, plan)[0]
 
 
@@ -187,7 +187,7 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     assert plan.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
     assert warnings(composition, plan) == ["mixed groups of 5 steps replace the 60% without a gradient"]
     [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.9)
-    assert warnings(composition, plan)[0].endswith("; these are only 50% of a step")
+    assert warnings(composition, plan)[0].endswith("; they are only 50% of a step")
 
 
 def test_memory_by_hand() -> None:
@@ -199,7 +199,7 @@ def test_memory_by_hand() -> None:
     assert sizes["update", "gradients"] == pytest.approx(4 * parameters / 4)
     assert sizes["update", "optimizer"] == pytest.approx(8 * parameters / 4)
     assert sizes["update", "saved activations"] == pytest.approx(2 * tokens * 4 * 2)
-    assert sizes["update", "one layer again"] == pytest.approx(2 * tokens * (24 + 24 + 4 + 4))
+    assert sizes["update", "one layer, recomputed"] == pytest.approx(2 * tokens * (24 + 24 + 4 + 4))
     assert sizes["update", "logits"] == pytest.approx(8 * tokens * 10)
     assert sizes["update", "gathered weights"] == pytest.approx(2 * (40 + (348 - 40) / 2))
     assert sizes["rollout", "vLLM: weights and cache"] == pytest.approx(0.6 * 80 * GIB)

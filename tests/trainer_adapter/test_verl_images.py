@@ -105,7 +105,7 @@ def test_a_run_takes_the_data_set_for_images(exported: Path, model: Path) -> Non
     own = composed(exported, model, "data.custom_cls.path=/own.py")
     assert own.value("data.custom_cls.name") is None
     (note,) = check_lengths(composition, read_data(exported))
-    assert note.startswith("with the tokens of its images the longest prompt has ")
+    assert note.startswith("the longest prompt has ")
 
 
 def test_prompts_too_long_with_their_images_are_named(exported: Path, model: Path) -> None:

@@ -218,7 +218,7 @@ def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
         name.removeprefix("tagrpo/filter/"): value for name, value in metrics.items() if "tagrpo" in name
     }
     assert counted == {"questions_drawn": 12, "all_right": 3, "all_wrong": 8, "surplus": 0, "missing": 3}
-    assert "step 1: dynamic sampling drew 12 questions and found 1 of 4 mixed groups" in caplog.text
+    assert "step 1: dynamic sampling used 12 questions and found 1 of 4 mixed groups" in caplog.text
     assert {key for key in queue.partition if "_" in key} == set(sampled.keys)  # the rest is gone
     assert len(buffer.dead) == 11  # those that filled the step for a moment too
 

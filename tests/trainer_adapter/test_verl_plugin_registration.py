@@ -119,12 +119,12 @@ def test_a_second_training_on_a_ray_cluster_is_refused() -> None:
             assert first.stdout.readline() == "has a queue\n"
             second = subprocess.run(command, input="", capture_output=True, text=True, check=False)
             assert second.returncode == 1
-            assert "another training runs on this Ray cluster" in second.stderr
+            assert "another training run uses this Ray cluster" in second.stderr
             # It had looked before the first one had its queue, and is connected to it.
             late = subprocess.run(
                 [sys.executable, "-c", CONNECTS, made.address], capture_output=True, text=True, check=False
             )
-            assert late.stdout.startswith("another training runs on this Ray cluster"), late.stderr
+            assert late.stdout.startswith("another training run uses this Ray cluster"), late.stderr
             assert late.returncode == 0, late.stderr
             first.communicate("")
         third = subprocess.run(command, input="", capture_output=True, text=True, check=False)

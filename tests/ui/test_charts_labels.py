@@ -49,7 +49,7 @@ def test_two_labels_at_one_place_part_evenly() -> None:
     assert spread_labels([50, 50], [10, 10], 0, 100) == [45, 55]
     assert spread_labels([99, 98], [10, 4], 0, 100) == [95, 88]
     assert spread_labels([], [], 0, 1) == []
-    with pytest.raises(ValueError, match="2 labels with 1 heights"):
+    with pytest.raises(ValueError, match="2 labels, but 1 heights"):
         spread_labels([1, 2], [1], 0, 1)
     with pytest.raises(ValueError, match="cannot be placed between 1 and 0"):
         spread_labels([1], [1], 1, 0)

@@ -217,7 +217,7 @@ BAD = {
     ),
     "database is a folder": (["runs", "list", "--db", "."], "is a folder"),
     "database is text": (["runs", "list", "--db", "{odd}"], "not an SQLite database"),
-    "database of others": (["runs", "list", "--db", "{other}"], "does not belong to tagrpo"),
+    "database of others": (["runs", "list", "--db", "{other}"], "that is not from tagrpo"),
 }
 
 

@@ -35,7 +35,7 @@ def test_the_list_names_every_benchmark(cli: CommandLine) -> None:
 
 def test_golds_are_checked(cli: CommandLine) -> None:
     code, out, err = cli(write("mine.jsonl", "0", "2", "4"))
-    fine = "mine: 3 problems from mine.jsonl, content not checked, all gold answers grade as correct\n"
+    fine = "mine: 3 problems from mine.jsonl, content not checked, all gold answers are graded correct\n"
     assert (code, out, "attention" in err) == (0, fine, False)
     code, out, err = cli(write("mine.jsonl", "0", ""), write("fine.jsonl", "0"))
     assert code == 3

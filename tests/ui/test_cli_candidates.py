@@ -58,7 +58,7 @@ def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
 
     code, out, _ = cli("list", "--run", "run", "--limit", "2")
     assert code == 0
-    assert f"5 in all; see more with --after {every[1]}" in out
+    assert f"5 in total; see more with --after {every[1]}" in out
     assert listed(cli, "--limit", "2", "--after", every[1]) == every[2:4]
     assert listed(cli, "--after", every[3][:14]) == every[4:]
     assert "no more candidates of run match" in cli("list", "--after", every[4])[1]

@@ -110,7 +110,7 @@ def test_zero_gradient_by_checkpoint_as_text_json_and_csv(
     tagrpo: CommandLine, db: Path, tmp_path: Path
 ) -> None:
     text = words(tagrpo("diagnose", "base", "end", "--only", "zero-gradient").out)
-    assert "Which share of questions gives no gradient" in text
+    assert "What share of questions gives no gradient" in text
     assert "G=8, N=2" in text
     assert "How much lower is the share with neighbors?" in text
     assert "needs 24 responses to an original" in text
@@ -218,7 +218,7 @@ def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_
     assert by_name == json.loads(json.dumps(by_folder).replace(str(folder), "ta"))
     assert "ta, step 1" in json.dumps(by_name)
     both = tagrpo("diagnose", "ta", "base", *db)
-    assert (both.code, "Give it alone" in words(both.err)) == (2, True)
+    assert (both.code, "Pass it without other runs" in words(both.err)) == (2, True)
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     listed = json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"]
     assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
     shown = cli.within("runs")("show", listed[0]["run"])
-    assert (shown.code, "5 judged, 0 open, 0 failed, 1 failed for good" in shown.out) == (0, True)
+    assert (shown.code, "5 judged, 0 open, 0 failed, 1 failed permanently" in shown.out) == (0, True)
     assert "content filter: The response was filtered by the content management policy" in shown.out
     resumed = cli.within()("resume", listed[0]["run"], "--json")
     assert resumed.code == 0, resumed.err
@@ -148,9 +148,9 @@ def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenA
     for words, message in [
         (("hosted_vllm/other",), "does not serve the model"),
         ((MODEL, "--max-usd", "1"), "price"),
-        ((MODEL, "retry_final=true"), "leave the grade unchanged"),
+        ((MODEL, "retry_final=true"), "does not apply to requests to a judge"),
         ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),
-        ((MODEL, "max_tokens=0"), "max_tokens=0: give a whole number"),
+        ((MODEL, "max_tokens=0"), "max_tokens=0: give an integer"),
     ]:
         done = cli(*judging, *words)
         assert (done.code, message in done.err) == (2, True), done.err

@@ -89,7 +89,7 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
         assert done.code == 3
         (lost,) = rows("tagrpo.db", "SELECT count(*) FROM tasks WHERE state = 'failed'")[0]
         assert 5 < lost < 25
-        assert f"test-model.sums: {lost} samples missing for good" in " ".join(done.err.split())
+        assert f"test-model.sums: {lost} samples permanently missing" in " ".join(done.err.split())
         assert f"{lost} missing samples: pass@k is given as a range" in " ".join(done.out.split())
         before = stats(server)["requests"]
         again = cli("resume", "test-model.sums", "--json")
@@ -268,7 +268,7 @@ def test_what_cannot_be_done_is_said_in_one_message(
 
 def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server: str) -> None:
     done = cli(*evaluate(server, n=0))
-    assert (done.code, "--n is 0; give a whole number, 1 to 100,000" in words(done.err)) == (2, True)
+    assert (done.code, "--n is 0; give an integer, 1 to 100,000" in words(done.err)) == (2, True)
     assert not Path("tagrpo.db").exists()
 
 
@@ -278,7 +278,7 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
     done = cli(*evaluate(server, *priced, "--max-usd", "1"))
     assert done.code == 3
     assert "--max-usd 1.0 is spent" in words(done.err)
-    assert "run the same command with a higher --max-usd to draw them" in words(done.err)
+    assert "run the same command with a higher --max-usd to get them" in words(done.err)
     table = cli("runs", "show", "test-model.sums")
     assert "requests for" in table.out
     (line,) = json.loads(cli("runs", "show", "test-model.sums", "--json").out)["ledger"]
@@ -313,7 +313,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
     assert placed[2][1] == placed[2][3] != placed[0][1]
     where = ("--model", MODEL, "--base-url", server, "--n", "1")
     first_only = cli("eval", "run", "neighbors=math@1", "--name", "first", *where, "--limit", "1")
-    assert "first.math-1: 1 of 2 problems, 2 with neighbors" in first_only.out
+    assert "first.math-1: 1 of 2 problems, 2 including neighbors" in first_only.out
 
 
 @pytest.mark.slow

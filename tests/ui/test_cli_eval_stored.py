@@ -61,7 +61,7 @@ def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
     assert cli("score", "b", "--answers", "boxed").code == 0
     assert cli("compare", "a", "b").code == 0  # by the version that graded both
     assert "is for a judge" in cli("score", "a", "--for", "all").err
-    assert "only a judge costs money" in cli("score", "a", "--dry-run").err
+    assert "--dry-run estimates the cost of a judge" in cli("score", "a", "--dry-run").err
 
 
 def test_grades_of_another_version_are_compared(cli: CommandLine) -> None:

@@ -109,7 +109,7 @@ def test_reports_and_comparisons_are_written_by_their_endings(cli: CommandLine) 
     assert cli("eval", "compare", "tuned.own", "base.own", "--out", "c.tex").code == 0
     assert "\\toprule" in Path("c.tex").read_text(encoding="utf-8")
     done = cli("eval", "report", "base", "tuned", "--chart", "c.json", "--json")
-    assert (done.code, "curves drawn in c.json" in done.err) == (0, True)
+    assert (done.code, "chart written to c.json" in done.err) == (0, True)
     assert "tuned" in Path("c.json").read_text(encoding="utf-8")
 
 
@@ -149,7 +149,7 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
         (["report", "nothing"], "no eval run 'nothing'"),
         (["report", "open"], "2 of 12 samples have no grade"),
         (["report", "base", "--k", "64"], "none of the 4 problems has 64 graded samples"),
-        (["report", "base", "--k", "two"], "give whole numbers"),
+        (["report", "base", "--k", "two"], "give integers"),
         (["report", "base", "--k", "0"], "k must be at least 1"),
         (["report", "base", "--chart", "c.gif"], "not a chart format. End the name in .png"),
         (["report", "base", "--metric", "maj@k", "--interval", "same-problems"], "Use --interval new-prob"),

@@ -56,7 +56,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert json.loads(cli("compare", "b.sums", "--tool-grades", "--json").out)["alike"] == 0
     summary = cli.within("runs")("show", "b.sums")
     assert (summary.code, "temperature" in summary.out) == (3, False)
-    assert "b.sums: 1 sample without a response, since the tool that drew them got none" in summary.err
+    assert "b.sums: 1 sample without a response, because the other tool received none" in summary.err
     assert "1 missing sample: pass@k is given as a range" in summary.out
     assert "truncated not recorded, refused not recorded" in summary.out
     record = json.loads(cli.within("runs")("show", "b.sums", "--json").out)
@@ -69,7 +69,7 @@ def test_scores_that_are_points_are_told_and_left_out(cli: CommandLine) -> None:
     """Points are no grades; they stood beside ours as "0 alike (0.0%)"."""
     write_rows(Path("points.jsonl"), *({**row, "score": 5} for row in ROWS))
     told = cli("import", "points.jsonl", "--model", "m", "--name", "points")
-    assert "none of the other tool's scores means right or wrong; if they are points" in told.out
+    assert "none of the other tool's scores is a correct or wrong grade; if they are points" in told.out
     alone = cli("import", "points.jsonl", "--model", "m", "--name", "alone", "--column", "score=", "--json")
     assert json.loads(alone.out)["agreement"] is None
 

@@ -27,17 +27,17 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
     refused(
         cli,
         propose("proposer=rules", "proposer.strategies=rename"),
-        "belongs to proposer=llm",
+        "is used only with proposer=llm",
     )
     refused(
         cli,
         propose("proposer=rules", "--model", "gpt-4-turbo"),
-        "--model belongs to proposer=llm",
+        "--model is used only with proposer=llm",
     )
     refused(
         cli,
         propose("proposer=rules", "proposer.candidates=f.jsonl"),
-        "belongs to proposer=file",
+        "is used only with proposer=file",
     )
     refused(cli, propose("proposer=file"), "proposer.candidates is missing")
 
@@ -46,12 +46,12 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--n", "0"], "--n is 0; give a whole number, 1 to 64"),
-        (["--n", "65"], "--n is 65; give a whole number, 1 to 64"),
-        (["rounds=0"], "rounds=0: give a whole number, 1 to 20"),
+        (["--n", "0"], "--n is 0; give an integer, 1 to 64"),
+        (["--n", "65"], "--n is 65; give an integer, 1 to 64"),
+        (["rounds=0"], "rounds=0: give an integer, 1 to 20"),
         (["verdict.looks=[a]"], "verdict.looks=[a]: give a list"),
         (["--limit", "0"], "--limit"),
-        (["verdict.accept=0"], "verdict.accept=0: give a whole number, at least 1"),
+        (["verdict.accept=0"], "verdict.accept=0: give an integer, at least 1"),
     ],
 )
 def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], message: str) -> None:

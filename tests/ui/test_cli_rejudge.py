@@ -52,7 +52,7 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["verdict.accept=9.5"], "verdict.accept=9.5: give a whole number"),
+        (["verdict.accept=9.5"], "verdict.accept=9.5: give an integer"),
         (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
         (["verdict.looks=12;16"], "verdict.looks=12;16: give a list"),
         (["verdict.looks=[16,12]"], "increasing"),

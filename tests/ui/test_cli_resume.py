@@ -26,7 +26,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     for word, says in {
         "temperature=1": "this setting shapes the results",
         "max_request=1": "Did you mean max_requests?",
-        "max_requests=0": "give a whole number, at least 1",
+        "max_requests=0": "give an integer, at least 1",
     }.items():
         refused = command_line(*resumed, word)
         assert (refused.code, says in words(refused.err)) == (2, True), refused.err
@@ -61,5 +61,5 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
 
 
 def test_a_run_whose_settings_fit_no_request_is_not_to_be_resumed() -> None:
-    assert "another run with other settings and another --name" in way_on("settings", "r")
+    assert "a run with other settings under another --name" in way_on("settings", "r")
     assert way_on("quota", "r") == "continue with `tagrpo resume r`"

@@ -195,4 +195,4 @@ def test_metrics_of_several_runs_with_seeds_as_mean_and_band(tmp_path: Path) -> 
     assert Path("lr.csv").read_text().startswith("label,metric,step,value,low,high,n\n")
     assert "lowest to highest" in Path("lr.svg").read_text()
     several = refused("metrics", "s0", "--metric", "*", "--chart", "other.svg", "--db", db)
-    assert "--chart draws one metric" in several
+    assert "--chart plots one metric" in several

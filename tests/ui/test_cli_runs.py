@@ -122,7 +122,7 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
     assert code == 3
     said = " ".join(err.split())
     assert "1 request is open and 2 requests failed; resume with `tagrpo resume math-run`" in said
-    assert "1 request failed for good, and its question continued without" in said
+    assert "1 request failed permanently, and its question continued without" in said
     assert "tagrpo resume math-run retry_final=true" in said
     assert "429: too many requests 2" in words(out)
     assert "content filter: no 1" in words(out)

@@ -99,7 +99,7 @@ def test_several_runs_and_a_preference(counted: Cli) -> None:
 def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: Cli) -> None:
     text = counted("publish", "some", "--run", "counted", "--adaptive", "8").out
     assert "questions     3: 1 with 0, 1 with 1, 1 with 2 neighbors" in text
-    assert "2 questions probably yield no gradient alone" in text
+    assert "2 questions probably yield no gradient without neighbors" in text
     capped = counted.json("publish", "some", "--run", "counted", "--adaptive", "8", "--n", "1")
     assert capped["counts"]["questions_by_neighbors"] == {"0": 1, "1": 2}
     adaptive = {"g": 8, "unmixed": 0.5, "pilot": None}

@@ -76,7 +76,7 @@ def test_recipes_are_listed_and_shown_with_the_source_of_each_value(tagrpo: Comm
     assert "N=3, G=8: 32 responses per question" in done.out
     assert re.search(r"^actor_rollout_ref\.actor\.optim\.lr +1e-06 +Table 2", done.out, re.M)
     assert re.search(r"^\+data\.apply_chat_template_kwargs\.enable_thinking +false +model", done.out, re.M)
-    assert "machine: our estimate for the machine; not tested on GPUs" in done.out
+    assert "machine: tagrpo's estimate for the machine; not tested on GPUs" in done.out
     shown = json.loads(
         tagrpo("train", "recipes", "ta_grpo", "--cpu", "verl.trainer.save_freq=5", "--json").out
     )
@@ -109,7 +109,7 @@ def test_recipes_are_listed_and_shown_with_the_source_of_each_value(tagrpo: Comm
         ),
         (["train", "recipes", "grpo", "trainer.save_freq=5"], "start with `verl.`: verl.trainer.save_freq=5"),
         (["train", "recipes", "grpo", "verl.tagrpo_run.seed=5"], "or a setting (run.seed=7)"),
-        (["train", "recipes", "grpo", "run.seed=-1"], "run.seed=-1: give a whole number, at least 0"),
+        (["train", "recipes", "grpo", "run.seed=-1"], "run.seed=-1: give an integer, at least 0"),
         (["train", "recipes", "grpo", "nodes=2"], "need a Ray cluster"),
         (["train", "plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
         (
@@ -229,7 +229,7 @@ def test_a_checkpoint_is_merged_by_verls_tool(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shards = Path("runs/x/checkpoints/global_step_2/actor")
-    assert "holds no checkpoint of verl" in words(tagrpo("train", "merge", "runs", "--out", "m").err)
+    assert "contains no verl checkpoint" in words(tagrpo("train", "merge", "runs", "--out", "m").err)
     shards.mkdir(parents=True)
     (shards / "model_world_size_1_rank_0.pt").touch()
     tool = Path("fake/verl/model_merger/__main__.py")
@@ -252,7 +252,7 @@ def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:
         "train", "plan", "ta_grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume", "gpu_memory_gib=40"
     )
     assert done.code == 3
-    assert re.search(r"the update needs \d+ GiB, a GPU has 40 GiB. .*ppo_max_token_len_per_gpu", done.err)
+    assert re.search(r"the update needs \d+ GiB, but a GPU has 40 GiB. .*ppo_max_token_len_per_gpu", done.err)
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_a_pilot_gives_the_forecast_of_the_recipes_groups(tagrpo: CommandLine, p
     assert plan["pilot"]["run"] == "pilot"
     dry = tagrpo("train", "plan", "grpo_ds", "--model", "Qwen3-1.7B", "--questions", 512, "--pilot", "pilot")
     assert dry.code == 3
-    assert "dynamic sampling will draw" in dry.err
+    assert "dynamic sampling will sample" in dry.err
     assert "including those that dynamic sampling drops" in dry.out
 
 

@@ -139,7 +139,7 @@ def test_what_a_server_refuses_is_final_or_stops_the_run(cli: CommandLine, serve
     for _ in range(2):  # the refusal may come before any answer: only the next run can tell that it is final
         done = cli(*run, "max_tokens=60")
         assert done.code == 3
-    assert "4 samples missing for good" in done.err
+    assert "4 samples permanently missing" in done.err
     assert rows("tagrpo.db", "SELECT count(*) FROM samples") == [(4,)]
     for maximum in (CONTEXT, CONTEXT + 1):
         done = cli(*run, "--name", f"maximum-{maximum}", f"max_tokens={maximum}")

@@ -36,9 +36,11 @@ from world_runs import world_server
 from evaluator.benchmarks import BENCHMARKS
 from sandbox.__main__ import COMMANDS as SANDBOX
 from sandbox.__main__ import parser as sandbox_parser
+from service.config import Config, find_setting, settings_of
 from service.database import Database
 from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
+from ui.cli.configs import find_verb
 
 COMMANDS_PAGE, SETTINGS_PAGE = "docs/reference/commands.md", "docs/reference/settings.md"
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
@@ -80,6 +82,36 @@ def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
             resolve(found.words)
         except Exception as error:
             pytest.fail(f"{page}: tagrpo {shlex.join(found.words)}: {error!r}")
+
+
+CONFIGS = {
+    "rephrase run": "rephrase",
+    "eval run": "eval",
+    "eval score": "score",
+    "train run": "train",
+    "sets export": "export",
+}
+_KEY = re.compile(r"[a-z][\w.]*(?==)")
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_every_setting_of_a_page_exists(page: str) -> None:
+    """Those of commands that no test runs too."""
+    unknown = [
+        f"{name}: {word}"
+        for words in (found.words for found in commands(page))
+        if (name := " ".join(words[:2])) in CONFIGS
+        for word in words[2:]
+        if (key := _KEY.match(word)) and not is_setting(find_verb(CONFIGS[name]).kind, key[0])
+    ]
+    assert not unknown
+
+
+def is_setting(config: type[Config], key: str) -> bool:
+    """Whether a config has this key, a table of this name, or a free mapping that holds the key."""
+    names = {key, key.rpartition(".")[0]}
+    is_table = any(each.path.startswith(f"{key}.") for each in settings_of(config))
+    return is_table or any(find_setting(config, name) is not None for name in names)
 
 
 def test_every_command_is_on_a_page() -> None:

@@ -93,7 +93,7 @@ def test_a_person_grades_a_response_and_sees_what_that_changes(db):
     assert "pass@4 50.00 by the grader, 100.00 with human grades" in words(app)
     assert list(tables(app)[-1]["by a person"]) == ["", "", "", "", "correct", "", "", ""]
     assert list(tables(shown(view="samples", grade="human"))[-1]["grade"]) == ["wrong"]
-    assert "1 human grade counted instead of the grader's" in words(shown())
+    assert "1 human grade used instead of the grader's" in words(shown())
 
     app = open_page("curves", path, review=True, view="samples", sample="5", reviewer="ada")
     press(app, "Withdraw my grade")

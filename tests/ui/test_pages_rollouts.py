@@ -196,7 +196,7 @@ def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
     app = opened(path)
     shown = numbers(app)
     assert (shown["all wrong"], shown["rescued"]) == ("66.7%", "50.0%")
-    assert (shown["first stage"], shown["more to the question"], shown["to neighbors"]) == ("24", "8", "16")
+    assert (shown["first stage"], shown["more to questions"], shown["to neighbors"]) == ("24", "8", "16")
     assert shown["weight"] == "0.395"
     rescued, never = tables(app)[1]["correct responses to neighbors"]
     assert rescued == "format 2/2, paraphrase 0/4, rename 0/2"

@@ -159,18 +159,18 @@ _RULES: tuple[tuple[Any, str], ...] = (
         lambda r: r.neighbors == 0 and r.group == "prompt",
         "without neighbors, a question has only one group; set group=joint",
     ),
-    (lambda r: r.sampling == "rescue" and r.neighbors == 0, "rescue needs neighbors; raise neighbors"),
+    (lambda r: r.sampling == "rescue" and r.neighbors == 0, "a rescue needs neighbors; raise neighbors"),
     (
         lambda r: r.sampling == "rescue" and (r.group == "prompt" or r.rollouts % 2 == 1),
-        "a rescue uses half of a joint group; set group=joint and an even (N + 1) G",
+        "a rescue splits a joint group into two halves; set group=joint and an even (N + 1) G",
     ),
     (
         lambda r: r.anchor in ("tapered", "dropped") and r.group == "prompt",
-        ("with group=prompt, responses to neighbors need no relative weight; change the anchor"),
+        "anchors tapered and dropped need group=joint; change the group or the anchor",
     ),
     (
         lambda r: r.group == "prompt" and r.filter != "none",
-        ("with group=prompt, several groups share a row; use the flat export to filter"),
+        "with group=prompt, a row contains several groups; remove the filter, or use the flat export",
     ),
     (
         lambda r: r.filter != "none" and r.advantage == "w_reinforce",
@@ -186,7 +186,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",
-        "this control is defined by success rates; use a binary reward",
+        "hard_focused and easy_focused are defined by success rates; use a binary reward",
     ),
     (
         lambda r: (
@@ -234,16 +234,14 @@ _AT_EIGHT: dict[str, Any] = {**_TA, "responses": 2}
 
 _ALL = (
     Recipe("grpo", "GRPO (arXiv 2402.03300), settings of arXiv 2601.22478, Table 2"),
-    Recipe(
-        "grpo_matched", "GRPO with as many responses as TA-GRPO draws (arXiv 2601.22478, 5.4)", responses=32
-    ),
+    Recipe("grpo_matched", "GRPO with as many responses as TA-GRPO (arXiv 2601.22478, 5.4)", responses=32),
     Recipe("grpo_ds", "GRPO with dynamic sampling (arXiv 2601.22478, 5.1)", filter="dynamic"),
     Recipe(
         "grpo_predicted",
         "dynamic sampling that skips questions that recently had no gradient (after arXiv 2506.02177)",
         filter="predicted",
     ),
-    Recipe("grpo_replay", "mixed groups of earlier steps, replayed (arXiv 2606.01281)", filter="replay"),
+    Recipe("grpo_replay", "replays mixed groups of earlier steps (arXiv 2606.01281)", filter="replay"),
     Recipe(
         "grpo_matched_ds",
         "matched GRPO with dynamic sampling (arXiv 2601.22478, 5.4)",
@@ -444,5 +442,5 @@ def _fit(name: str, value: Any, wanted: Any) -> Any:
             return None
         raise InputError(f"{name} is {value!r}. Give a number.")
     if not isinstance(value, wanted) or isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}. Give {'a whole number' if wanted is int else 'text'}.")
+        raise InputError(f"{name} is {value!r}. Give {'an integer' if wanted is int else 'a string'}.")
     return value

@@ -56,5 +56,5 @@ def overlong_penalty(lengths: Tensor, max_length: int, cache: int) -> Tensor:
         ValueError: a cache outside 1 to `max_length`.
     """
     if not 1 <= cache <= max_length:
-        raise ValueError(f"cache is {cache} of {max_length} tokens. Give 1 to {max_length}")
+        raise ValueError(f"the overlong buffer has {cache} tokens. Give 1 to {max_length}")
     return ((max_length - cache - lengths.double()) / cache).clamp(-1.0, 0.0)

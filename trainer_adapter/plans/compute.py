@@ -127,7 +127,7 @@ def plan_compute(
             steps = total // a_step
             if not steps:
                 raise InputError(
-                    f"{total:,} responses do not fill one step of {each.name}, which draws {a_step:,}. "
+                    f"{total:,} responses do not fill one step of {each.name}, which samples {a_step:,}. "
                     "Raise --responses, or lower data.train_batch_size."
                 )
             at_equal.append(planned(each.name, each, steps, round(steps * batch / questions, 2)))
@@ -236,8 +236,8 @@ def uncounted(plans: Sequence[ComputePlan]) -> list[str]:
     """Return which of them draw more than is counted, as nothing foretells what they drop."""
     return [
         (
-            f"{plan.method} draws more responses than the {plan.responses:,} that it keeps. Pass --pilot to "
-            "estimate how many"
+            f"{plan.method} samples more responses than the {plan.responses:,} that it keeps. Pass --pilot "
+            "to estimate how many"
         )
         for plan in plans
         if plan.drops and plan.drawn is None
@@ -253,19 +253,20 @@ def warnings(composition: Composition, first: ComputePlan) -> list[str]:
     if share >= 0.5 and recipe.filter == "none":
         warned.append(
             f"{share:.0%} of the groups will have equal rewards and no gradient at first. To change that, "
-            "use more responses, neighbors, dynamic sampling, or other questions (`tagrpo diagnose cost`)"
+            "use more responses, neighbors, dynamic sampling, or other questions (`tagrpo diagnose --only "
+            "cost`)"
         )
     if recipe.filter == "replay":
         steps = composition.settings.replay_steps
-        few = f"; these are only {steps * (1 - share):.0%} of a step" if steps * (1 - share) < share else ""
+        few = f"; they are only {steps * (1 - share):.0%} of a step" if steps * (1 - share) < share else ""
         warned.append(f"mixed groups of {steps} steps replace the {share:.0%} without a gradient{few}")
     if recipe.drops_dead_groups:
         batches = 1 / (1 - share) if share < 1 else float("inf")
         limit = composition.settings.max_gen_batches
         warned.append(
-            f"dynamic sampling will draw {batches:.1f} batches per kept batch at first"
+            f"at first, dynamic sampling will sample {batches:.1f} times as many groups as it keeps"
             + (
-                f"; it stops at {limit} (run.max_gen_batches), so a step would have only about "
+                f"; it stops after {limit} batches (run.max_gen_batches), so a step would have only about "
                 f"{min(1.0, limit * (1 - share)):.0%} of its groups"
                 if batches > limit
                 else ""

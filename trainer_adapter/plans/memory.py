@@ -84,11 +84,11 @@ class MemoryPlan:
         if self.total("update") > self.gpu_gib:
             lora = "" if self.adapter_parameters else ", or an adapter (actor_rollout_ref.model.lora_rank=32)"
             return (
-                f"the update needs {self.total('update'):.0f} GiB, a GPU has {self.gpu_gib:g} GiB. Lower "
+                f"the update needs {self.total('update'):.0f} GiB, but a GPU has {self.gpu_gib:g} GiB. Lower "
                 f"{update}.ppo_max_token_len_per_gpu, or use more GPUs{lora}"
             )
         return (
-            f"rollouts need {self.total('rollout'):.0f} GiB, a GPU has {self.gpu_gib:g} GiB. Lower "
+            f"rollouts need {self.total('rollout'):.0f} GiB, but a GPU has {self.gpu_gib:g} GiB. Lower "
             f"{rollout}.gpu_memory_utilization, or set {update}.fsdp_config.param_offload=true and "
             ".optimizer_offload=true"
         )
@@ -141,7 +141,7 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
         part("update", "optimizer", optimizer, f"8 {of_trained} / n (Adam)"),
         part("update", "gathered weights", gathered, "2 (V h + P of a layer)"),
         part("update", "saved activations", saved, "2 T h L"),
-        part("update", "one layer again", inside, "2 T (6 h + 3 i + q + 2 k)"),
+        part("update", "one layer, recomputed", inside, "2 T (6 h + 3 i + q + 2 k)"),
         part("update", "logits", logits, "8 T V"),
         part("update", "overhead", OVERHEAD_GIB * GIB, "a guess"),
     ]

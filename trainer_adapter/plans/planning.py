@@ -92,7 +92,7 @@ def plan_training(
     """
     model = config.model
     if model is None or config.cpu:
-        raise InputError("a plan is for a model on GPUs. Give --model, and no cpu.")
+        raise InputError("a plan is for a model on GPUs. Pass --model, and remove cpu=true.")
     if (config.data is None) == (questions is None):
         raise InputError("give an export with --data, or the number of questions with --questions.")
     if assumed.shift_sd is not None and pilot is None:

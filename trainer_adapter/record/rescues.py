@@ -60,7 +60,7 @@ class RescueTotals:
         dead = (
             f"{self.dead:,} of {self.groups:,} groups were all wrong at first ({_percent(self.dead_share)})"
         )
-        revived = f"neighbors were sampled for {self.asked:,} and rescued {self.revived:,}"
+        revived = f"neighbors were sampled for {self.asked:,} groups and rescued {self.revived:,}"
         first = f"responses: {self.first:,} in the first stage; then {self.more:,} to questions"
         lines = [
             f"{dead}; {revived} ({_percent(self.revived_share)})",

@@ -147,7 +147,7 @@ def token_ratios_text(lengths: Sequence[int], log_ratios: NDArray[np.floating]) 
         log_ratios: of the same tokens, in nats.
     """
     if len(lengths) != len(log_ratios):
-        raise ValueError(f"{len(lengths)} lengths for {len(log_ratios)} log-ratios")
+        raise ValueError(f"{len(lengths)} token lengths, but {len(log_ratios)} log-ratios")
     finite = np.isfinite(log_ratios)
     thousandths: list[int | None] = np.rint(np.where(finite, log_ratios, 0) * 1000).astype(int).tolist()
     for place in np.flatnonzero(~finite).tolist():

@@ -203,7 +203,9 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
             if record.step != step:
                 raise ValueError(f"step {step} contains a record of step {record.step}")
             if not math.isfinite(record.reward):
-                raise ValueError(f"step {step}, question {record.question_id}: the reward is {record.reward}")
+                raise ValueError(
+                    f"step {step}, question {record.question_id}: reward {record.reward} is not finite"
+                )
             if last is not None and _ORDER(record) < last:
                 raise ValueError(f"step {step}: records are not sorted by question, session and group")
             last = _ORDER(record)

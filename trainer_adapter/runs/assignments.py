@@ -25,7 +25,7 @@ _REFUSED = {
     "trainer.resume_mode": "resume a run with `tagrpo resume`, or start a new one with another --name",
     "trainer.resume_from_path": "a run resumes from its own last checkpoint, with `tagrpo resume`",
     "trainer.default_local_dir": "checkpoints are in the run's folder; choose it with folder=FOLDER",
-    TEMPLATE_KEY: "prompts were measured with the export's arguments; export with chat_template_kwargs",
+    TEMPLATE_KEY: "prompt lengths depend on the export's arguments; export with chat_template_kwargs",
     "algorithm.rollout_correction": "set run.engine_correction and run.engine_threshold",
     "algorithm.filter_groups.max_num_gen_batches": "set run.max_gen_batches",
     "algorithm.norm_adv_by_std_in_grpo": "set advantage=dr_grpo to skip division by the standard deviation",
@@ -81,7 +81,7 @@ def read_overrides(texts: Iterable[str]) -> tuple[Override, ...]:
     for text in texts:
         override = _parse(text)
         if override.name.startswith((RECIPE_KEY, SETTINGS_KEY)):
-            raise InputError(f"verl.{text}: set an axis (anchor=own) or a setting (run.seed=7).")
+            raise InputError(f"verl.{text}: set an axis (anchor=own) or a setting (run.seed=7) instead.")
         overrides.pop(override.name, None)
         overrides[override.name] = override
     return tuple(overrides.values())

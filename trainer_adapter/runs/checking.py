@@ -268,7 +268,7 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
             )
         return []
     if tokenizer is None:
-        return ["prompt lengths in the export are estimates, and there is no model to count the tokens"]
+        return ["prompt lengths in the export are estimates; pass --model to count the tokens"]
     try:
         prompt = PromptTemplate(tokenizer=tokenizer, chat_template_kwargs=data.chat_template_kwargs)
         count = prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))

@@ -354,7 +354,7 @@ def _of_machine(machine: Machine, flash_attention: bool) -> list[Setting]:
         key = f"{_RAY_VARIABLES}.VERL_USE_EXTERNAL_MODULES"
         settings += [
             Setting("+ray_kwargs.ray_init.address", machine.ray_address, "machine"),
-            Setting(key, external_modules(machine), "machine", "for workers; `train run` adds the others"),
+            Setting(key, external_modules(machine), "machine", "for workers; `train run` sets the others"),
         ]
     return settings
 

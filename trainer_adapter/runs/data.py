@@ -216,8 +216,8 @@ def read_again(
         )
     if data.strategies != tuple(sorted(strategies)):
         raise InputError(
-            f"{folder}: was exported with strategies={list(data.strategies)}. Repeat that, or choose another "
-            "--name."
+            f"{folder}: was exported with strategies={list(data.strategies)}. Pass the same, or choose "
+            "another --name."
         )
     if data.answers != answers:
         raise InputError(

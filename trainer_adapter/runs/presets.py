@@ -139,7 +139,7 @@ _A_GRAE = Preset(
     "A-GRAE (arXiv 2602.05548), its experiments on MATH",
     (
         Setting("data.max_prompt_length", 1024, "AG code"),
-        Setting("data.max_response_length", 2048, "AG C.2", "its scripts have 3,072"),
+        Setting("data.max_response_length", 2048, "AG C.2", "the paper's scripts have 3,072"),
         Setting("data.train_batch_size", 1024, "AG 4.1", "questions"),
         Setting(f"{_ACTOR}.ppo_mini_batch_size", 256, "AG 4.1", "questions per update"),
         Setting(f"{_ACTOR}.optim.lr", 1e-6, "AG 4.1"),
@@ -204,7 +204,7 @@ _CW = Preset(
     (
         Setting("data.max_prompt_length", 512, "CW Table 5"),
         Setting("data.max_response_length", 4096, "CW Table 5"),
-        Setting("data.train_batch_size", 12, "CW Table 5", "used as the questions per update"),
+        Setting("data.train_batch_size", 12, "CW Table 5", "used as the number of questions per update"),
         Setting(f"{_ACTOR}.ppo_mini_batch_size", 12, "CW Table 5", "one update per batch"),
         Setting(f"{_ACTOR}.optim.lr", 1e-6, "CW Table 5"),
         Setting(f"{_ROLLOUT}.temperature", 0.7, "CW Table 5"),

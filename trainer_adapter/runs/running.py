@@ -140,7 +140,7 @@ def train(
     with folder.locked():
         notes = []
         if ended := folder.end_leftovers():
-            notes.append(f"stopped processes that a killed start had left: {ended}")
+            notes.append(f"stopped leftover processes of a killed start: {ended}")
         try:
             data = _data(config, open_database, folder.data, resume=resume)
             prepared = _prepare(config, name, folder, data, resume=resume)

@@ -15,9 +15,9 @@ SOURCES: dict[Source, str] = {
     "AG code": "the public scripts of arXiv 2602.05548, consistent with the paper",
     "CW Table 5": "arXiv 2605.11538, Table 5",
     "CW code": "the public recipes of arXiv 2605.11538; the paper does not state it",
-    "ours": "our choice; the paper does not state it",
+    "ours": "tagrpo's choice; the paper does not state it",
     "model": "the model's chat template, as in the paper's configurations",
-    "machine": "our estimate for the machine; not tested on GPUs",
+    "machine": "tagrpo's estimate for the machine; not tested on GPUs",
     "data": "the exported neighbor set",
     "run": "files and folders of this run",
     "user": "given on the command line",
@@ -60,7 +60,7 @@ OURS: tuple[Setting, ...] = (
         "reward.custom_reward_function.path", "pkg://trainer_adapter.verl.reward", "ours", "the shared grader"
     ),
     Setting("reward.custom_reward_function.name", "compute_score", "ours"),
-    Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples like the evaluation"),
+    Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples as the evaluation does"),
     Setting(f"{_ROLLOUT}.val_kwargs.temperature", 0.6, "ours", "temperature of the public evaluation"),
     Setting(f"{_ROLLOUT}.val_kwargs.top_p", 0.95, "ours", "top-p of the public evaluation"),
     Setting(f"{_ROLLOUT}.val_kwargs.n", 4, "ours"),
@@ -77,8 +77,8 @@ _GPU: tuple[Setting, ...] = (
         "machine",
         "models up to 4B fit one GPU; verl's default is 2",
     ),
-    Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine of our CPU tests"),
-    Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens instead of rows"),
+    Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine of tagrpo's CPU tests"),
+    Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens, not by rows"),
 )
 
 MACHINES: dict[str, tuple[Setting, ...]] = {

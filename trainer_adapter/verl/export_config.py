@@ -18,14 +18,14 @@ class VerlExportConfig(Config):
         "grouped", description="grouped: one row per question; flat: one row per prompt."
     )
     max_prompt_tokens: int = Field(
-        512, ge=1, description="Leave out neighbors with longer prompts, and count them."
+        512, ge=1, description="Maximum tokens per prompt; longer neighbors are left out and counted."
     )
     tokenizer: str | None = Field(
         None,
         description="Hub name or folder of the policy's tokenizer; by default lengths are estimated.",
     )
     instruction: str | None = Field(
-        None, description="Text below each question, empty for none; by default tagrpo's own."
+        None, description="Instruction below each question; empty: none; by default tagrpo's own."
     )
     system: str | None = Field(None, description="System message; by default none.")
     chat_template_kwargs: dict[str, Any] = Field(
@@ -36,7 +36,7 @@ class VerlExportConfig(Config):
         description="Name by which verl chooses its reward function; by default the one for boxed answers.",
     )
     validation_share: float = Field(
-        0.0, ge=0, le=0.99, description="Share of the questions for validation.parquet."
+        0.0, ge=0, le=0.99, description="Share of the questions to write to validation.parquet."
     )
     strategies: tuple[str, ...] = Field(
         (), description="Only neighbors from these strategies; by default all."
@@ -45,7 +45,7 @@ class VerlExportConfig(Config):
         "latex", description="Kind of answer that the questions ask for."
     )
     tolerance: str | None = Field(
-        None, description="For the answer kind tolerance: 1e-2, or 1% of the answer; by default 1%."
+        None, description="Tolerance for answer_kind=tolerance, such as 1e-2 or 1%; by default 1%."
     )
 
     def template(self) -> "PromptTemplate":

@@ -112,13 +112,13 @@ def check_image_lengths(composition: "Composition", data: "TrainingData") -> lis
     """
     model: str | None = composition.value("actor_rollout_ref.model.path")
     if model is None:
-        return ["questions have images, but there is no model to count the tokens"]
+        return ["questions have images, but without a model their tokens cannot be counted"]
     try:
         processor = load_processor(model)
     except PrerequisiteError as error:
         if Path(model).is_dir() and importlib.util.find_spec("transformers") is not None:
             raise
-        return [f"prompts with images were not counted, so some may be too long: {error}"]
+        return [f"tokens of prompts with images were not counted; some may be too long: {error}"]
     if (template := composition.value("actor_rollout_ref.model.custom_chat_template")) is not None:
         processor.chat_template = template
     given = {each.name: each.value for each in composition.values if each.name.startswith(_OPTIONS)}
@@ -131,7 +131,7 @@ def check_image_lengths(composition: "Composition", data: "TrainingData") -> lis
             if length > limit:
                 over.append(f"{name} in {file.name} has {length}")
     if not over:
-        return [f"with the tokens of its images the longest prompt has {longest}"]
+        return [f"the longest prompt has {longest} tokens, including those of its images"]
     named = "; ".join(over[:_NAMED]) + ("; ..." if len(over) > _NAMED else "")
     raise InputError(
         f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens "

@@ -18,7 +18,7 @@ _ENDING_S = 10.0
 """Seconds that Ray may take to remove a killed training."""
 
 _ANOTHER = (
-    "another training runs on this Ray cluster, and verl would mix the responses of both. Wait until "
+    "another training run uses this Ray cluster, and verl would mix the responses of both. Wait until "
     "it ends, or start a separate cluster."
 )
 

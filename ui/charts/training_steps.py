@@ -149,7 +149,7 @@ def window_means(
         ValueError: a window below 1, or different numbers of values and steps.
     """
     if window < 1 or len(steps) != len(values):
-        raise ValueError(f"{len(steps)} steps, {len(values)} values, a window of {window}")
+        raise ValueError(f"invalid: {len(steps)} steps, {len(values)} values, a window of {window}")
     means: list[tuple[float, float | None]] = []
     starts = list(range(0, len(steps), window))
     if len(starts) > 1 and 2 * (len(steps) - starts[-1]) < window:

@@ -37,7 +37,7 @@ def find_verb(name: str) -> Verb:
 def config(
     verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")], *, terminal: Terminal
 ) -> None:
-    """Print every setting of a verb with its default, as a TOML file to change and to give with -c.
+    """Print all settings of a command and their defaults, as a TOML file to edit and pass with -c.
 
     Example: tagrpo config rephrase
     """

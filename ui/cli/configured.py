@@ -57,7 +57,7 @@ class Verb:
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))
         files = Option(
-            "-c", "--config", metavar="FILE", help="TOML file of settings; of several, later ones win."
+            "-c", "--config", metavar="FILE", help="TOML file of settings. If repeated, later files win."
         )
         yield "files", Annotated[list[Path] | None, files], None
 

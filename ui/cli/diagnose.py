@@ -170,5 +170,5 @@ def _responses(
             yield eval_source(database, runs)
             return
     if len(runs) > 1:
-        raise BadParameter(f"{trained[0].name} is a training run. Give it alone")
+        raise BadParameter(f"{trained[0].name} is a training run. Pass it without other runs")
     yield windows_source(records[0], trained[0].name, windows)

@@ -56,7 +56,7 @@ class RowsFile:
 
     out: Annotated[Path | None, Option(help="Write all rows to this file.")] = None
     format: Annotated[
-        RowsFormat | None, Option(help="Format of the file. Default: from the ending of --out.")
+        RowsFormat | None, Option(help="Format of the file. Default: from the suffix of --out.")
     ] = None
     overwrite: Overwrite = False
 
@@ -108,7 +108,7 @@ class ReportFile:
     """Where a report goes, and in which form."""
 
     format: Annotated[
-        ReportFormat | None, Option(help="Format. Default: from the ending of --out, otherwise a table.")
+        ReportFormat | None, Option(help="Format. Default: from the suffix of --out, otherwise a table.")
     ] = None
     out: Annotated[Path | None, Option(help="Write to this file.")] = None
     overwrite: Overwrite = False

@@ -94,7 +94,11 @@ def say_next(after: object, total: int | None = None) -> None:
     """Say how a list goes on behind this page (None: it ends here), and how much there is in all."""
     if after is not None:
         words = shlex.quote(str(after))
-        say(f"more: --after {words}" if total is None else f"{total:,} in all; see more with --after {words}")
+        say(
+            f"more: --after {words}"
+            if total is None
+            else f"{total:,} in total; see more with --after {words}"
+        )
 
 
 def say_text(text: str, characters: int, *, full: bool) -> None:

@@ -41,7 +41,7 @@ class Standing:
 def list_(
     kind: Annotated[
         Kind | None,
-        Option(help="Only runs of this kind: neighbors, evaluations, those of a judge, or trainings."),
+        Option(help="Only runs of this kind: neighbors, evaluations, judge runs or training runs."),
     ] = None,
     *,
     db: Db,
@@ -248,7 +248,7 @@ def _show_judging(database: "Database", run: "Run") -> Standing:
         output.say(
             f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
             f"responses: {line.done:,} judged, {line.open:,} open, {line.failed:,} failed, "
-            f"{line.final:,} failed for good",
+            f"{line.final:,} failed permanently",
         )
         print_errors(errors)
         print_ledger(ledger)
@@ -296,7 +296,7 @@ SHOWN = {
 
 def remove(
     run: RunArgument,
-    yes: Annotated[bool, Option("--yes", help="Remove without a prompt.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Remove without confirmation.")] = False,
     *,
     db: Db,
     terminal: Terminal,

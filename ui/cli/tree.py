@@ -104,16 +104,16 @@ GROUPS = {
 
 COMMANDS = {
     "demo": (
-        "Show the whole way on a small world: rephrase, check, publish, train, evaluate.",
+        "Run the whole workflow on a small task: rephrase, check, publish, train, evaluate.",
         "ui.cli.demo:demo",
     ),
     "ui": ("Open the pages in a browser.", "ui.cli.ui:ui"),
     "doctor": ("Check what is installed and reachable.", "ui.cli.doctor:doctor"),
-    "resume": ("Resume a run by its name, with the settings that it has.", "ui.cli.resuming:resume"),
+    "resume": ("Resume a run by its name, with its stored settings.", "ui.cli.resuming:resume"),
     "diagnose": (
         "Show what neighbors change in training: questions without a gradient, difficulty, cost.",
         "ui.cli.diagnose:diagnose",
     ),
-    "config": ("Print every setting of a verb as a file to start from.", "ui.cli.configs:config"),
+    "config": ("Print all settings of a command as a config file.", "ui.cli.configs:config"),
 }
 """Commands that stand alone, each with what it is for."""

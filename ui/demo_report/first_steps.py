@@ -73,8 +73,8 @@ def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
             Text(
                 f"The forecast was off for {joined(missed)}. Its intervals cover the choice of questions "
                 "only. With few responses per prompt, success rates of .01 and .05 look alike, and large "
-                "groups depend on the difference. If this matters, draw as many pilot responses as the "
-                "group has."
+                "groups depend on the difference. If this matters, sample as many pilot responses as "
+                "the group has."
             )
         )
     return content

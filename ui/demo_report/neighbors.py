@@ -52,7 +52,7 @@ def blocks(score: "Score", header: "SetHeader") -> list[Block]:
             tuple(_row(group, used) for group in (*kinds, score.broken, score.good)),
         ),
         Text(
-            f"Published as `{header.ref}` with the content hash `{header.content_hash[:16]}`: "
+            f"Published as `{header.ref}`, with content hash `{header.content_hash[:16]}`: "
             f"{counts['questions']:,} questions with {counts['neighbors']:,} neighbors. Questions by number "
             f"of neighbors: {_sizes(counts['questions_by_neighbors'])}."
         ),

@@ -68,7 +68,7 @@ def _intro(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float
     size, minutes = plan.size, sum(seconds for _, seconds in steps) / 60
     return [
         Text(
-            f"World {size.world} of the sandbox: {size.train} training and {size.heldout} held-out word "
+            f"Sandbox world {size.world}: {size.train} training and {size.heldout} held-out word "
             f"problems, a policy of a few hundred thousand weights, and {size.responses:,} responses per "
             f"training run, with verl on the CPU. Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tagrpo "
             f"{version('tagrpo')} on {platform.machine()} with {os.cpu_count()} cores; the steps took "
@@ -93,7 +93,7 @@ def _caution(plan: DemoPlan) -> str:
         )
     else:
         caution += (
-            f"the {plan.seeds} seeds show it, but they are few. Compare the difference between "
+            f"the {plan.seeds} seeds show this variation, but they are few. Compare the difference between "
             "recipes with the spread between seeds."
         )
     return (
@@ -185,7 +185,7 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
         Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
         Picture(
             "training",
-            "Correct responses and groups without a gradient, against the responses drawn in training",
+            "Correct responses and groups without a gradient, by responses sampled in training",
             training_chart(charted),
         ),
         *_left_out(len(findings.trained), "trainings"),
@@ -320,7 +320,7 @@ def _signal(findings: Findings) -> list[Block]:
             "Densities of distances between responses, by model",
             density_chart(curves).to_dict(),
         ),
-        Text("Responses per question with mixed rewards, forecast from each model, with 95% intervals:"),
+        Text("Responses needed per group with mixed rewards, forecast from each model, with 95% intervals:"),
         Table(("model", *methods), tuple((label, *map(_cost, map(of.get, methods))) for label, of in costs)),
     ]
 

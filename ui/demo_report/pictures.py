@@ -37,7 +37,7 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
     def x(place: int) -> Any:
         return alt.X(
             "responses:Q",
-            title="responses drawn" if place + size.columns >= len(panels) else None,
+            title="responses sampled" if place + size.columns >= len(panels) else None,
             scale=alt.Scale(domain=[0, last], nice=False),
             axis=alt.Axis(tickCount=size.x_ticks, tickMinStep=1, labelFlush=False),
         )
@@ -50,8 +50,8 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
     ).properties(
         title=alt.TitleParams(
             "Training",
-            subtitle="Responses drawn in training; each point is the mean of a tenth of the steps, or a "
-            "single step",
+            subtitle="Responses sampled in training; each point is the mean of a tenth of the steps, or "
+            "a single step",
         )
     )
     return dict(apply_theme(chart).to_dict())

@@ -41,10 +41,10 @@ python -m ui.shipped_demo tagrpo-demo/tagrpo.db
 def main(arguments: list[str] | None = None) -> int:
     """Pack, unpack to see that it works, write the README beside it; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ui.shipped_demo", description=__doc__)
-    parser.add_argument("database", type=Path, help="of a finished demo, such as tagrpo-demo/tagrpo.db")
-    parser.add_argument("--folder", type=Path, help="in which the demo ran; else where the database lies")
+    parser.add_argument("database", type=Path, help="Database of a finished demo: tagrpo-demo/tagrpo.db")
+    parser.add_argument("--folder", type=Path, help="Folder of the demo. Default: that of the database.")
     parser.add_argument(
-        "--to", type=Path, default=SHIPPED, help="path of the pack; by default the shipped one"
+        "--to", type=Path, default=SHIPPED, help="Path of the pack. Default: the shipped one."
     )
     options = parser.parse_args(arguments)
     try:

@@ -115,7 +115,7 @@ def _load(session: Session, run: Run, grader: int, version: str) -> CheckpointGr
             f"them with `tagrpo eval score {run.name}`."
         )
     if not drawn:
-        raise InputError(f"run {run.name} has no samples yet. Draw them with `tagrpo eval run`.")
+        raise InputError(f"run {run.name} has no samples yet. Sample responses with `tagrpo eval run`.")
     tokens = count_tokens(session, run.id, counts)
     sources = {problem.id: problem.source_id for problem in run_problems(session, run.id)}
     groups: dict[str, list[PromptSample]] = {}

@@ -59,7 +59,7 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
             if _content(copy, table) != contents[table.name]:
                 raise DatabaseError(
                     f"{target}: the copied content of {table.name} differs from {source}, so nothing was "
-                    "copied. PostgreSQL texts cannot contain the NUL character; look for it there."
+                    "copied. PostgreSQL strings cannot contain the NUL character; remove it from the source."
                 )
         _go_on_numbering(copy)
     return {name: content.rows for name, content in contents.items()}

@@ -45,7 +45,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.n <= 100:
-            raise InputError(f"an n-gram has {self.n} words. Give 1 to 100.")
+            raise InputError(f"--ngram is {self.n} words. Give 1 to 100.")
         if not 0 < self.containment <= 1:
             raise InputError(f"--threshold is {self.containment}. Give a share above 0, up to 1.")
         if self.common < 1:
@@ -53,7 +53,7 @@ class Settings:
                 f"boilerplate is defined as n-grams in more than {self.common} texts. Give at least 1."
             )
         if not 50 <= self.ratio <= 100:
-            raise InputError(f"the ratio is {self.ratio}. Give 50 to 100.")
+            raise InputError(f"--ratio is {self.ratio}. Give 50 to 100.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored with a check."""

@@ -23,7 +23,7 @@ def place_images(text: str, images: int) -> str:
         return text
     if count:
         raise InputError(
-            f"{images} image{'s' * (images > 1)} for a text with {count} {PLACEHOLDER}. The numbers must be "
+            f"{images} image{'s' * (images > 1)}, but {count} {PLACEHOLDER} in the text. The numbers must be "
             "equal, or the text must have none"
         )
     return PLACEHOLDER * images + text

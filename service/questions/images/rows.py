@@ -118,7 +118,7 @@ class RowImages:
 
     def _of_a_file(self, name: str) -> Image:
         if _ADDRESS.match(name):
-            alone = f", or pass {self._without} to import only the texts" if self._without else ""
+            alone = f", or pass {self._without} to import the text without images" if self._without else ""
             raise ImageProblem(
                 f"is an address ({name[:60]}), which tagrpo does not fetch. Download the images and give "
                 f"their file names{alone}"
@@ -127,7 +127,7 @@ class RowImages:
             raise ImageProblem(f"names a file ({name[:60]}), but rows of the Hub must contain their images")
         path = Path(name)
         if "\0" in name or path.is_absolute() or "\\" in name or ".." in path.parts:
-            raise ImageProblem(f'names "{name[:60]}". Give a path below the folder of the rows')
+            raise ImageProblem(f'names "{name[:60]}". Give a path inside the folder of the rows')
         try:
             top, whole = self._folder.resolve(), (self._folder / path).resolve()
             is_file = whole.is_file()
@@ -167,7 +167,7 @@ def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]
     if len(ids) == 1 and set(numbers) != {1}:
         return text, tuple(ids)
     if min(numbers) < 1 or max(numbers) > len(ids):
-        raise ImageProblem(f"contains {len(ids)} for a text that refers to image {max(numbers)}")
+        raise ImageProblem(f"contains {len(ids)} images, but the text refers to image {max(numbers)}")
     return _NUMBERED.sub(PLACEHOLDER, text), tuple(ids[number - 1] for number in numbers)
 
 

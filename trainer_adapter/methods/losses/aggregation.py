@@ -72,4 +72,4 @@ def aggregate(
 
 def _need_whole(ranks: int, what: str) -> None:
     if ranks > 1:
-        raise ValueError(f"{ranks} ranks: give the number of {what} of the whole batch")
+        raise ValueError(f"with {ranks} ranks, pass the number of {what} of the whole batch")

@@ -43,7 +43,7 @@ def prompt_of(session: int, prompts: int, rollouts: int) -> int:
     if prompts < 1:
         raise ValueError(f"{prompts} prompts, but a question needs at least one")
     if not 0 <= session < rollouts:
-        raise ValueError(f"session {session} of {rollouts} responses")
+        raise ValueError(f"session is {session}, but must be 0 to {rollouts - 1}")
     share, rest = divmod(rollouts, prompts)
     return 0 if session < share + rest else 1 + (session - share - rest) // share
 

@@ -22,32 +22,32 @@ class PlugInSettings(Config):
 
     answers: Literal["boxed", "all"] = Field(
         "boxed",
-        description="Answers that can earn a reward: boxed ones only, or all, also in a sentence.",
+        description="Answers that can earn a reward: only boxed ones, or any final answer (all).",
     )
     seed: int | None = Field(
         42,
         ge=0,
         lt=2**32,
-        description="Random seed for sampling and Clip-Cov. With none, the engine chooses and the run "
+        description="Random seed for sampling and Clip-Cov; none lets the engine choose, so the run "
         "cannot be repeated exactly.",
     )
     waves: bool = Field(
         False,
-        description="With dynamic sampling, draw more questions only when all groups have arrived, which "
-        "makes the draws repeatable.",
+        description="With dynamic sampling, choose more questions only after all groups have arrived, so "
+        "that the choice is repeatable.",
     )
     max_gen_batches: int = Field(
         10,
         ge=1,
-        description="With dynamic sampling, maximum question batches drawn per step.",
+        description="With dynamic sampling, maximum batches of questions sampled per step.",
         json_schema_extra=OPERATIONAL,
     )
     draw_again: float = Field(
         0.7,
         gt=0,
         le=1,
-        description="With filter predicted, probability of drawing a question again after a group without a "
-        "gradient; after z such groups in a row, its z-th power.",
+        description="With filter predicted, probability of choosing a question again after a group without a "
+        "gradient; after z such groups in a row, this probability to the power z.",
     )
     replay_steps: int = Field(
         5, ge=1, description="With filter replay, maximum age of a replayed group in steps."
@@ -68,7 +68,7 @@ class PlugInSettings(Config):
         "token on GPUs and none on the CPU.",
     )
     engine_threshold: float = Field(
-        2.0, gt=0, allow_inf_nan=False, description="Upper bound on these weights."
+        2.0, gt=0, allow_inf_nan=False, description="Upper bound on the weights of engine_correction."
     )
     correction: Literal["token", "sequence", "min_prefix"] = Field(
         "token",
@@ -76,7 +76,7 @@ class PlugInSettings(Config):
         "per response (sequence), or per token with the minimum over earlier tokens (min_prefix).",
     )
     correction_threshold: float = Field(
-        2.0, gt=0, allow_inf_nan=False, description="Upper bound on that weight."
+        2.0, gt=0, allow_inf_nan=False, description="Upper bound on the weight of correction."
     )
     overlong_buffer: int | None = Field(
         None,

@@ -43,7 +43,7 @@ _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed (see the rollout log)"
 _LOST = (
     "step %d: %d of %d questions have no response, because all of their requests failed (see the "
-    "rollout log; trainer.v1.sampler.sync_refill_failed_groups=true draws other questions instead)"
+    "rollout log; trainer.v1.sampler.sync_refill_failed_groups=true replaces such questions)"
 )
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
@@ -129,7 +129,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         def limited(*args: Any, **kwargs: Any) -> Any:
             failure = (
                 f"step {self.global_steps}: the rollout engine did not load the new weights within "
-                f"{limit_s:g} s. Look for its own error above"
+                f"{limit_s:g} s. See its error in the log above"
             )
             return call_within(limit_s, partial(update, *args, **kwargs), failure)
 

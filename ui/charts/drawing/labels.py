@@ -94,7 +94,7 @@ def spread_labels(wanted: Sequence[float], heights: Sequence[float], low: float,
         ValueError: the numbers of heights and positions differ, or `low` is above `high`.
     """
     if len(wanted) != len(heights):
-        raise ValueError(f"{len(wanted)} labels with {len(heights)} heights")
+        raise ValueError(f"{len(wanted)} labels, but {len(heights)} heights")
     if low > high:
         raise ValueError(f"labels cannot be placed between {low} and {high}")
     if not wanted:

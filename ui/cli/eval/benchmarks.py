@@ -98,7 +98,7 @@ def _check(loaded: "LoadedBenchmark", grader: "Grader") -> tuple[dict[str, Any],
     from evaluator.benchmarks import check_golds, describe_failure, source_name
 
     failures = tuple(check_golds(loaded, grader))
-    golds = f"{len(failures):,} gold answers fail" if failures else "all gold answers grade as correct"
+    golds = f"{len(failures):,} gold answers fail" if failures else "all gold answers are graded correct"
     problems = f"{len(loaded.problems):,} problems from {source_name(loaded.source)}"
     lines = [f"{loaded.name}: {problems}, content {loaded.content}, {golds}"]
     lines += [f"  {describe_failure(loaded, failure)}" for failure in failures[:FAILURES_SHOWN]]

@@ -22,7 +22,7 @@ def export(
     out: Annotated[Path, Option(help="File to write, or folder for hf.")],
     form: Annotated[
         SamplesFormat | None,
-        Option("--format", help="Format; hf: a dataset for the Hub. Default: from the ending of --out."),
+        Option("--format", help="Format; hf: a dataset for the Hub. Default: from the suffix of --out."),
     ] = None,
     overwrite: Overwrite = False,
     hub: HubExport,

@@ -43,7 +43,7 @@ class Columns:
     column: Annotated[
         tuple[str, ...],
         Option(
-            "--column", help="Column of a part, as in response=text. docs/other-tools.md lists the parts."
+            "--column", help="Column of a part (docs/other-tools.md lists the parts), as in response=text."
         ),
     ] = ()
     scorer: Annotated[
@@ -82,7 +82,7 @@ class Questions(BenchmarkRows):
     ] = None
     by: Annotated[
         Literal["text", "inside", "position"],
-        Option(help="How to match its problems: same text, inside a prompt, or ids that are row numbers."),
+        Option(help="Match problems by equal text, text inside the prompt, or ids as row numbers."),
     ] = "text"
     kind: Annotated[
         Literal["latex", "integer", "choice", "tolerance", "code"],
@@ -91,13 +91,13 @@ class Questions(BenchmarkRows):
 
 
 def import_(
-    files: Annotated[list[Path], Argument(help="Files of one tool, in order.")],
+    files: Annotated[list[Path], Argument(help="Files written by one tool, in order.")],
     *,
     model: Annotated[
-        str | None, Option(help="Model that drew the responses; inspect_ai logs contain it.")
+        str | None, Option(help="Model that gave the responses; inspect_ai logs contain it.")
     ] = None,
     name: Annotated[
-        str | None, Option(help="Name of the run, stored as NAME.BENCHMARK. Default: after the model.")
+        str | None, Option(help="Name of the run, stored as NAME.BENCHMARK. Default: the model.")
     ] = None,
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
@@ -253,7 +253,7 @@ def _unmatched(counts: "Counter[str]", benchmark: "LoadedBenchmark | None") -> d
 
 def _left_out(read: "Survey", benchmark: "LoadedBenchmark") -> list[str]:
     """Say which responses match no problem, or several."""
-    unclear = f"ambiguous in {benchmark.name}, where only ids distinguish several problems"
+    unclear = f"that match several problems of {benchmark.name}, which only ids distinguish"
     sentences = []
     for which, counts in ((f"not in {benchmark.name}", read.unmatched), (unclear, read.unclear)):
         if not counts:

@@ -37,11 +37,11 @@ def report(
     k: Ks = None,
     metric: Annotated[
         Literal["pass@k", "pass^k", "g-pass@k", "maj@k"],
-        Option(help="Metric. pass^k: all k right; g-pass@k: a share tau of them; maj@k: majority vote."),
+        Option(help="Metric. pass^k: all k correct; g-pass@k: at least a share tau; maj@k: majority vote."),
     ] = "pass@k",
     tau: Annotated[float, Option(help="Threshold for g-pass@k.", min=0, max=1)] = 0.5,
     interval: Annotated[
-        Literal["new-problems", "same-problems"], Option(help="Question that the intervals answer.")
+        Literal["new-problems", "same-problems"], Option(help="Problems that the intervals generalize to.")
     ] = "new-problems",
     paper: Annotated[
         str | None,
@@ -51,7 +51,7 @@ def report(
         ),
     ] = None,
     counted: Counted,
-    chart: Annotated[Path | None, Option(help="Draw the curves to a .png, .svg or .html file.")] = None,
+    chart: Annotated[Path | None, Option(help="Plot the curves to a .png, .svg or .html file.")] = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
     file: ReportFile,
@@ -103,7 +103,7 @@ def report(
         from ui.charts.saving import save_chart
 
         save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
-        output.note(f"curves drawn in {chart}")
+        output.note(f"chart written to {chart}")
     file.deliver(document, rows, record, form)
 
 
@@ -116,9 +116,7 @@ def compare(
     k: Ks = None,
     tool_grades: Annotated[
         bool,
-        Option(
-            help="Compare the grades of an imported run A with those of the tool that drew the responses."
-        ),
+        Option(help="Compare the grades of an imported run A with those of the tool that sampled them."),
     ] = False,
     changes: Annotated[
         int, Option(help="Number of problems with the largest gains and losses to show.", min=0)
@@ -193,7 +191,7 @@ def _whole_numbers(text: str | None) -> list[int] | None:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--k {text!r}: give whole numbers such as 1,2,4.") from None
+        raise InputError(f"--k {text!r}: give integers such as 1,2,4.") from None
     if min(numbers) < 1:
         raise InputError(f"--k {text!r}: k must be at least 1.")
     return numbers

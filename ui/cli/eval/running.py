@@ -154,6 +154,6 @@ def complaints(run: "Run", outcome: "EvalOutcome", errors: "Sequence[ErrorCount]
         failed = f" (failed requests: {failed})" if failed else ""
         more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
         problems.append(
-            f"{run.name}: {plural(coming, 'sample')} missing{failed}; run the same command{more} to draw them"
+            f"{run.name}: {plural(coming, 'sample')} missing{failed}; run the same command{more} to get them"
         )
     return problems

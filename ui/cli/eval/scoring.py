@@ -34,7 +34,7 @@ FLAGS = {
 def score(
     config: ScoreConfig,
     *,
-    changes: Annotated[bool, Option(help="List the samples whose grade differs.")] = False,
+    changes: Annotated[bool, Option(help="List the samples whose grade changed.")] = False,
     dry_run: DryRun = False,
     db: Db,
     terminal: Terminal,
@@ -62,7 +62,7 @@ def score(
         with database.read() as session:
             chosen = find_eval_run(session, config.run)
         if dry_run and config.model is None:
-            raise InputError("only a judge costs money. Give one with --judge, or remove --dry-run.")
+            raise InputError("--dry-run estimates the cost of a judge. Add --judge, or remove --dry-run.")
         if dry_run:
             estimate = estimate_judging(config, database)
             spread = "ranging from a bare verdict to max_tokens tokens"

@@ -32,9 +32,7 @@ class Listening:
         Path | None,
         Option(help=f"Require the token in the first line of this file (or in {TOKEN_VARIABLE})."),
     ] = None
-    no_token: Annotated[bool, Option(help="Answer without a token, also requests from other machines.")] = (
-        False
-    )
+    no_token: Annotated[bool, Option(help="Require no token, even for requests from other machines.")] = False
 
     def token(self) -> str | None:
         """Return the token from the file, else from the environment; None where none is given.
@@ -92,7 +90,7 @@ def serve(
         Option(help="Reward for an unknown grade, for trainers that accept only numbers. Required."),
     ] = None,
     answers: Annotated[
-        Answers, Option(help="Answers that earn a reward: only boxed ones, or any that is found.")
+        Answers, Option(help="Answers that earn a reward: only boxed ones, or any final answer.")
     ] = "boxed",
     grader: OwnGrader = None,
 ) -> None:

@@ -18,7 +18,7 @@ AnswersName = Literal["all", "boxed"]
 EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
 
 AnswersTaken = Annotated[
-    AnswersName, Option("--answers", help="Answers that count: any that is found, or only boxed ones.")
+    AnswersName, Option("--answers", help="Answers that count: any final answer, or only boxed ones.")
 ]
 
 
@@ -31,7 +31,7 @@ def check_grader(own: str | None, answers: AnswersName | None) -> None:
     from service.errors import InputError
 
     if own is not None and answers == "boxed":
-        raise InputError("a grader of your own finds the answers itself. Remove --answers boxed.")
+        raise InputError("a custom grader extracts answers itself. Remove --answers boxed.")
 
 
 OwnGrader = Annotated[
@@ -55,7 +55,7 @@ class BenchmarkRows:
         int, Option(help="Seed that shuffles the options of multiple-choice questions.")
     ] = 0
     allow_changed: Annotated[
-        bool, Option(help="Accept a benchmark whose content differs from the known one.")
+        bool, Option(help="Accept a benchmark whose content differs from the version known to tagrpo.")
     ] = False
 
     def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
@@ -86,7 +86,7 @@ class Counted:
 
     answers: Annotated[
         AnswersName | None,
-        Option(help="Answers that count: any that is found, or only boxed ones. Default: as in the run."),
+        Option(help="Answers that count: any final answer, or only boxed ones. Default: as in the run."),
     ] = None
     grades: Annotated[
         Literal["human", "grader"],

@@ -40,14 +40,14 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     """Say what is missing for good of a run, with the server's words, and the way out."""
     if imported:
         return (
-            f"{name}: {plural(lost, 'sample')} without a response, since the tool that drew them got none; "
+            f"{name}: {plural(lost, 'sample')} without a response, because the other tool received none; "
             "pass@k is given as a range from all wrong to all right"
         )
     from service.asks.request import FINAL, TIME_OUT
 
     words = error_words(errors, {*FINAL, TIME_OUT})
     return (
-        f"{name}: {plural(lost, 'sample')} missing for good: too long, refused by a policy, or timed out "
+        f"{name}: {plural(lost, 'sample')} permanently missing: too long, refused, or timed out "
         f"twice{f' ({words})' if words else ''}; pass@k is given as a range from all wrong to all right. "
         "Retry with retry_final=true"
     )
@@ -59,12 +59,12 @@ def print_numbers(numbers: RunNumbers) -> None:
     fewest, most, missing = record["fewest_samples"], record["most_samples"], record["missing"]
     each = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     lacking = f", {plural(missing, 'sample')} missing" if missing else ""
-    lacking += f" ({record['missing_for_good']:,} for good)" if record["missing_for_good"] else ""
+    lacking += f" ({record['missing_for_good']:,} permanently)" if record["missing_for_good"] else ""
     size, questions, problems = (record[name] for name in ("benchmark_problems", "originals", "problems"))
     words = plural(problems, "problem")
     if questions < size:
         words = f"{questions:,} of {plural(size, 'problem')}"
-        words += f", {problems:,} with neighbors" if problems > questions else ""
+        words += f", {problems:,} including neighbors" if problems > questions else ""
     output.heading(f"{record['run']}: {words}, {each} samples per problem{lacking}")
     if record["open_requests"] or record["failed_requests"]:
         output.say(f"requests: {record['open_requests']:,} open, {record['failed_requests']:,} failed")
@@ -136,7 +136,7 @@ def _print_settings(run: "Run") -> None:
         output.say(f"graded by {spec['grader']} instead of the built-in rules")
     if is_imported(EvalSpec.from_json(spec)):
         output.say(
-            "prompt and sampling are those of the tool that drew the responses, as far as it records them"
+            "prompt and sampling are those of the tool that sampled the responses, as far as it records them"
         )
     else:
         system = f", system {prompt['system']!r}" if prompt["system"] else ""

@@ -21,7 +21,7 @@ def list_(
     ] = None,
     suspects: Annotated[
         bool,
-        Option(help="List questions instead whose solvers agree on an answer other than the gold answer."),
+        Option(help="List questions for which solvers agree on an answer other than the gold answer."),
     ] = False,
     run: Annotated[
         str | None, Option(help="With --suspects: name or id of a run. Default: all runs.")
@@ -115,7 +115,7 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
             "gold answer": "gold_given",
             "run": "run",
         },
-        empty="no question has solvers that agree on an answer other than the gold answer",
+        empty="for no question do solvers agree on an answer other than the gold answer",
     )
     if suspects and not terminal.as_json:
         more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(suspects) else ""
@@ -160,7 +160,7 @@ def show(
 
 def remove(
     name: Annotated[str, Argument(help="Name of a question set.")],
-    yes: Annotated[bool, Option("--yes", help="Remove without a prompt.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Remove without confirmation.")] = False,
     *,
     db: Db,
     terminal: Terminal,

@@ -45,7 +45,7 @@ def import_(
     ] = None,
     split: Annotated[str | None, Option(help="Hub: split. Default: train.")] = None,
     revision: Annotated[str | None, Option(help="Hub: branch, tag or commit. Default: the newest.")] = None,
-    limit: Annotated[int | None, Option(min=1, help="Read only the first rows.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Read only the first N rows.")] = None,
     max_characters: Annotated[
         int, Option(min=1, help="Maximum characters of a question or answer.")
     ] = 100_000,
@@ -117,9 +117,9 @@ def _read_columns(words: "Sequence[str]") -> "Columns":
 
 def mix(
     name: Annotated[str, Argument(help="Name of the new set.")],
-    base: Annotated[str, Option(help="Base set; all of its usable questions are taken.")],
-    extra: Annotated[str, Option(help="Extra set; chunks of it are drawn at random.")],
-    seed: Annotated[int, Option(help="Random seed of the draw.")] = 0,
+    base: Annotated[str, Option(help="Base set; the mix has all its usable questions.")],
+    extra: Annotated[str, Option(help="Extra set; the mix has random chunks of it.")],
+    seed: Annotated[int, Option(help="Random seed of the chunks.")] = 0,
     times: Annotated[float | None, Option(help="Size of the mix as a multiple of the base.")] = None,
     chunks: Annotated[int | None, Option(min=0, help="Number of chunks; an alternative to --times.")] = None,
     chunk: Annotated[

@@ -20,10 +20,10 @@ IDS_SHOWN = 10
 def audit(
     run: OnlyRun = None,
     sample: Annotated[
-        int, Option(min=4, help="Number of candidates to draw; with --groups, of questions.")
+        int, Option(min=4, help="Number of candidates to sample; with --groups, of questions.")
     ] = 50,
-    groups: Annotated[bool, Option(help="Draw questions, each with all its accepted neighbors.")] = False,
-    seed: Annotated[int, Option(help="Random seed of the draw.")] = 0,
+    groups: Annotated[bool, Option(help="Sample questions with all their accepted neighbors.")] = False,
+    seed: Annotated[int, Option(help="Random seed of the sample.")] = 0,
     out: Annotated[
         Path | None,
         Option(
@@ -96,7 +96,7 @@ def _print(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, n
             )
     for pair in rates.agreements:
         kappa = (
-            "kappa is undefined, since both always made the same decision"
+            "kappa is undefined, since both reviewers always made the same decision"
             if pair.kappa is None
             else f"Cohen's kappa {pair.kappa:.2f}"
         )
@@ -124,11 +124,11 @@ def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
     if groups.complete:
         output.say(f"groups with a broken neighbor: {_rate(groups.broken)}")
     if groups.complete < groups.drawn:
-        output.say(f"among all groups {groups.bounds}")
+        output.say(f"among all groups, {groups.bounds}")
     if rates.reviewed:
         output.say(
             f"broken neighbors: {rates.false_accept.count:,} of {rates.false_accept.reviewed:,} reviewed. "
-            "Errors within a question may be correlated, so rely on the rate of groups"
+            "Errors within a question may be correlated, so rely on the group rate"
         )
 
 

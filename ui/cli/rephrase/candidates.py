@@ -33,7 +33,7 @@ def list_(
     finding: Annotated[str | None, Option(help="Only candidates with this structural finding.")] = None,
     limit: Annotated[int, Option(min=1, help="Candidates per page.")] = 20,
     after: Annotated[str | None, Option(help="Continue after this candidate.")] = None,
-    reviews: Annotated[bool, Option(help="List human decisions instead, of all runs or of --run.")] = False,
+    reviews: Annotated[bool, Option(help="List human decisions, not candidates (--run: of a run).")] = False,
     out: Annotated[
         Path | None, Option(help="With --reviews: write all decisions to this .jsonl or .csv file.")
     ] = None,
@@ -113,7 +113,7 @@ def _list_reviews(run: str | None, file: RowsFile, db: Db, terminal: Terminal) -
 def show(
     candidate: Annotated[str, CANDIDATE],
     raw: Annotated[
-        bool, Option(help="Also show the prompt that produced it and the model's raw answer.")
+        bool, Option(help="Also show the prompt that produced it and the model's raw reply.")
     ] = False,
     *,
     db: Db,
@@ -145,9 +145,7 @@ def edit(
     text_file: Annotated[Path | None, Option(help="Read the edited text from a file; - reads stdin.")] = None,
     run: Annotated[
         str | None,
-        Option(
-            help="Run that judges the new candidate; optional if only one run has the original candidate."
-        ),
+        Option(help="Run that judges the new candidate; optional if only one run has the edited candidate."),
     ] = None,
     reviewer: Reviewer = None,
     *,

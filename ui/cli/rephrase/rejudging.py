@@ -62,7 +62,7 @@ def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
     )
     for count, what in (
         (rejudged.waiting, "have no verdict from the run yet; `tagrpo resume` continues it"),
-        (rejudged.without_answers, "have no compared answers: rejected by structure, or unverified"),
+        (rejudged.without_answers, "have no compared answers: rejected by structural checks, or unverified"),
         (rejudged.too_few, "have fewer stored answers than the rule requires; unchanged"),
     ):
         if count:

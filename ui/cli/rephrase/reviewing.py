@@ -25,14 +25,14 @@ CHOICES = "[a]ccept, [r]eject, [s]kip, [q]uit: "
 
 def review(
     candidate: Annotated[str | None, Argument(help="Id of a candidate, or its first characters.")] = None,
-    accept: Annotated[bool, Option(help="Accept: the candidate asks the same problem.")] = False,
+    accept: Annotated[bool, Option(help="Accept: the candidate poses the same problem.")] = False,
     reject: Annotated[
-        bool, Option(help="Reject: it asks another problem. Give the reason with --reason.")
+        bool, Option(help="Reject: it poses another problem. Give the reason with --reason.")
     ] = False,
     withdraw: Annotated[bool, Option(help="Withdraw your newest decision on this candidate.")] = False,
     reason: Annotated[str, Option(help="Reason; required for a rejection.", show_default=False)] = "",
     reviewer: Reviewer = None,
-    audit: Annotated[int | None, Option(help="Audit that the decisions belong to.")] = None,
+    audit: Annotated[int | None, Option(help="Record the decisions in this audit.")] = None,
     sheet: Annotated[
         Path | None,
         Option(

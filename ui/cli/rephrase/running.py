@@ -110,7 +110,7 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
         ("neighbors", summary.questions_by_neighbors),
         ("candidates", summary.candidates),
         ("structural finding", summary.findings),
-        ("unusable answer of the proposer", summary.unreadable),
+        ("unusable reply of the proposer", summary.unreadable),
         ("failed request", summary.errors),
     ):
         if counts:
@@ -153,7 +153,7 @@ def _remarks(summary: "RunSummary") -> list[str]:
     if not summary.compared_answers:
         notes.append(
             "No answers were compared because no --solver was given, so these neighbors are unverified. "
-            "Publish them with --include unverified, or name a solver."
+            "Publish them with --include unverified, or start a run with --solver."
         )
     return notes
 
@@ -164,7 +164,7 @@ def _failed_for_good(summary: "RunSummary") -> list[str]:
     whose = "its question" if summary.final_questions == 1 else "their questions"
     failed = plural(summary.final_questions, "request")
     retry = resume_command(summary.run, "retry_final=true")
-    return [f"{failed} failed for good, and {whose} continued without them; {retry} retries"]
+    return [f"{failed} failed permanently, and {whose} continued without them; {retry} retries"]
 
 
 def way_on(stopped: str, run: str) -> str:
@@ -173,7 +173,7 @@ def way_on(stopped: str, run: str) -> str:
     from service.asks.request import SETTINGS
 
     if stopped == SETTINGS:
-        return "the settings of a run are fixed; start another run with other settings and another --name"
+        return "a run's settings are fixed; start a run with other settings under another --name"
     options = {BUDGET: ("max_usd=MORE",), ENOUGH: ("stop_below=LESS",)}.get(stopped, ())
     return f"continue with {resume_command(run, *options)}"
 

@@ -31,15 +31,15 @@ def publish(
         int | None,
         Option(
             min=2,
-            help="No neighbors for questions that alone probably yield a gradient in groups of this many "
-            "responses.",
+            help="Give no neighbors to questions that probably yield a gradient without them, in groups of "
+            "this many responses.",
         ),
     ] = None,
     pilot: Annotated[
         str | None,
         Option(
-            help="With --adaptive: eval run of the policy whose answers count. Default: the answers "
-            "drawn for the verdicts."
+            help="With --adaptive: eval run of the policy that gives the success rates. Default: the "
+            "answers sampled for the verdicts."
         ),
     ] = None,
     prefer: Annotated[
@@ -58,15 +58,15 @@ def publish(
     include: Annotated[
         list[str] | None,
         Option(
-            help="Also include unverified, undecided or rejected ones, after the accepted. Repeat the option "
-            "for several."
+            help="Also include unverified, undecided or rejected candidates, ranked after accepted ones. "
+            "Repeat the option for several."
         ),
     ] = None,
     strategy: Annotated[
-        list[str] | None, Option(help="Only from this strategy. Repeat the option for several.")
+        list[str] | None, Option(help="Only neighbors from this strategy. Repeat the option for several.")
     ] = None,
     model: Annotated[
-        list[str] | None, Option(help="Only from this model. Repeat the option for several.")
+        list[str] | None, Option(help="Only neighbors from this model. Repeat the option for several.")
     ] = None,
     only_with_neighbors: Annotated[bool, Option(help="Leave out questions without neighbors.")] = False,
     dry_run: Annotated[
@@ -326,12 +326,12 @@ def print_members(counts: Mapping[str, Any]) -> None:
     needs = counts.get("adaptive") or {}
     for number, what in (
         (counts.get("questions_left_out"), "questions left out: they have no neighbors"),
-        (needs.get("in need"), "questions probably yield no gradient alone"),
-        (needs.get("unknown"), "questions with an unknown success rate"),
-        (needs.get("alone"), "questions have no neighbors, since they yield a gradient alone"),
-        (counts.get("too_like"), "left out: too similar to others"),
-        (counts.get("duplicates"), "left out: also found in a second run"),
-        (counts.get("contradicted"), "left out: rejected by the answers of another run"),
+        (needs.get("in need"), "questions probably yield no gradient without neighbors"),
+        (needs.get("unknown"), "questions have an unknown success rate"),
+        (needs.get("alone"), "questions got no neighbors, since they yield a gradient without"),
+        (counts.get("too_like"), "candidates left out: too similar to others"),
+        (counts.get("duplicates"), "candidates left out: also found in another run"),
+        (counts.get("contradicted"), "candidates left out: rejected by the answers of another run"),
         (verdicts["unverified"], "unverified: answers of question and neighbor were not compared"),
     ):
         if number:

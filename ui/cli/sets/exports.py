@@ -99,7 +99,7 @@ def _print_export(report: "ExportReport", form: str, license_name: str) -> None:
     if form == "hf":
         output.say(f'load it with `datasets.load_dataset("{report.target}", split="train")`')
         if license_name == "other":
-            output.note("the card states no license; give one with --license")
+            output.note("the card states no license; set one with --license")
     if report.pushed_to:
         output.say(f"pushed to {report.pushed_to}")
 
@@ -151,9 +151,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
 def _print_verl(ref: str, report: "VerlExportReport", template: "PromptTemplate") -> None:
     verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
     arguments = [f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()]
-    how = (
-        "estimated; give the policy's --tokenizer for exact counts" if report.lengths_estimated else "counted"
-    )
+    how = "estimated; pass --tokenizer for exact counts" if report.lengths_estimated else "counted"
     output.say(
         f"{ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
         f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",

@@ -36,7 +36,7 @@ def metrics(
         bool,
         Option(help="Combine runs that differ only in the seed: mean, lowest and highest."),
     ] = False,
-    chart: Annotated[Path | None, Option(help="Draw one metric to a .png, .svg or .html file.")] = None,
+    chart: Annotated[Path | None, Option(help="Plot one metric to a .png, .svg or .html file.")] = None,
     *,
     file: RowsFile,
     db: Db,
@@ -71,7 +71,7 @@ def metrics(
         sorted({name for each in records.values() for name in metric_names(each)}), metric
     )
     if chart is not None and len(names) != 1:
-        raise InputError(f"--chart draws one metric, but {len(names)} match: {', '.join(names)}.")
+        raise InputError(f"--chart plots one metric, but {len(names)} match: {', '.join(names)}.")
     groups = seed_groups(chosen) if seeds else [(run,) for run in chosen]
     rows: list[dict[str, Any]] = []
     for group in groups:
@@ -94,7 +94,7 @@ def metrics(
             rows if most > 1 else [{name: row[name] for name in ("label", "step", "value")} for row in rows]
         )
         save_chart(step_chart(drawn, title=names[0], y_title="as logged", seeds=most), chart)
-        output.note(f"curves drawn in {chart}")
+        output.note(f"chart written to {chart}")
     terminal.emit({"metrics": rows}, _print, rows, names)
 
 

@@ -26,7 +26,7 @@ def plan(
     questions: Annotated[
         int | None, Option(min=1, help="Number of training questions, instead of --data.")
     ] = None,
-    pilot: Annotated[str | None, Option(help="Eval run of this model over the neighbor set.")] = None,
+    pilot: Annotated[str | None, Option(help="Pilot: eval run of the model on the set.")] = None,
     compare: Annotated[
         str | None,
         Option(help="Recipes to compare with at equal responses, separated by commas. Default: GRPO."),
@@ -157,7 +157,7 @@ def _print(plan: "TrainingPlan") -> None:
     output.say(
         f"rollout: {memory.total('rollout'):.1f} of {memory.gpu_gib:g} GiB",
         f"update: {memory.total('update'):.1f} of {memory.gpu_gib:g} GiB",
-        f"cache: {memory.cache_tokens:,} tokens per replica, {memory.concurrent:.0f} responses of full "
+        f"cache: {memory.cache_tokens:,} tokens per replica, {memory.concurrent:.0f} responses of maximum "
         "length at once",
     )
     if memory.host_gib:

@@ -59,15 +59,15 @@ class Files:
     """What happens to the files of a run."""
 
     add: Annotated[
-        bool, Option("--add", help="Register FOLDER: a training that was not started here, or that moved.")
+        bool, Option("--add", help="Register FOLDER: a training run started elsewhere, or moved.")
     ] = False
-    name: Annotated[str | None, Option(help="With --add: name of the run. Default: its own name.")] = None
+    name: Annotated[str | None, Option(help="With --add: name of the run. Default: as recorded.")] = None
     prune: Annotated[
         int | None,
         Option(min=1, metavar="N", help="Remove the responses of all but every N-th step; metrics stay."),
     ] = None
-    keep_last: Annotated[int, Option(min=0, help="With --prune: keep the last steps.")] = 10
-    yes: Annotated[bool, Option("--yes", help="With --prune: remove. Default: only show the files.")] = False
+    keep_last: Annotated[int, Option(min=0, help="With --prune: number of last steps to keep.")] = 10
+    yes: Annotated[bool, Option("--yes", help="With --prune: remove. Default: only list steps.")] = False
 
 
 def rollouts(
@@ -82,7 +82,7 @@ def rollouts(
     filters: Filters,
     rescued: Annotated[
         Literal["all", "yes", "never"] | None,
-        Option(help="List all-wrong questions instead: all, those that neighbors rescued, or the others."),
+        Option(help="List questions that were all wrong: all, only rescued (yes), or never rescued."),
     ] = None,
     after: Annotated[str | None, Option(help="Continue after this rollout or question.")] = None,
     limit: Annotated[int, Option(min=1, help="Number of rows to show.")] = 25,

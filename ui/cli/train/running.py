@@ -29,9 +29,9 @@ FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes",
 def run(
     config: TrainConfig,
     *,
-    dry_run: Annotated[bool, Option(help="Print the command; write and start nothing.")] = False,
+    dry_run: Annotated[bool, Option(help="Print the command without writing or starting anything.")] = False,
     hide_log: Annotated[
-        bool, Option(help="Write verl's output and command to the run's folder; show only the steps.")
+        bool, Option(help="Write verl's output and command only to the run's folder; show steps.")
     ] = False,
     db: Db,
     terminal: Terminal,
@@ -115,7 +115,7 @@ def merge(
     """
     shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint
     if not any(shards.glob("model_world_size_*")):
-        raise InputError(f"{checkpoint}: holds no checkpoint of verl. Give .../checkpoints/global_step_N.")
+        raise InputError(f"{checkpoint}: contains no verl checkpoint. Give .../checkpoints/global_step_N.")
     if out.exists():
         raise InputError(f"{out} already exists. Choose another folder.")
     words = ["--backend", "fsdp", "--local_dir", str(shards), "--target_dir", str(out)]

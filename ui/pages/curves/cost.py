@@ -88,7 +88,7 @@ def show_cost(choice: Choice, report: PageReport) -> None:
         )
     if not rows:
         layout.empty_state(
-            "No evaluated model belongs to a training run in this database.",
+            "No evaluated model comes from a training run in this database.",
             "Add the rollouts of its training run, named like its folder:",
             commands=(settings.command("train rollouts FOLDER --add"),),
         )
@@ -104,7 +104,7 @@ def show_cost(choice: Choice, report: PageReport) -> None:
                     cost_points,
                     mine,
                     title=name,
-                    x_title=f"{unit} drawn in training",
+                    x_title=f"{unit} sampled in training",
                     y_title=choice.metric.replace("k", str(report.k)),
                     palette=dict(choice.palette),
                 ),

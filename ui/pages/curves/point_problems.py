@@ -27,7 +27,7 @@ WHICH: tuple[Which, ...] = get_args(Which)
 @links.fragment
 def show_point_problems(choice: Choice, usual_k: int) -> None:
     """Show the problems of two methods at a point: the clicked one, or the one chosen here."""
-    layout.section("Problems at a point", "Problems that one method solves and the other does not.")
+    layout.section("Problems at one k", "Problems that one method solves and the other does not.")
     if len(choice.labels) < 2:
         st.caption("Choose a second method to compare with.")
         return

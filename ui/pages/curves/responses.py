@@ -21,7 +21,7 @@ _ANSWER_MAX = 30
 COUNTED = "Position in the run, from 0, including neighbors; use it in commands."
 GATED = (
     "The texts of this benchmark are gated. Downloads never include them. The UI shows them only if the "
-    "server accepts local connections alone (tagrpo ui without --host, for example through a tunnel)."
+    "server accepts only local connections (tagrpo ui without --host, for example through a tunnel)."
 )
 
 

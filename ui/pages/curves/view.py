@@ -22,13 +22,13 @@ VIEWS = {
     "cost": "Cost",
 }
 
-begin_page("Curves", "pass@k of evaluated models, and the problems of each point.")
+begin_page("Curves", "pass@k of evaluated models, and which problems they solve.")
 evaluated = choosing.read_methods()
 drawn = choosing.sampled_runs(evaluated)
 if not drawn:
     layout.empty_state(
         "No evaluations yet.",
-        "Draw and grade samples for a benchmark, or open the demo's results:",
+        "Sample and grade responses to a benchmark, or open the demo's results:",
         commands=(
             settings.command("eval run aime24 --n 32 --model MODEL"),
             settings.command("runs list --kind eval"),

@@ -107,7 +107,7 @@ def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
         return
     layout.empty_state(
         "No question matches.",
-        "Use fewer words or filters. A single text must contain all words; put a phrase in quotation marks "
+        "Use fewer words or filters. One text must contain all words; put a phrase in quotation marks "
         "to match it exactly.",
     )
     st.button(

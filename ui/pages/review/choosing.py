@@ -126,7 +126,7 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
 
 def describe(audit: AuditHeader) -> str:
     """Describe the sample of an audit and its seed."""
-    drawn = "questions with their neighbors" if audit.kind == "groups" else "drawn"
+    drawn = "questions with their neighbors" if audit.kind == "groups" else "candidates"
     return f"{audit.size:,} {drawn}, seed {audit.seed}"
 
 

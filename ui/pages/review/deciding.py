@@ -231,7 +231,7 @@ def _end(opened: Opened) -> None:
     queue = opened.queue
     skipped = queue.count("skipped")
     with st.container(border=True, gap="small"):
-        st.markdown("**That was the last one.**")
+        st.markdown("**That was the last candidate.**")
         if queue.keys is REVIEW_KEYS:
             st.markdown(
                 escaped(

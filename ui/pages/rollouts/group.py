@@ -260,7 +260,7 @@ def _read(run_id: str, header: FoundRollout, key: str) -> None:
 def _signal(name: str, question_id: str, visits: list[RolloutGroup]) -> None:
     """Show the question's success over training."""
     if len(visits) < 2:
-        st.caption(escaped(f"{name} drew this question only once, so there is no history yet."))
+        st.caption(escaped(f"{name} sampled this question only once, so there is no history yet."))
         return
     rows = []
     for group in visits:

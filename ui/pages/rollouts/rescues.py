@@ -73,7 +73,7 @@ def show(run_id: str, name: str) -> None:
         [
             Column("question", "question", wide=True),
             Column("outcome", "outcome"),
-            Column("visits", "steps", "whole", "steps that drew the question"),
+            Column("visits", "steps", "whole", "steps that sampled the question"),
             Column("dead", "all wrong", "whole", "steps that sampled its neighbors"),
             Column("revived", "rescued", "whole", "steps at which a neighbor got a correct response"),
             Column("neighbors", "correct responses to neighbors"),
@@ -97,13 +97,13 @@ def _numbers(stages: RescueTotals) -> None:
         layout.Number("all wrong", _percent(stages.dead_share), hint="of all groups"),
         layout.Number("rescued", _percent(stages.revived_share), hint="of groups with sampled neighbors"),
         layout.Number("first stage", f"{stages.first:,}", hint="to every question"),
-        layout.Number("more to the question", f"{stages.more:,}", hint="second stage of the other groups"),
+        layout.Number("more to questions", f"{stages.more:,}", hint="second stage of groups not all wrong"),
         layout.Number("to neighbors", f"{stages.to_neighbors:,}", hint="second stage of all-wrong groups"),
     ]
     if stages.weight is not None:
         items += [
             layout.Number("weight", f"{stages.weight:.3f}", hint="mean of wrong responses to neighbors"),
-            layout.Number("effective", _percent(stages.effective), hint="effective share of these"),
+            layout.Number("effective", _percent(stages.effective), hint="effective share of these responses"),
         ]
     layout.numbers(items)
 

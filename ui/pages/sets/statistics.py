@@ -26,7 +26,7 @@ _RATES = [
     Column("low", "95% from, %", "share"),
     Column("high", "to, %", "share"),
 ]
-_DIFFICULTY = "Compared with the question; level: within one standard error of the two rates."
+_DIFFICULTY = "Compared with the question; level: the rates differ by at most one standard error."
 _WORDINGS = [
     Column("strategy", "strategy"),
     Column("neighbors", "neighbors", "whole"),
@@ -42,7 +42,7 @@ _WORDINGS = [
         "distance",
         "changed words, median %",
         "share",
-        hint="Share of all words in neighbor and question that the two do not share in the same order.",
+        hint="Share of the words of neighbor and question that are not common to both in the same order.",
     ),
     Column("distance_p10", "10th percentile, %", "share"),
     Column("distance_p90", "90th percentile, %", "share"),
@@ -161,7 +161,7 @@ def _show_wordings(sampled: Wordings) -> None:
     layout.section(
         "Length and wording",
         (
-            f"On {sampled.questions:,} randomly drawn questions (seed {sampled.seed}) with "
+            f"On {sampled.questions:,} randomly sampled questions (seed {sampled.seed}) with "
             f"{sampled.neighbors:,} neighbors."
         )
         if sampled.questions >= QUESTIONS_SAMPLED

@@ -144,7 +144,7 @@ def show_anchor(runs: Sequence[Run]) -> None:
     )
     panels = tuple(panel for run in chosen.runs if (panel := _drift_panel(run, logged[run.id])))
     if not panels:
-        st.caption("These runs did not log it, because it needs log-probs from the rollout engine.")
+        st.caption("These runs did not log this metric, which needs log-probs from the rollout engine.")
         return
     runs_of = {
         panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
@@ -191,7 +191,7 @@ def show_covariance(runs: Sequence[Run]) -> None:
             panels.append(Panel(name, run.name, f"magnitude, {sign}", "log", tops))
             runs_of[name] = run.name
     if not panels:
-        st.caption("These runs did not log it.")
+        st.caption("These runs did not log this metric.")
         return
     lines.show(panels, 2, runs_of, window=chosen.window, palette=TOPS, level=True)
     _say_without(chosen, runs_of)

@@ -27,7 +27,7 @@ def with_images(messages: Sequence[Message], images: Sequence[Any]) -> list[dict
 
     places = sum(count_placeholders(message["content"]) for message in messages)
     if places != len(images):
-        raise ValueError(f"a prompt has {places} {PLACEHOLDER} for {len(images)} images in its question")
+        raise ValueError(f"a prompt has {places} {PLACEHOLDER}, but its question has {len(images)} images")
     left = iter(images)
     return [
         {**message, "content": _parts(message["content"].split(PLACEHOLDER), left)} for message in messages

@@ -31,6 +31,6 @@ def computed_advantages(
     advantages_BT = _computed.pop().to(token_level_rewards.dtype)
     if advantages_BT.shape != response_mask.shape:
         raise RuntimeError(
-            f"advantages of shape {tuple(advantages_BT.shape)} for a batch of {tuple(response_mask.shape)}"
+            f"advantages have shape {tuple(advantages_BT.shape)}, the batch {tuple(response_mask.shape)}"
         )
     return advantages_BT, advantages_BT

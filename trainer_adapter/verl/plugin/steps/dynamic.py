@@ -72,7 +72,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         """Return the batch without groups that have no gradient, unless it has no others."""
         alive = [place for place, key in enumerate(batch.keys) if _uid(key) not in dead]
         _LOG.warning(
-            "step %d: dynamic sampling drew %d questions and found %d of %d mixed groups (%d all-right, %d "
+            "step %d: dynamic sampling used %d questions and found %d of %d mixed groups (%d all-right, %d "
             "all-wrong); the step trains on %s. Use questions closer to the model's ability, more "
             "responses, or neighbors; or raise %s.max_gen_batches",
             *(self._step, self._drawn, len(taken - dead), self._wanted, self.all_right, self.all_wrong),
@@ -98,8 +98,8 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             return self._submit(allowed)
         if self._in_hand("train") < self._wanted:
             raise InputError(
-                f"step {self._step}: {self._drawn} questions were drawn, the maximum of "
-                f"{SETTINGS_KEY}.max_gen_batches, but too many responses failed. See the log of the rollout."
+                f"step {self._step}: {self._drawn} questions were used, the maximum of "
+                f"{SETTINGS_KEY}.max_gen_batches, but too many responses failed. See the rollout log."
             )
         return 0
 
