@@ -57,10 +57,9 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
     try:
         entries = {str(entry["id"]): entry for entry in response.json()["data"]}
     except (ValueError, KeyError, TypeError):
-        reply = f"status {status}: {shorten(response.text)}"
-        if status == 429 or status >= 500:  # llama.cpp while it loads the weights, for one
-            return Fault(SERVER_ERROR, redact(f"{url} is not ready ({reply}). Try again later."))
-        return Fault(UNKNOWN_MODEL, redact(f"{url} does not speak OpenAI's protocol ({reply})"))
+        kind = SERVER_ERROR if status == 429 or status >= 500 else UNKNOWN_MODEL
+        problem = "is not ready" if kind == SERVER_ERROR else "does not speak OpenAI's protocol"
+        return Fault(kind, redact(f"{url} {problem} (status {status}: {shorten(response.text)})"))
     if entries and model not in entries:
         names = ", ".join(list(entries)[:10])
         return Fault(UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}"))
