@@ -29,7 +29,7 @@ Every setting of the verbs that have a config. Give them as `KEY=VALUE` after th
 file with `-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints the same as a
 file to start from.
 
-A setting with * shapes no result: `tagrpo resume NAME KEY=VALUE` may change it.
+Settings marked * do not affect results; you can change them with `tagrpo resume NAME KEY=VALUE`.
 `python docs/commands.py` generates this page from the configs.
 """
 

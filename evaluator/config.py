@@ -140,7 +140,7 @@ class ScoreConfig(Access, Budget):
         if self.grader is not None and self.answers == "boxed":
             raise ValueError("a custom grader extracts answers itself. Remove answers=boxed.")
         if self.model is None and self.asked != "unknown":
-            raise ValueError(f"asked={self.asked} needs a judge. Add --judge MODEL, or remove asked.")
+            raise ValueError(f"asked={self.asked} needs a judge. Add --judge MODEL.")
         if self.retry_final:
-            raise ValueError("retry_final does not apply to requests to a judge. Remove it.")
+            raise ValueError("retry_final does not apply to a judge. Remove retry_final.")
         return self

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evaluator.benchmarks import LoadedBenchmark
+from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.grading import Grader
 from rephraser.sets.store import load_set
 from service.database import Database

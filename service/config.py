@@ -458,7 +458,7 @@ def read_stored(
     ]
     if refused:
         raise InputError(
-            f"{', '.join(refused)}: this setting shapes the results, so it cannot change in an existing "
+            f"{', '.join(refused)}: this setting affects the results, so it cannot change in an existing "
             "run. Remove it, or start a run with another name."
         )
     reading = Reading(kind)

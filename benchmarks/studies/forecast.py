@@ -26,23 +26,61 @@ from benchmarks.studies.forecast_worlds import (
     LOG,
     TUNED,
     N,
+    Visits,
     World,
+    read_visits,
     real_worlds,
 )
-from evaluator.signal.forecast import (
-    ForecastCheck,
-    GroupShape,
-    RescueShape,
-    check,
-    check_halves,
-    forecast,
-    halves,
-)
-from evaluator.signal.groups import GroupCounts
-from evaluator.signal.sources.rollouts import read_visits
+from evaluator.signal.forecast import ForecastRow, GroupShape, RescueShape, forecast
+from evaluator.signal.groups import GroupCounts, MeanEstimate, share_estimate
+from evaluator.signal.zero_gradient import ends
 from trainer_adapter.methods.skipping import DeadGroups
 
-G = 8
+
+def halves(visits: Visits, rng: np.random.Generator | None = None) -> tuple[GroupCounts, GroupCounts]:
+    """Return the first and the second half of each prompt's visits, in time; of shuffled ones with `rng`.
+
+    Each visit is a group of its own: pooling a prompt's visits would average over the drift of its success
+    rate and predict too few equal rewards.
+    """
+    sides: list[list[tuple[int, int, int]]] = [[], []]
+    for number, row in enumerate(visits):
+        order = range(len(row)) if rng is None else rng.permutation(len(row)).tolist()
+        for place, visit in enumerate(order):
+            sides[place >= len(row) // 2].append((number, *row[visit]))
+    first, second = (count_rows(np.array(rows)) for rows in sides)
+    return first, second
+
+
+def count_rows(rows: NDArray[np.int64]) -> GroupCounts:
+    """Return groups of rows [V, 3] of a prompt's number, its successes and its responses."""
+    question, correct, size = rows.T
+    return GroupCounts(
+        question, correct[:, None], (size - correct)[:, None], np.zeros((len(rows), 1), np.int64)
+    )
+
+
+def check_halves(
+    visits: Visits, g: int, *, m: int = 8, at_random: bool = False, seed: int = 0
+) -> tuple[ForecastRow, MeanEstimate]:
+    """Fit one half of the visits, predict the share of equal rewards at G, and return it with the other's.
+
+    Args:
+        m: responses of a visit to fit to, drawn without replacement.
+        at_random: shuffle each prompt's visits first.
+    """
+    rng = np.random.default_rng(seed)
+    fitted, later = halves(visits, rng if at_random else None)
+    drawn = rng.hypergeometric(fitted.correct[:, 0], fitted.wrong[:, 0], m)[:, None]
+    thinned = GroupCounts(fitted.question, drawn, m - drawn, np.zeros_like(drawn))
+    return check(thinned, later, g, seed)
+
+
+def check(fitted: GroupCounts, later: GroupCounts, g: int, seed: int) -> tuple[ForecastRow, MeanEstimate]:
+    """Return the forecast at G from the first counts, and the share among the second."""
+    chances = ends(later.correct[:, 0], later.wrong[:, 0], g)
+    observed = share_estimate(later.by_question(chances.right + chances.wrong))
+    return forecast(fitted, seed=seed).row(GroupShape("original, G", 0, g)), observed
 
 
 def merge_visits(counts: GroupCounts, size: int) -> GroupCounts:
@@ -51,14 +89,13 @@ def merge_visits(counts: GroupCounts, size: int) -> GroupCounts:
     Their responses come from policies of a few steps, which is the price of seeing groups larger than those
     that were drawn.
     """
-    rows: list[NDArray[np.int64]] = []
+    rows = []
     for question in np.unique(counts.question):
         mine = np.flatnonzero(counts.question == question)
         whole = mine[: len(mine) // size * size].reshape(-1, size)
         correct, wrong = counts.correct[whole, 0].sum(axis=1), counts.wrong[whole, 0].sum(axis=1)
-        rows.append(np.stack([np.full(len(whole), question), correct, wrong], axis=1))
-    question, correct, wrong = np.concatenate(rows).T
-    return GroupCounts(question, correct[:, None], wrong[:, None], np.zeros((len(question), 1), np.int64))
+        rows.append(np.stack([np.full(len(whole), question), correct, correct + wrong], axis=1))
+    return count_rows(np.concatenate(rows))
 
 
 def report_real(path: Path, seed: int) -> dict[str, Any]:
@@ -71,24 +108,25 @@ def report_real(path: Path, seed: int) -> dict[str, Any]:
     print(f"    {'fitted to':38s} m   G  forecast            seen later          error")
     found = {}
     for at_random in (False, True):
-        name = "random_half" if at_random else "early_half"
+        name = "random half" if at_random else "early half"
         for m, g in ((8, 8), (4, 8), (2, 8), (8, 4), (4, 4), (2, 4), (8, 2)):
             row = check_halves(visits, g, m=m, at_random=at_random, seed=seed)
-            found[f"{name}_m{m}_g{g}"] = record(row)
+            found[f"{name}_m{m}_g{g}".replace(" ", "_")] = record(f"{name} of each prompt's visits", m, row)
     early, later = halves(visits)
     for size in (2, 4):
-        row = check("early half, merged visits later", early, merge_visits(later, size), 8 * size, seed=seed)
-        found[f"early_half_m8_g{8 * size}_merged"] = record(row)
+        row = check(early, merge_visits(later, size), 8 * size, seed)
+        found[f"early_half_m8_g{8 * size}_merged"] = record("early half, merged visits later", 8, row)
     return found
 
 
-def record(row: ForecastCheck) -> dict[str, Any]:
-    p, o = row.predicted, row.observed
+def record(pilot: str, m: int, row: tuple[ForecastRow, MeanEstimate]) -> dict[str, Any]:
+    p, o = row
+    error = 100 * (p.share - o.value)
     print(
-        f"    {row.pilot:38s} {row.m:1d} {row.g:3d}  {p.share:.3f} [{p.low:.3f}, {p.high:.3f}]"
-        f"  {o.value:.3f} [{o.low:.3f}, {o.high:.3f}]  {100 * row.error:+.2f} points"
+        f"    {pilot:38s} {m:1d} {p.g:3d}  {p.share:.3f} [{p.low:.3f}, {p.high:.3f}]"
+        f"  {o.value:.3f} [{o.low:.3f}, {o.high:.3f}]  {error:+.2f} points"
     )
-    return {"predicted": p.share, "observed": o.value, "error_points": 100 * row.error, "family": row.family}
+    return {"predicted": p.share, "observed": o.value, "error_points": error}
 
 
 def left_out(visits: Sequence[Sequence[tuple[int, int]]], draw_again: float) -> tuple[float, float, float]:

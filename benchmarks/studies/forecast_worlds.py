@@ -17,9 +17,8 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from evaluator.signal.forecast import GroupShape, RescueShape, Visits
+from evaluator.signal.forecast import GroupShape, RescueShape
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.sources.rollouts import read_visits
 from evaluator.signal.zero_gradient import ends
 
 LOG = "grpo_group_log_dsrsub.jsonl"
@@ -27,6 +26,8 @@ N = 3
 POPULATION = 200_000
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Visits = list[list[tuple[int, int]]]
+"""For each prompt (successes, responses) of its visits in time order."""
 
 
 class World(Protocol):
@@ -175,6 +176,12 @@ APART = (
     Simulated("a third never solved", never_here),
     Simulated("one difficulty, always", narrow),
 )
+
+
+def read_visits(path: Path) -> Visits:
+    """Return the visits of a log with one row per prompt."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [[(count, row["group_size"]) for count in row["successes"]] for row in rows]
 
 
 def real_worlds(data: Path) -> list[AuditMember]:

@@ -49,12 +49,7 @@ def is_secret(benchmark: str) -> bool:
 
 
 def read_definition(path: Path) -> Benchmark:
-    """Return the benchmark that a file defines: a `.toml`, or a file of rows under its own name.
-
-    Raises:
-        InputError: no such file, broken TOML, an unknown key or a value that cannot be used; the message
-            names file and line.
-    """
+    """Return the benchmark that a file defines: a `.toml`, or a file of rows under its own name."""
     # Runs are named after a benchmark, so its name is ASCII.
     plain = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode("ascii")
     file_name = default_set_name(plain) or "problems"

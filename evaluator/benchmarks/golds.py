@@ -52,11 +52,7 @@ def require_golds(
     grader: "Grader",
     allow: bool = False,
 ) -> list[GoldFailure]:
-    """Return `check_golds`, and stop where it finds anything, unless that is allowed.
-
-    Raises:
-        InputError: golds fail; the message names rows and golds, of a gated benchmark the rows only.
-    """
+    """Return `check_golds`, and stop where it finds anything, unless that is allowed."""
     failures = check_golds(loaded, grader)
     if failures and not allow:
         lines = [describe_failure(loaded, failure) for failure in failures[:FAILURES_SHOWN]]

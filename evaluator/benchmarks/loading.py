@@ -60,12 +60,7 @@ def load_benchmark(
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Return the benchmark of that name, or the one that a file defines.
-
-    Raises:
-        NotFoundError: neither; the message names what there is.
-        InputError: a definition that cannot be read.
-    """
+    """Return the benchmark of that name, or the one that a file defines."""
     if name in BENCHMARKS:
         return BENCHMARKS[name]
     path = Path(name)

@@ -46,12 +46,13 @@ def read_problems(
         exact: every named column must be there (a Hub data set); a file may hold the rows under other names.
         own: a benchmark of the user's own: extra columns that are named must be there, `kind` counts, and
             rows as HumanEval or MBPP have them ask for programs.
-
-    Raises:
-        InputError: a column is missing, there are no rows, or rows cannot be used; the message names them, of
-            a gated benchmark without their content.
     """
-    rows = [row for row in source.rows if isinstance(row, BadRow) or _is_taken(row.values, benchmark)]
+    only = benchmark.only
+    rows = [
+        row
+        for row in source.rows
+        if isinstance(row, BadRow) or only is None or row.values.get(only[0]) == only[1]
+    ]
     good = [row for row in rows if isinstance(row, RawRow)]
     problems = [_describe(row.place, row.problem, benchmark) for row in rows if isinstance(row, BadRow)]
     if not rows:
@@ -76,7 +77,7 @@ def read_problems(
                     _refuse_lacking(row, columns, extra, problem.text)
                 made.append(problem)
             except RowProblem as error:
-                problems.append(_describe(row.place, _cause(error), benchmark))
+                problems.append(_describe(row.place, str(error).partition("; ")[0], benchmark))
     if problems:
         more = f"\n  and {len(problems) - ROWS_NAMED} more" if len(problems) > ROWS_NAMED else ""
         named = "\n  ".join(problems[:ROWS_NAMED])
@@ -101,11 +102,6 @@ def _refuse_lacking(row: RawRow, columns: Columns, extra: BenchmarkColumns, text
             f"Define the question in a .toml: [columns], then question = [{parts}], or only "
             f'"{columns.question}".'
         )
-
-
-def _cause(problem: RowProblem) -> str:
-    """What is wrong, without the ways out of an import, which benchmarks do not have."""
-    return str(problem).partition("; ")[0]
 
 
 def _columns(
@@ -215,10 +211,6 @@ def _choice(value: Any) -> str:
     return str(value).strip()
 
 
-def _is_taken(values: Mapping[str, Any], benchmark: Benchmark) -> bool:
-    return benchmark.only is None or values.get(benchmark.only[0]) == benchmark.only[1]
-
-
 def _checked_text(values: Mapping[str, Any], name: str) -> str:
     """The text of a column, checked as a question is; an option may also be a number."""
     value = values.get(name)
@@ -261,9 +253,6 @@ def render_options(question: str, options: Sequence[str], seed: int) -> tuple[st
 
     `options` holds the right option first. The order depends on the seed, the question and the options, not
     on the row's place, so that other copies of the same question are shuffled alike.
-
-    Raises:
-        ValueError: fewer than two options or more than ten.
     """
     if not 2 <= len(options) <= len(LETTERS):
         raise ValueError(f"{len(options)} options; a multiple-choice question needs 2 to {len(LETTERS)}")

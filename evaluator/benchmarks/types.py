@@ -24,76 +24,59 @@ _CHECKED = ConfigDict(extra="forbid")
 
 @checked_dataclass(frozen=True, config=_CHECKED)
 class BenchmarkColumns:
-    """Names of columns. None: the usual names are looked for (see `service.questions.columns`).
-
-    `further` columns stand below that of the question.
-    The answer is read from `answer`; from the last box of `solution` where only that is named. `options` are
-    columns of a multiple-choice question, the right one first; they are shuffled and `answer` becomes a
-    letter. `choices` is a column with the list of them in their order, to which the answer is a letter; rows
-    without any ask for something else. `kind` and `tolerance` are a row's own, where the source has such
-    columns; `kinds` says what other names for kinds mean. `images` are those of a question.
-    """
+    """Names of columns. None: the usual names are looked for (see `service.questions.columns`)."""
 
     question: Text | None = None
-    answer: Text | None = None
+    answer: Text | None = None  # else the last box of `solution`
     solution: Text | None = None
+    # of a multiple-choice question, the correct one first; they are shuffled and `answer` becomes a letter
     options: tuple[Text, ...] = ()
-    kind: Text | None = None
+    kind: Text | None = None  # a row's own kind and tolerance
     tolerance: Text | None = None
     images: Text | None = None
+    # the list of options, to which the answer is a letter; rows without any ask for something else
     choices: Text | None = None
-    further: tuple[Text, ...] = ()
-    kinds: Mapping[str, AnswerKind] = field(default_factory=dict)
+    further: tuple[Text, ...] = ()  # parts of the question below `question`
+    kinds: Mapping[str, AnswerKind] = field(default_factory=dict)  # what other names for kinds mean
 
 
 @checked_dataclass(frozen=True, config=_CHECKED)
 class Benchmark:
-    """A benchmark: its place on the Hub, the rows that are expected, and what may be done with it.
-
-    `revision` is a commit of the Hub data set, None where none could be confirmed (`note` says so).
-    `content_hash` is `content_hash` of its problems, None where no copy was at hand to compute it from.
-    `only` names a column and the value of the rows that are taken.
-    `file` stands in the place of the Hub for a benchmark of the user's own. The rows of a `gated` benchmark
-    are never shown.
-    """
+    """A benchmark: its place on the Hub, the expected rows, and what may be done with it."""
 
     name: Text
     title: Text
     hub_id: Text | None = None
     configs: tuple[Text, ...] = ()
     split: Text | None = None
-    revision: Text | None = None
+    revision: Text | None = None  # commit of the Hub data set; None if none could be confirmed
     rows: Annotated[int, Field(ge=1)] | None = None
     columns: BenchmarkColumns = BenchmarkColumns()
     kind: AnswerKind = AnswerKind.LATEX
     licence: Text = "not declared"
     citation: str = ""
-    gated: bool = False
-    content_hash: str | None = None
+    gated: bool = False  # rows are never shown
+    content_hash: str | None = None  # of its problems; None if no copy was at hand to compute it
     tolerance: str | None = None
     note: str = ""
-    file: Path | None = None
-    only: tuple[str, str] | None = None
+    file: Path | None = None  # instead of the Hub for a benchmark of the user's own
+    only: tuple[str, str] | None = None  # a column, and the value of the rows that are taken
 
 
 @dataclass(frozen=True)
 class LoadedBenchmark:
-    """The problems of a benchmark in the order of its rows, and where they were read.
-
-    `source` goes into the key of a run: the Hub data set with its commit, or the file's name and hash, and
-    the seed of shuffled options. `content` says what is known of the problems: "as known" (the content hash
-    agrees), "pinned revision", "not checked" or "changed" (with `allow_changed`). `references` holds, by
-    problem's id, programs that have to pass the problem's tests. The representation leaves the problems out,
-    so that none of a gated benchmark is logged.
-    """
+    """The problems of a benchmark in the order of its rows, and where they were read."""
 
     name: str
     title: str
+    # not in the representation, so that no gated one is logged
     problems: tuple[Problem, ...] = field(repr=False)
+    # for a run's key: data set and commit, or file and hash, and the seed of shuffled options
     source: dict[str, Any]
     benchmark: Benchmark | None
-    content: str = "not checked"
+    content: str = "not checked"  # as known, pinned revision, not checked, or changed (with `allow_changed`)
     images: RowImages = field(default_factory=RowImages, repr=False)
+    # by problem's id, programs that pass its tests
     references: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property

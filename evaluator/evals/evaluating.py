@@ -5,7 +5,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from evaluator.benchmarks import LoadedBenchmark, load_benchmark, require_golds, whole_solutions
+from evaluator.benchmarks.golds import require_golds, whole_solutions
+from evaluator.benchmarks.loading import load_benchmark
+from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
 from evaluator.evals.problems import PlacedProblem, placed_hash
 from evaluator.evals.running import EvalOutcome, estimate_eval, run_eval
@@ -49,16 +51,12 @@ Progress = Callable[[str], AbstractContextManager[TellStage]]
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """What one run is over: a benchmark or a neighbor set, all of it, and the first problems that are taken.
+    """What one run is over: a benchmark or a neighbor set, and the first problems that are taken."""
 
-    `label` names it in the run's spec, `suffix` in the run's name. `size` counts its problems, of a neighbor
-    set its questions.
-    """
-
-    label: str
-    suffix: str
+    label: str  # its name in the run's spec
+    suffix: str  # its name in the run's name
     source: dict[str, Any]
-    size: int
+    size: int  # problems, of a neighbor set questions
     placed: Sequence[PlacedProblem]
     taken: Sequence[PlacedProblem]
     images: "RowImages | None" = None  # of a benchmark, which the database may lack
@@ -86,11 +84,8 @@ async def evaluate(
     on. A run that stops for a reason that would stop the next one too ends the list.
 
     Args:
-        config: What to draw, from which model.
-        db: The database.
-        progress: Shows how far a run is.
-        note: Told what the user should know.
-        each: Told of each run when it ends.
+        note: Called with what the user should know.
+        each: Called with each run when it ends.
         loaded: The benchmarks, if they are read already.
         neighbors: Loads the neighbor set that the config names (`rephraser.sets.problems.load_neighbors`).
 
@@ -169,12 +164,7 @@ def estimate(
 
 
 def load_benchmarks(config: EvalConfig) -> list[LoadedBenchmark]:
-    """Read the benchmarks of a config; none if it names a neighbor set.
-
-    Raises:
-        NotFoundError: there is no such benchmark.
-        InputError: a file or name that cannot be used, or it is not said which benchmark a file is for.
-    """
+    """Read the benchmarks of a config; none if it names a neighbor set."""
     if not config.benchmarks:
         return []
     files = match_files(config.benchmarks, config.sources)
@@ -199,11 +189,7 @@ def load_problems(
     loaded: Sequence[LoadedBenchmark] | None,
     neighbors: "Callable[[Grader], ProblemSet] | None",
 ) -> list[ProblemSet]:
-    """Load what the runs are over, and grade the golds against themselves before anything is asked.
-
-    Raises:
-        InputError: see `load_benchmarks`, or gold answers do not grade as correct.
-    """
+    """Load what the runs are over, and grade the golds against themselves before anything is asked."""
     if neighbors is not None:
         return [neighbors(grader)]
     problem_sets = []
@@ -218,11 +204,7 @@ def load_problems(
 
 
 def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
-    """Return the file of each benchmark's rows: one per benchmark in order, or as NAME=FILE.
-
-    Raises:
-        InputError: it is not said which benchmark a file is for.
-    """
+    """Return the file of each benchmark's rows: one per benchmark in order, or as NAME=FILE."""
     spellings = [spelling.partition("=") for spelling in sources]
     files = {name: file for name, equals, file in spellings if equals and name in benchmarks}
     if len(files) == len(sources):
@@ -280,11 +262,7 @@ def _run_name(config: EvalConfig, suffix: str) -> str:
 def _open_runs(
     config: EvalConfig, db: Database, specs: Sequence[tuple[ProblemSet, EvalSpec]], note: Note
 ) -> list[Run]:
-    """Return the runs, all made before the first is worked on, so that no clash comes after hours.
-
-    Raises:
-        InputError: there is a run of that name with other settings.
-    """
+    """Return the runs, all made before the first is worked on, so that no clash comes after hours."""
     versions = package_versions()
     runs = []
     with db.write() as session:

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Table, and_, exists, func, select
+from sqlalchemy import Table, and_, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.samples import read_texts
 from evaluator.evals.tables import (
     GradeCountsRow,
     GradeRow,
     RunProblemRow,
     SampleCountsRow,
     SampleRow,
-    SampleTextRow,
 )
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
@@ -95,9 +95,15 @@ def _parts(
     cases: list[GradeCase] = []
     characters = 0
     for problem in problems:
-        waiting = _waiting(db, problem, grader_row)
+        with db.read() as session:
+            graded = exists().where(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_row)
+            of_problem = select(SampleRow.id).where(SampleRow.run_problem_id == problem.id, ~graded)
+            waiting = session.scalars(of_problem.order_by(SampleRow.ordinal)).all()
         for part in in_parts(waiting, SAMPLES_PER_COMMIT):
-            for sample_id, text in _texts(db, part):
+            with db.read() as session:
+                texts = read_texts(session, part)
+            for sample_id in part:
+                text = texts[sample_id]
                 samples.append((sample_id, problem))
                 cases.append(GradeCase(text, problem.answer, problem.kind, problem.tolerance, boxed_only))
                 characters += len(text)
@@ -106,27 +112,6 @@ def _parts(
                     samples, cases, characters = [], [], 0
     if samples:
         yield samples, cases
-
-
-def _waiting(db: Database, problem: RunProblem, grader_row: int) -> list[int]:
-    with db.read() as session:
-        return list(
-            session.scalars(
-                select(SampleRow.id)
-                .where(SampleRow.run_problem_id == problem.id, ~_has_grade(grader_row))
-                .order_by(SampleRow.ordinal)
-            )
-        )
-
-
-def _texts(db: Database, ids: Sequence[int]) -> list[tuple[int, str]]:
-    with db.read() as session:
-        rows = session.execute(
-            select(SampleTextRow.sample_id, SampleTextRow.text)
-            .where(SampleTextRow.sample_id.in_(ids))
-            .order_by(SampleTextRow.sample_id)
-        )
-        return [(sample_id, text) for sample_id, text in rows]
 
 
 def _ungraded(session: Session, run_id: str, grader_row: int) -> dict[int, int]:
@@ -140,10 +125,6 @@ def _ungraded(session: Session, run_id: str, grader_row: int) -> dict[int, int]:
         .where(RunProblemRow.run_id == run_id)
     )
     return {row.id: row.ungraded for row in rows}
-
-
-def _has_grade(grader_row: int) -> ColumnElement[bool]:
-    return exists().where(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_row)
 
 
 def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, object]:

@@ -33,49 +33,36 @@ MAX_COMMENT = 2_000
 
 @dataclass(frozen=True)
 class HumanGrade:
-    """A person's grade of a sample, with its place in the run.
-
-    `before` is the grade that counted until then, None for none; `grader` what the grader says now;
-    `withdrawn_at` when it was taken back, None where it was not.
-    """
+    """A person's grade of a sample, with its place in the run."""
 
     id: int
     position: int
     problem_id: str
     ordinal: int
     reviewer: str
-    before: str | None
+    before: str | None  # the grade that counted until then; None for none
     value: str
     comment: str
     created_at: str
-    withdrawn_at: str | None
-    grader: str | None
+    withdrawn_at: str | None  # None if it was not taken back
+    grader: str | None  # what the grader says now
 
 
 @dataclass(frozen=True)
 class HumanMove:
-    """Samples of one problem that one version of the grader graded `before` and people grade `after`.
-
-    `graded` are all of the problem's samples with a grade by that version.
-    """
+    """Samples of one problem that one version of the grader graded `before` and people grade `after`."""
 
     run_id: str
     grader_id: int
     before: str
     after: str
     samples: int
-    graded: int
+    graded: int  # the problem's samples with a grade by that version
 
-
-@dataclass(frozen=True)
-class Moved:
-    """What people's grades change in a run's counts, and in the sum of its problems' rates."""
-
-    correct: int = 0
-    wrong: int = 0
-    unknown: int = 0
-    rates: float = 0.0
-    samples: int = 0
+    @property
+    def to_correct(self) -> int:
+        """By how many samples the problem's correct ones grow."""
+        return ((self.after == GradeValue.CORRECT) - (self.before == GradeValue.CORRECT)) * self.samples
 
 
 def newest_grades() -> Select[int]:
@@ -123,20 +110,15 @@ def human_moves(
     return dict(moves)
 
 
-def total_moves(moves: Mapping[int, Sequence[HumanMove]]) -> dict[tuple[str, int], Moved]:
-    """Return the differences by run and version of the grader."""
-    totals: dict[tuple[str, int], Moved] = {}
+def total_moves(moves: Mapping[int, Sequence[HumanMove]]) -> dict[tuple[str, int], dict[str, float]]:
+    """Return by run and version of the grader how counts change, the sum of the rates, and the samples."""
+    totals: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for move in (move for of_problem in moves.values() for move in of_problem):
-        key = move.run_id, move.grader_id
-        change = {value.value: (value == move.after) - (value == move.before) for value in GradeValue}
-        total = totals.get(key, Moved())
-        totals[key] = Moved(
-            correct=total.correct + change["correct"] * move.samples,
-            wrong=total.wrong + change["wrong"] * move.samples,
-            unknown=total.unknown + change["unknown"] * move.samples,
-            rates=total.rates + change["correct"] * move.samples / move.graded,
-            samples=total.samples + move.samples,
-        )
+        total = totals[move.run_id, move.grader_id]
+        total[move.before] -= move.samples
+        total[move.after] += move.samples
+        total["rates"] += move.to_correct / move.graded
+        total["samples"] += move.samples
     return totals
 
 
@@ -153,10 +135,6 @@ def add_human_grade(
 
     Args:
         grader_id: the version whose grade counted until then, where no person had graded the sample.
-
-    Raises:
-        NotFoundError: no such sample.
-        InputError: no name, another value, or a comment that is too long.
     """
     if not reviewer.strip():
         raise InputError("a grade needs a reviewer name. Pass --reviewer NAME.")

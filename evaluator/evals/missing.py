@@ -7,12 +7,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import HumanMove
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
-from evaluator.grading import GradeValue
 from service.asks.tables import DONE, FAILED_TASK, TaskRow
 
 
@@ -36,12 +35,7 @@ def read_block(item: str) -> Block:
 
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:
-    """Return how many of `n` samples for each problem of a run are not there."""
-    return sum(missing_by_problem(session, run_id, n).values())
-
-
-def missing_by_problem(session: Session, run_id: str, n: int) -> dict[int, int]:
-    """Return by problem of a run, in order, how many of `n` samples are not there.
+    """Return how many of `n` samples for each problem of a run are not there.
 
     Taken from the counts of samples; rows are counted only if a problem has samples beyond `n`.
     """
@@ -50,27 +44,21 @@ def missing_by_problem(session: Session, run_id: str, n: int) -> dict[int, int]:
         select(RunProblemRow.id, SampleCountsRow.samples, last.scalar_subquery())
         .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
         .where(RunProblemRow.run_id == run_id)
-        .order_by(RunProblemRow.position)
     ).all()
-    missing = {}
+    missing = 0
     for problem, samples, last_ordinal in rows:
         there = samples
         if last_ordinal is not None and last_ordinal >= n:
             below = select(func.count()).where(SampleRow.run_problem_id == problem, SampleRow.ordinal < n)
             there = session.scalar(below) or 0
-        missing[problem] = n - there
+        missing += n - there
     return missing
-
-
-def unfinished_blocks(session: Session, run_id: str) -> list[Block]:
-    """Return the blocks of a run that are not drawn, those that failed for good included."""
-    items = session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state != DONE))
-    return [read_block(item) for item in items]
 
 
 def most_wanted(session: Session, run_id: str) -> int:
     """Return the most samples of a problem that unfinished blocks stand for; 0 if there are none."""
-    return max((block.first + block.count for block in unfinished_blocks(session, run_id)), default=0)
+    items = session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state != DONE))
+    return max((block.first + block.count for block in map(read_block, items)), default=0)
 
 
 def samples_lost(session: Session, run_id: str, n: int) -> int:
@@ -88,15 +76,12 @@ def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[in
     for yet are left out: their absence has nothing to do with their answers.
     """
     missing: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    tasks = select(TaskRow.run_id, TaskRow.item).where(TaskRow.run_id.in_(run_ids), _was_asked_in_vain())
+    in_vain = or_(TaskRow.state == FAILED_TASK, TaskRow.error.is_not(None))
+    tasks = select(TaskRow.run_id, TaskRow.item).where(TaskRow.run_id.in_(run_ids), in_vain)
     for run_id, item in session.execute(tasks):
         block = read_block(item)
         missing[run_id][block.run_problem_id] += block.count
     return missing
-
-
-def _was_asked_in_vain() -> ColumnElement[bool]:
-    return or_(TaskRow.state == FAILED_TASK, TaskRow.error.is_not(None))
 
 
 def rates_of_short(
@@ -116,7 +101,7 @@ def rates_of_short(
             .join(RunProblemRow, RunProblemRow.id == row.run_problem_id)
             .where(RunProblemRow.run_id == run_id)
         ):
-            moved = _moved_to_correct(moves.get(place, ()), grader_id)
+            moved = sum(move.to_correct for move in moves.get(place, ()) if move.grader_id == grader_id)
             counted[grader_id][place] = correct + moved, graded
         for grader_id, counts in counted.items():
             alone = sum(place not in counts for place in missing)
@@ -124,12 +109,3 @@ def rates_of_short(
             rates = sum(correct / (graded + count) - correct / graded for correct, graded, count in short)
             added[run_id, grader_id] = alone, rates
     return added
-
-
-def _moved_to_correct(moves: Sequence[HumanMove], grader_id: int) -> int:
-    right = GradeValue.CORRECT
-    return sum(
-        ((move.after == right) - (move.before == right)) * move.samples
-        for move in moves
-        if move.grader_id == grader_id
-    )

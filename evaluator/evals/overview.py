@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.human import Moved, human_moves, total_moves
+from evaluator.evals.human import human_moves, total_moves
 from evaluator.evals.missing import asked_in_vain, rates_of_short
 from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_version, tells_ends
 from evaluator.evals.sources import Sources, read_sources
@@ -29,21 +29,16 @@ from service.runs.store import Run, find_run
 
 @dataclass(frozen=True)
 class GradedBy:
-    """A run's grades by one version of the grader; `complete` where it graded every sample of the run.
-
-    `mean` is the mean of the problems' rates (pass@1), unknown and missing counted wrong; None unless every
-    problem has a sample that is graded, or missing. Of the samples `human` have a person's grade, which
-    counts here in place of the grader's.
-    """
+    """A run's grades by one version of the grader."""
 
     id: int
     version: str
-    complete: bool
+    complete: bool  # it graded every sample of the run
     correct: int
     wrong: int
     unknown: int
-    mean: float | None
-    human: int = 0
+    mean: float | None  # pass@1, unknown and missing counted wrong; None if a problem has neither
+    human: int = 0  # samples with a person's grade, which counts here instead of the grader's
 
     @property
     def graded(self) -> int:
@@ -52,40 +47,23 @@ class GradedBy:
 
 @dataclass(frozen=True)
 class RunOverview:
-    """A run with its numbers; grades are those of `grader`, None where nothing is graded yet.
-
-    `groups` is below `problems` where questions stand with their neighbors. `fewest` and `most` are samples
-    of a problem, `missing` those that were asked for and got no answer, `sources` where in the samples the
-    answers were found.
-    """
+    """A run with its numbers; grades are those of `grader`."""
 
     run: Run
-    grader: GradedBy | None
+    grader: GradedBy | None  # None if nothing is graded yet
     problems: int
-    groups: int
+    groups: int  # fewer than `problems` if questions have neighbors
     samples: int
-    fewest: int
+    fewest: int  # samples of a problem
     most: int
     truncated: int
-    missing: int
-    sources: Sources
+    missing: int  # samples that were requested and got no answer
+    sources: Sources  # where in the samples the answers were found
 
     @property
     def benchmark(self) -> str:
         """The benchmark, with how many of its problems were taken where that is not all of them."""
         return part_label(self.run, self.groups)
-
-    @property
-    def correct(self) -> int:
-        return self.grader.correct if self.grader else 0
-
-    @property
-    def wrong(self) -> int:
-        return self.grader.wrong if self.grader else 0
-
-    @property
-    def unknown(self) -> int:
-        return self.grader.unknown if self.grader else 0
 
     @property
     def graded(self) -> int:
@@ -111,7 +89,7 @@ class RunOverview:
             "fewest": self.fewest,
             "most": self.most,
             "graded": self.graded,
-            "unknown": self.unknown,
+            "unknown": self.grader.unknown if self.grader else 0,
             "truncated": self.truncated if tells_ends(self.run) else None,
             "human_grades": self.human,
             "missing": self.missing,
@@ -358,20 +336,20 @@ def _graders(
             continue
         size = sizes[run_id]
         complete = correct + wrong + unknown == size["samples"]
-        moved = by_humans.get((run_id, id), Moved())
+        moved = by_humans[run_id, id]
         more_problems, more_rates = short.get((run_id, id), (0, 0.0))
         whole = problems + more_problems == size["problems"]
-        mean = (rates + moved.rates + more_rates) / size["problems"] if whole else None
+        mean = (rates + moved["rates"] + more_rates) / size["problems"] if whole else None
         graders[run_id].append(
             GradedBy(
                 id,
                 version,
                 complete,
-                correct + moved.correct,
-                wrong + moved.wrong,
-                unknown + moved.unknown,
+                correct + int(moved["correct"]),
+                wrong + int(moved["wrong"]),
+                unknown + int(moved["unknown"]),
                 mean,
-                moved.samples,
+                int(moved["samples"]),
             )
         )
     return graders

@@ -70,9 +70,6 @@ def make_problem(
     """Return the problem with its text and answer in canonical form.
 
     A text with images (by id) and without any placeholder gets them before it.
-
-    Raises:
-        InputError: the text has placeholders, but not as many as there are images.
     """
     text = place_images(canonical_text(text), len(images))
     return Problem(text, canonical_answer(answer, kind), kind, tolerance, images=tuple(images))

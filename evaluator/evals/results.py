@@ -27,59 +27,37 @@ _SIDES: tuple[Grades, ...] = ("grader", "human")
 
 @dataclass(frozen=True)
 class Judged:
-    """The grades of a judge model in a result: how many, how many of them correct, and their share of pass@1.
-
-    `points` is the share of all problems' samples, averaged over the problems, that are correct by the judge
-    alone. What people say of the same samples is not in it.
-    """
+    """The grades of a judge model in a result: how many, how many of them correct, and their weight."""
 
     model: str
     grades: int
     correct: int
-    points: float
+    points: float  # pass@1 that rests on the judge alone, whatever people say of the same samples
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """The samples of an eval run, graded, and those that were asked for and are missing.
-
-    Attributes:
-        run: the run.
-        spec: its settings.
-        grader_version: the version of the grader whose grades are counted.
-        counts: samples of each problem, the missing ones among the unknown; the originals only where the run
-            holds neighbors too.
-        positions: places of the problems of `counts` in the run, from 0, as commands take them.
-        neighbors: problems of the run that are neighbors and so are left out of `counts`.
-        samples: samples drawn for the problems of `counts`; all of them are graded.
-        missing: how many more were asked for and got no answer.
-        truncated: how many of them were cut at the limit of tokens; None where a file does not tell.
-        refused: how many were cut or kept back by a filter, or refused by the model; None likewise.
-        mean_tokens: completion tokens of a sample; None where a server did not tell.
-        usd: what the run cost; None where a price is not known.
-        sources: where in the samples the answers were found.
-        grades: whether people's grades count in place of the grader's.
-        human: samples of `counts` that a person graded, `overruled` of them otherwise than the grader.
-        judged: what of it rests on a judge model; None where no grades of one are counted.
-    """
+    """The samples of an eval run, graded, and those that were asked for and are missing."""
 
     run: Run
     spec: EvalSpec
-    grader_version: str
+    grader_version: str  # whose grades are counted
+    # samples of each problem, the missing ones among the unknown; the originals only where the run holds
+    # neighbors too
     counts: Counts
-    positions: tuple[int, ...]
-    neighbors: int
-    samples: int
-    missing: int
-    truncated: int | None
-    refused: int | None
-    mean_tokens: float | None
-    usd: float | None
-    sources: Sources
-    grades: Grades = "human"
-    human: int = 0
+    positions: tuple[int, ...]  # places of the problems of `counts` in the run, from 0, as commands take them
+    neighbors: int  # problems of the run that are neighbors and so are left out of `counts`
+    samples: int  # samples drawn for the problems of `counts`; all of them are graded
+    missing: int  # how many more were asked for and got no answer
+    truncated: int | None  # how many of them were cut at the limit of tokens; None where a file does not tell
+    refused: int | None  # how many were cut or kept back by a filter, or refused by the model; None likewise
+    mean_tokens: float | None  # completion tokens of a sample; None where a server did not tell
+    usd: float | None  # what the run cost; None where a price is not known
+    sources: Sources  # where in the samples the answers were found
+    grades: Grades = "human"  # whether people's grades count in place of the grader's
+    human: int = 0  # samples of `counts` that a person graded, `overruled` of them otherwise than the grader
     overruled: int = 0
-    judged: Judged | None = None
+    judged: Judged | None = None  # what of it rests on a judge model; None where no grades of one are counted
 
     def share(self, count: int | None) -> float | None:
         """Return how many of the samples `count` are; None where it is not known."""
@@ -122,7 +100,7 @@ def load_result(
         raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
     if not drawn:
         raise InputError(f"run {run.name} has no samples of original questions. Run `tagrpo eval run`.")
-    spec = EvalSpec.from_json(run.spec)
+    spec = EvalSpec.model_validate(run.spec)
     return RunResult(
         run=run,
         spec=spec,
@@ -182,11 +160,7 @@ class Effect:
 
 
 def human_effect(session: Session, run: Run) -> list[Effect]:
-    """Return what people's grades change in a run's score: at 1 and at the largest power of two of samples.
-
-    Raises:
-        InputError: as `load_result`.
-    """
+    """Return what people's grades change in pass@k, at 1 and at the largest power of two of samples."""
     by_grader, by_human = (load_result(session, run, grades=grades).counts for grades in _SIDES)
     most = int(by_grader.n.min())
     ks = sorted({1, 2 ** (most.bit_length() - 1)}) if most else []

@@ -48,22 +48,16 @@ _INSERT_GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing(
 
 @dataclass(frozen=True)
 class EvalOutcome:
-    """What one invocation did.
+    """What one invocation did."""
 
-    `drawn` samples are new, those of other processes included. `missing` samples are not there of `n` for
-    each problem; `lost` ones of them failed for good. `stopped` says in a word why sampling stopped early
-    (budget, interrupted, failing, ...), `message` in a sentence; `failures` counts failed requests by kind,
-    `sent` all attempts.
-    """
-
-    drawn: int
-    missing: int
-    lost: int
+    drawn: int  # new samples, those of other processes included
+    missing: int  # of `n` samples for each problem
+    lost: int  # missing samples whose requests failed for good
     graded: Graded
-    stopped: str | None = None
-    message: str | None = None
-    failures: dict[str, int] = field(default_factory=dict)
-    sent: int = 0
+    stopped: str | None = None  # why sampling stopped early, in a word: budget, interrupted, failing, ...
+    message: str | None = None  # the same in a sentence
+    failures: dict[str, int] = field(default_factory=dict)  # failed requests by kind
+    sent: int = 0  # all attempts
 
 
 async def run_eval(
@@ -80,16 +74,15 @@ async def run_eval(
 
     Several processes may work on one run. Existing samples are never drawn again, so a larger `n` draws only
     the difference. Requests that failed for good are sent again only with `retry_final`.
-
-    Raises:
-        InputError: `n` is less than 1 or more than 100,000.
     """
     with db.write() as session:
         if retry_final:
             reopen_failed(session, run.id)
         finish_run(session, run.id, finished=False)
         problems = run_problems(session, run.id)
-        plan_blocks(session, run.id, problems, n, EvalSpec.from_json(run.spec).sampling.samples_per_request)
+        plan_blocks(
+            session, run.id, problems, n, EvalSpec.model_validate(run.spec).sampling.samples_per_request
+        )
         missing = samples_missing(session, run.id, n)
         grader_row = grader_id(session, run_version(run))
     store = Store(db)
@@ -157,7 +150,7 @@ def estimate_eval(
     """
     missing, trials = len(placed) * n, []
     for line in runs_overview(session) if session is not None else ():
-        spec = EvalSpec.from_json(line.run.spec)
+        spec = EvalSpec.model_validate(line.run.spec)
         same = spec.problems_hash == wanted.problems_hash
         if session is not None and line.run.name == name and same:
             missing -= line.problems * n - samples_missing(session, line.run.id, n)
@@ -223,7 +216,7 @@ class _Drawing:
     ) -> None:
         self.graded: Counter[str] = Counter()
         self._store, self._run, self._problems = store, run, problems
-        self._spec = EvalSpec.from_json(run.spec)
+        self._spec = EvalSpec.model_validate(run.spec)
         self._boxed_only = answers_of(run_version(run)) == "boxed"
         self._grader_row = grader_row
         self._grades = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
@@ -320,17 +313,14 @@ def _read_added(session: Session, ids: Sequence[int]) -> list[RunProblem]:
 
 @dataclass(frozen=True)
 class NewSample:
-    """A response with its place in a run; `ask_id` is None if it was imported.
-
-    `stop_reason` is stop, length (cut at the limit of tokens), content_filter, or the server's own word.
-    """
+    """A response with its place in a run."""
 
     run_problem_id: int
     ordinal: int
-    ask_id: int | None
+    ask_id: int | None  # None if it was imported
     seed: int | None
     text: str
-    stop_reason: str
+    stop_reason: str  # stop, length (cut at the maximum tokens), content_filter, or the server's own word
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 

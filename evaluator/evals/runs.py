@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import PlacedProblem, count_run_problems, store_run_problems
@@ -24,32 +24,22 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_MODEL = 60
 
 
-@dataclass(frozen=True)
-class EvalSpec:
-    """An eval run: problems, model, engine, prompt and sampling, all that shapes its samples and its score.
+class EvalSpec(BaseModel):
+    """All that shapes an eval run's samples and score; how many are drawn is not part of it."""
 
-    The number of samples is not part of it, nor how many of the problems are taken. `problems` names the
-    benchmark or neighbor set, `problems_hash` is the hash of all its content and `size` the number of its
-    problems (of a set its questions), `source` where it was loaded from (a Hub revision, a file's hash, the
-    seed of shuffled options). `engine` names sampler, versions and the chat template's hash: what the
-    sampler's `describe` returns. `answers` says which answers count; grades that take others may stand beside
-    those. `grader` is the version of a grader of the user's own, "" where the rules grade.
-    """
+    model_config = ConfigDict(frozen=True)
 
-    problems: str
-    problems_hash: str
-    size: int
+    problems: str  # name of the benchmark or neighbor set
+    problems_hash: str  # of all its content
+    size: int  # all its problems, of a set its questions
+    # where it was loaded from: a Hub revision, a file's hash, the seed of shuffled options
     source: Mapping[str, Any]
     model: str
-    engine: Mapping[str, Any]
+    engine: Mapping[str, Any]  # sampler, versions and the chat template's hash
     prompt: PromptSpec
     sampling: SamplingSettings
-    answers: Answers = "all"
-    grader: str = ""
-
-    def __post_init__(self) -> None:
-        if self.answers not in ("all", "boxed"):
-            raise InputError(f"answers is {self.answers!r}; give all or boxed.")
+    answers: Answers = "all"  # which answers count
+    grader: str = ""  # version of a grader of the user's own; empty for the rules
 
     @property
     def model_identity(self) -> str:
@@ -57,36 +47,13 @@ class EvalSpec:
         return str(self.engine.get("identity", self.model))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that is stored, hashed and shown."""
+        """Return the form that is stored, hashed and shown, without the last two if they are defaults."""
+        fields = type(self).model_fields
+        left_out = {name for name in ("answers", "grader") if getattr(self, name) == fields[name].default}
         return {
-            "problems": self.problems,
-            "problems_hash": self.problems_hash,
-            "size": self.size,
-            "source": dict(self.source),
-            "model": self.model,
-            "engine": dict(self.engine),
-            "prompt": self.prompt.model_dump(mode="json"),
+            **self.model_dump(mode="json", exclude={"sampling", *left_out}),
             "sampling": self.sampling.without_neutral(),
-            # Left out where it is the default, so that it need not be told.
-            **({} if self.answers == "all" else {"answers": self.answers}),
-            **({"grader": self.grader} if self.grader else {}),
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "EvalSpec":
-        """Return the spec of a stored run."""
-        return cls(
-            problems=data["problems"],
-            problems_hash=data["problems_hash"],
-            size=data["size"],
-            source=data["source"],
-            model=data["model"],
-            engine=data["engine"],
-            prompt=PromptSpec.model_validate(data["prompt"]),
-            sampling=SamplingSettings.model_validate(data["sampling"]),
-            answers=data.get("answers", "all"),
-            grader=data.get("grader", ""),
-        )
 
 
 IMPORTED = "imported"
@@ -142,10 +109,6 @@ def open_eval_run(
     """Return the eval run of this name, made if there is none, and how many problems it had before.
 
     One that holds the first of these problems gets the others too: a trial grows, and what it has stays.
-
-    Raises:
-        InputError: there is no problem, `name` cannot name a run, or a run of this name has other settings
-            (they are listed) or more problems.
     """
     if not placed:
         raise InputError(f"{spec.problems}: it contains no problems to evaluate.")
@@ -156,11 +119,7 @@ def open_eval_run(
 
 
 def check_eval_run(session: Session, name: str, spec: EvalSpec, placed: Sequence[PlacedProblem]) -> int:
-    """Return how many problems the run of this name has, 0 for a new one; nothing is stored.
-
-    Raises:
-        InputError: what `open_eval_run` would raise of name, settings and problems.
-    """
+    """Return how many problems the run of this name has, 0 for a new one; nothing is stored."""
     run = find_same_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[])
     there = 0 if run is None else count_run_problems(session, run.id)
     if there > len(placed):
@@ -177,11 +136,7 @@ def list_eval_runs(session: Session) -> list[Run]:
 
 
 def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
-    """Return the run with this name or id, else all whose name is this one, a dot and more.
-
-    Raises:
-        NotFoundError: there is none; the message names those there are.
-    """
+    """Return the run with this name or id, else all whose name is this one, a dot and more."""
     exact = [run for run in runs if name in (run.name, run.id)]
     below = (run for run in runs if run.name.startswith(f"{name}."))
     matching = exact or sorted(below, key=lambda run: run.name)
@@ -196,12 +151,7 @@ def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
 
 
 def find_eval_run(session: Session, name: str) -> Run:
-    """Return the one eval run that `name` stands for; see `matching_runs`.
-
-    Raises:
-        NotFoundError: there is none.
-        InputError: there are several, or it is a run of another kind.
-    """
+    """Return the one eval run that `name` stands for; see `matching_runs`."""
     try:
         matching = matching_runs(list_eval_runs(session), name)
     except NotFoundError:

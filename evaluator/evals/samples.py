@@ -37,16 +37,7 @@ grader nor a person graded, and those that a person did."""
 
 @dataclass(frozen=True)
 class ProblemCounts:
-    """What is there of one problem of a run: samples drawn, cut at the limit of tokens, and their grades.
-
-    `graded` = correct + wrong + unknown, by one version of the grader; `samples - graded` are ungraded.
-    `missing` were asked for and got no answer: unknown too, but of no grader's making. Of
-    the samples, `refused` were cut or kept back by a provider's filter, or refused by the model; of
-    `with_tokens` it is known how many completion tokens they have, `tokens` together.
-
-    Of the graded ones a person graded `human`, `overruled` of them otherwise than the grader; both are given
-    whether `correct`, `wrong` and `unknown` heed them or not.
-    """
+    """The counts of one problem of a run."""
 
     run_problem_id: int
     position: int
@@ -55,16 +46,16 @@ class ProblemCounts:
     variant: int
     strategy: str | None
     samples: int
-    truncated: int
-    refused: int
-    with_tokens: int
-    tokens: int
-    correct: int
+    truncated: int  # cut at the maximum tokens
+    refused: int  # cut or kept back by a provider's filter, or refused by the model
+    with_tokens: int  # samples whose number of completion tokens is known
+    tokens: int  # of these together
+    correct: int  # by one version of the grader, as wrong and unknown
     wrong: int
     unknown: int
-    missing: int = 0
-    human: int = 0
-    overruled: int = 0
+    missing: int = 0  # requested samples without an answer
+    human: int = 0  # graded samples that a person graded too
+    overruled: int = 0  # of these, samples that the grader graded differently
 
     @property
     def graded(self) -> int:
@@ -163,11 +154,7 @@ def count_tokens(
 
 @dataclass(frozen=True)
 class SampleHeader:
-    """A sample without its text, with its grade; the grade's fields are None where it has none.
-
-    `value` is correct, wrong or unknown; `source` is where the answer was found, one of `SOURCES`. `human` is
-    what a person says, correct or wrong; None where nobody does.
-    """
+    """A sample without its text, with its grade."""
 
     id: int
     run_problem_id: int
@@ -176,11 +163,11 @@ class SampleHeader:
     stop_reason: str
     prompt_tokens: int | None
     completion_tokens: int | None
-    value: str | None
+    value: str | None  # correct, wrong or unknown; None without a grade, as the next three
     reason: str | None
     extracted: str | None
-    source: str | None
-    human: str | None = None
+    source: str | None  # where the answer was found, one of `SOURCES`
+    human: str | None = None  # what a person says, correct or wrong
 
     @property
     def counted(self) -> str | None:
@@ -201,9 +188,6 @@ def page_samples(
 
     Args:
         grader_id: the version whose grades are meant; by default that of `shown_grader`.
-
-    Raises:
-        NotFoundError: the problem is not of the run.
     """
     of_run = RunProblemRow.id == run_problem_id, RunProblemRow.run_id == run_id
     if session.scalar(select(RunProblemRow.id).where(*of_run)) is None:
@@ -239,23 +223,15 @@ def _headers(grader_id: int | None, *more: Any) -> Select[Any]:
 
 @dataclass(frozen=True)
 class SampleFilters:
-    """Which samples of a run are meant; None and False do not restrict.
+    """Which samples of a run are meant; None and False do not restrict."""
 
-    Attributes:
-        value: the grade that counts: correct, wrong, unknown; or `UNGRADED` or `HUMAN`.
-        source: where the answer was found, one of `SOURCES`; "" for those in which none was found.
-        truncated: those cut at the limit of tokens only.
-        tokens: the fewest completion tokens.
-        position: of the problem in the run, from 0.
-        text: what the response holds, whatever the case of its letters.
-    """
-
-    value: str | None = None
+    value: str | None = None  # the grade that counts: correct, wrong, unknown; or `UNGRADED` or `HUMAN`
+    # where the answer was found, one of `SOURCES`; "" for those in which none was found
     source: str | None = None
-    truncated: bool = False
-    tokens: int | None = None
-    position: int | None = None
-    text: str | None = None
+    truncated: bool = False  # those cut at the limit of tokens only
+    tokens: int | None = None  # the fewest completion tokens
+    position: int | None = None  # of the problem in the run, from 0
+    text: str | None = None  # what the response holds, whatever the case of its letters
 
 
 Place = tuple[int, int]
@@ -277,9 +253,6 @@ def browse_samples(
 
     Where a text is searched for the page may be short, even empty, and still have an `after`; see
     `page_of_rows`.
-
-    Raises:
-        InputError: no such grade.
     """
     if filters.value not in (None, UNGRADED, HUMAN, *GradeValue):
         raise InputError(

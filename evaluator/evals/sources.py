@@ -1,7 +1,8 @@
 """Where in the responses of eval runs the answers were found, by counts: shares that stand beside a score."""
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
@@ -20,14 +21,11 @@ BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
 class Sources:
     """Graded samples, and those of them that are correct, by where the answer was found, as in `PLACES`."""
 
-    grades: tuple[int, ...] = (0,) * len(PLACES)
-    correct: tuple[int, ...] = (0,) * len(PLACES)
+    grades: Counter[str] = field(default_factory=Counter)
+    correct: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: "Sources") -> "Sources":
-        return Sources(
-            tuple(a + b for a, b in zip(self.grades, other.grades, strict=True)),
-            tuple(a + b for a, b in zip(self.correct, other.correct, strict=True)),
-        )
+        return Sources(self.grades + other.grades, self.correct + other.correct)
 
     @property
     def shares(self) -> dict[str, float] | None:
@@ -58,19 +56,15 @@ def read_sources(
     )
     if originals:
         query = query.where(RunProblemRow.variant == 0)
-    by_run = dict.fromkeys(graders, Sources())
+    by_run = {run: Sources() for run in graders}
     for run, source, grades, correct in session.execute(query):
         place = source or NONE_FOUND
-        if place not in PLACES:  # of a program
-            continue
-        by_run[run] += Sources(_at(place, grades), _at(place, correct))
+        if place in PLACES:  # else of a program
+            by_run[run].grades[place] += grades
+            by_run[run].correct[place] += correct
     return by_run
 
 
-def _at(place: str, count: int) -> tuple[int, ...]:
-    return tuple(count if at == place else 0 for at in PLACES)
-
-
-def _shares(counts: tuple[int, ...]) -> dict[str, float] | None:
-    total = sum(counts)
-    return {place: count / total for place, count in zip(PLACES, counts, strict=True)} if total else None
+def _shares(counts: Counter[str]) -> dict[str, float] | None:
+    total = counts.total()
+    return {place: counts[place] / total for place in PLACES} if total else None

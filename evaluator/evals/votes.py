@@ -53,9 +53,6 @@ def read_answers(session: Session, run_id: str, grader_version: str, grades: Gra
 
     Args:
         grades: whether people's grades stand in place of the grader's.
-
-    Raises:
-        InputError: there are problems that ask for programs: only the tests could tell which are equal.
     """
     if any(problem.kind is AnswerKind.CODE for problem in run_problems(session, run_id)):
         raise InputError("programs have no majority vote, because they cannot be compared.")
@@ -149,9 +146,6 @@ def majority_values(votes: Votes, k: int) -> tuple[Floats, Floats]:
     Against it: they vote for the problem's most frequent wrong answer, as do unsettled answers. For it:
     unsettled answers are equal where they are spelled alike only. Ties are broken at random, in
     expectation: the value does not depend on the order of the samples.
-
-    Raises:
-        InputError: a problem with fewer than k samples.
     """
     short = [id for id, cast in zip(votes.problem_ids, votes.votes, strict=True) if cast.total() < k]
     if short:

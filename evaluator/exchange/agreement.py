@@ -28,7 +28,6 @@ class GraderAgreement:
 
     @property
     def samples(self) -> int:
-        """The samples that both graded."""
         return sum(self.counts.values())
 
     def share(self, label: str) -> tuple[int, int, tuple[float, float] | None]:
@@ -42,7 +41,6 @@ class GraderAgreement:
 
     @property
     def alike(self) -> int:
-        """Those with the same grade."""
         return sum(count for (theirs, ours), count in self.counts.items() if theirs == ours)
 
     def to_json(self) -> dict[str, Any]:

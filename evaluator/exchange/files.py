@@ -9,7 +9,7 @@ from pathlib import Path
 from evaluator.exchange import lm_eval
 from evaluator.exchange.lighteval import open_lighteval
 from evaluator.exchange.response_file import Format, ResponseFile, rows_file, unusable
-from evaluator.exchange.responses import OutsideResponse, choose_columns, present_columns, read_responses
+from evaluator.exchange.responses import OutsideResponse, choose_columns, read_responses
 from evaluator.grading.extraction import open_thought
 from service.errors import InputError
 from service.questions.columns import RowProblem
@@ -117,7 +117,7 @@ def _is_json_log(path: Path) -> bool:
 
 def _columns_of(source: Source) -> tuple[str, ...]:
     rows = list(islice(source.rows, _ROWS_LOOKED_AT))
-    columns = present_columns([row.values for row in rows if isinstance(row, RawRow)])
+    columns = tuple(dict.fromkeys(name for row in rows if isinstance(row, RawRow) for name in row.values))
     if not columns:
         bad = [
             f"{row.place}: {row.problem if isinstance(row, BadRow) else 'it has no columns'}" for row in rows

@@ -38,9 +38,6 @@ def open_log(path: Path, scorer: str | None = None) -> ResponseFile:
 
     Args:
         scorer: whose scores are taken; by default the log's first.
-
-    Raises:
-        InputError: no log, or no such scorer.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file.")

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
 from evaluator.exchange.responses import NO_STOP_REASON, OutsideResponse
@@ -18,30 +18,8 @@ problem's text stands inside it (a prompt with instructions around), or its id c
 from 0. The benchmark's own problem ids are always taken."""
 
 
-class Matcher(Protocol):
-    """Gives a response its problem: a number that stands for it while a file is read, None for none.
-
-    `label` names the problems, `images` holds theirs. Each reading of the file begins with `begin`.
-    """
-
-    label: str
-    images: RowImages
-
-    def begin(self) -> None: ...
-
-    def number(self, response: OutsideResponse) -> int | None: ...
-
-    def is_unclear(self, response: OutsideResponse) -> bool:
-        """Return whether a response has no number since several problems that differ might be its own."""
-        ...
-
-    def placed(self) -> list[PlacedProblem]:
-        """Return the problems that had a response, by number, in order of numbers."""
-        ...
-
-
 class InBenchmark:
-    """Finds the problems of a benchmark.
+    """Finds the problems of a benchmark: a number for each response while a file is read, None for none.
 
     Of a problem that it holds several times, the copies take responses in turn. Where the golds or images of
     such copies differ, only ids tell them apart.
@@ -67,6 +45,7 @@ class InBenchmark:
         self._turns: Counter[str] = Counter()
 
     def begin(self) -> None:
+        """Begin a reading of the file."""
         self._turns.clear()
 
     def number(self, response: OutsideResponse) -> int | None:
@@ -84,6 +63,7 @@ class InBenchmark:
         return places[turn % len(places)]
 
     def is_unclear(self, response: OutsideResponse) -> bool:
+        """Return whether a response has no number since several problems that differ might be its own."""
         return self._by != "position" and self._text(response.question) in self._unclear
 
     def _text(self, question: str | None) -> str:
@@ -103,6 +83,7 @@ class InBenchmark:
         return " ".join((text.replace(PLACEHOLDER, " ") if self._pictured else text).split())
 
     def placed(self) -> list[PlacedProblem]:
+        """Return the problems by number."""
         return [PlacedProblem(problem) for problem in self._problems]
 
 
@@ -170,23 +151,23 @@ class FromFile:
         return [PlacedProblem(problem) for problem in number_copies(place.problem for place in self._placed)]
 
 
+Matcher: TypeAlias = InBenchmark | FromFile
+
+
 @dataclass
 class Survey:
-    """What a file holds, by the numbers of a matcher: responses, requests without one, and what has no place.
-
-    `unmatched` counts responses by the beginning of their question or their id, `unclear` those to one of
-    several problems that differ in gold or images alone, `closed` those that close a
-    thought which they do not open, `tagless` those that do neither, `ended` those that tell why they ended.
-    """
+    """What a file holds, by the numbers of a matcher."""
 
     samples: Counter[int] = field(default_factory=Counter)
-    lost: Counter[int] = field(default_factory=Counter)
+    lost: Counter[int] = field(default_factory=Counter)  # requests without a response
+    # responses without a problem, by the beginning of their question or their id
     unmatched: Counter[str] = field(default_factory=Counter)
+    # responses to one of several problems that differ in gold or images alone
     unclear: Counter[str] = field(default_factory=Counter)
     scored: int = 0
-    closed: int = 0
-    tagless: int = 0
-    ended: int = 0
+    closed: int = 0  # responses that close a thought which they do not open
+    tagless: int = 0  # responses without such tags
+    ended: int = 0  # responses that tell why they ended
 
     @property
     def numbers(self) -> list[int]:
@@ -200,11 +181,7 @@ class Survey:
 
 
 def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
-    """Read all responses once; nothing is stored.
-
-    Raises:
-        InputError: a response that cannot be placed at all, no response, or none with a place.
-    """
+    """Read all responses once; nothing is stored."""
     result = Survey()
     matcher.begin()
     for response in responses:

@@ -16,19 +16,16 @@ _BAD_NAMED = 5
 
 @dataclass(frozen=True)
 class ResponseFile:
-    """Files of one tool as one list of responses, read anew by each call of `read`, a row at a time.
-
-    `settings` are those under which the tool says that it drew (temperature, max_tokens, ...). `model`,
-    `scorer` and `poses` (the task) are what it names, None where it does not.
-    """
+    """Files of one tool as one list of responses."""
 
     name: str
     form: Format
     sha256: str
-    read: Callable[[], Iterator[OutsideResponse]]
-    model: str | None = None
+    read: Callable[[], Iterator[OutsideResponse]]  # reads the file again, one row at a time
+    model: str | None = None  # as the tool names it
     scorer: str | None = None
-    poses: str | None = None
+    poses: str | None = None  # the task
+    # under which the tool says that it drew (temperature, max_tokens, ...)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -1,7 +1,7 @@
 """A response as another tool has it, and what its columns are called in rows."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,27 +69,23 @@ class OutsideScore:
 
 @dataclass(frozen=True)
 class OutsideResponse:
-    """A response that another tool drew; `place` says where it stands (`file:line`).
+    """A response that another tool drew."""
 
-    `text` is None where a request brought none. `id` is the tool's own of the problem, `images` what its cell
-    holds. `group` to `strategy` are the problem's place in a run over a neighbor set.
-    """
-
-    place: str
-    text: str | None
+    place: str  # where it is: `file:line`
+    text: str | None  # None if a request brought none
     question: str | None = None
-    id: str | None = None
+    id: str | None = None  # the tool's own of the problem
     answer: str | None = None
     kind: AnswerKind | None = None
     tolerance: str | None = None
-    images: Any = None
+    images: Any = None  # what the cell holds
     stop_reason: str = NO_STOP_REASON
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seed: int | None = None
     score: OutsideScore | None = None
     copy: int = 0
-    group: str | None = None
+    group: str | None = None  # from here on the problem's place in a run over a neighbor set
     variant: int = 0
     source_id: str | None = None
     strategy: str | None = None
@@ -99,9 +95,6 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
     """Return by part the columns of a source: those that are named, and the others by usual names.
 
     An empty name leaves a part out, as `score=` of a file whose scores are points.
-
-    Raises:
-        InputError: there is no such part or column, or none for the responses or for what they answer.
     """
     there = ", ".join(sorted(present)) or "none"
     for part, column in named.items():
@@ -138,9 +131,6 @@ def read_responses(
 
     Args:
         columns: by part; without it the values have the names of parts.
-
-    Raises:
-        RowProblem: a value that cannot be what its column says.
     """
     if columns is None:
         columns, row = {part: part for part in values}, dict(values)
@@ -181,8 +171,8 @@ def _response(
         )
     if text is not None and not isinstance(text, str):
         raise RowProblem(f'"{column}" is not text')
-    # An empty cell of CSV holds nothing.
-    read = {part: value for part, value in row.items() if value not in (None, "") and not _is_nan(value)}
+    # An empty cell of CSV holds nothing, and NaN is not equal to itself.
+    read = {part: value for part, value in row.items() if value not in (None, "") and value == value}
 
     def string(part: str) -> str | None:
         value = read.get(part)
@@ -267,12 +257,3 @@ def _tolerance(text: str | None) -> str | None:
         except InputError as error:
             raise RowProblem(str(error)) from error
     return text
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and value != value
-
-
-def present_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the columns of rows in the order of their first use."""
-    return tuple(dict.fromkeys(name for row in rows for name in row))

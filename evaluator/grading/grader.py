@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 _MAX_REMEMBERED = 200_000
 _TASKS_PER_SAVE = 2_000
 
-Unsettled = tuple[FinalAnswer, Task]
-"""The answer of a case and the comparison that it needs."""
-
 
 class Grader:
     """Grades answers in worker processes; a context manager.
@@ -96,7 +93,10 @@ class Grader:
         self._compared.clear()
 
     def grade_many(
-        self, cases: Sequence[GradeCase | tuple[str, str]], progress: TellProgress | None = None
+        self,
+        cases: Sequence[GradeCase | tuple[str, str]],
+        progress: TellProgress | None = None,
+        deadline: float = math.inf,
     ) -> list[Grade]:
         r"""Grade cases, or (response, gold) pairs of the kind latex, in order.
 
@@ -112,7 +112,7 @@ class Grader:
             return self._programs.grade_among(given, self.grade_many, progress)
         self._make_room()
         grades: dict[int, Grade] = {}
-        unsettled: dict[int, Unsettled] = {}
+        unsettled: dict[int, tuple[FinalAnswer, Task]] = {}
         keys = [_case_key(case) for case in given]
         for place, (case, key) in enumerate(zip(given, keys, strict=True)):
             seen = self._grades.get(key) or _read(case)
@@ -122,17 +122,12 @@ class Grader:
                 unsettled[place] = seen
         ahead = len(grades)
         report = progress and (lambda done, total: progress(ahead + done, ahead + total))
-        compared = self._run([task for _, task in unsettled.values()], report)
+        compared = self._run([task for _, task in unsettled.values()], report, deadline)
         for (place, (answer, _)), grade in zip(unsettled.items(), compared, strict=True):
             grades[place] = _with_answer(grade, answer)
             if grade.is_lasting:
                 self._grades[keys[place]] = grades[place]
         return [grades[place] for place in range(len(given))]
-
-    def compare_many(self, answers: Sequence[Unsettled], deadline: float = math.inf) -> list[Grade]:
-        """Grade what `look` could not settle; unknown ("timeout") by the deadline of `time.monotonic()`."""
-        grades = self._run([task for _, task in answers], None, deadline, looked=True)
-        return [_with_answer(grade, answer) for (answer, _), grade in zip(answers, grades, strict=True)]
 
     def grade_apart(
         self, cases: Sequence[GradeCase], deadline: float = math.inf, progress: TellProgress | None = None
@@ -178,9 +173,7 @@ class Grader:
         boxed = [replace(case, response=f"\\boxed{{{gold_answer(case.gold)}}}") for case in cases]
         return self.grade_many(boxed, progress)
 
-    def equal_many(
-        self, pairs: Sequence[tuple[str, str]], progress: TellProgress | None = None
-    ) -> list[GradeValue]:
+    def equal_many(self, pairs: Sequence[tuple[str, str]]) -> list[GradeValue]:
         """Whether two extracted answers are equal.
 
         Correct needs both directions; a pair with an empty answer is unknown.
@@ -188,12 +181,8 @@ class Grader:
         tasks = [Task("equal", first, second) for first, second in pairs]
         return [
             GradeValue.UNKNOWN if grade.reason in ("no answer", "no answer found") else grade.value
-            for grade in self._run(tasks, progress)
+            for grade in self._run(tasks, None)
         ]
-
-    def cluster(self, answers: Sequence[str | None], gold: str | None) -> Clustering:
-        """Groups the answers of one question by mutual equality; see `Clustering`."""
-        return self.cluster_many([ClusterJob(answers, gold)])[0]
 
     def cluster_many(
         self, jobs: Sequence[ClusterJob], progress: TellProgress | None = None
@@ -219,20 +208,15 @@ class Grader:
         return [grouping.result() for grouping in groupings]
 
     def _run(
-        self,
-        tasks: Sequence[Task],
-        progress: TellProgress | None,
-        deadline: float = math.inf,
-        *,
-        looked: bool = False,
+        self, tasks: Sequence[Task], progress: TellProgress | None, deadline: float = math.inf
     ) -> list[Grade]:
-        """Do tasks; equal ones once. `looked` ones are known to need algebra."""
+        """Do tasks; equal ones once."""
         self._pool.check_open()
         self._make_room()
         cases_of = Counter(tasks)
         grades: dict[Task, Grade] = {}
         for task in cases_of:
-            grade = self._compared.get(task) or (NEEDS_ALGEBRA if looked else without_algebra(task))
+            grade = self._compared.get(task) or without_algebra(task)
             if grade is not NEEDS_ALGEBRA:
                 grades[task] = grade
         waiting = [task for task in cases_of if task not in grades]
@@ -268,7 +252,7 @@ def _case_key(case: GradeCase) -> object:
     return digest, case.gold, case.kind, case.tolerance, case.boxed_only
 
 
-def _read(case: GradeCase) -> Grade | Unsettled:
+def _read(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
     """Return the answer of a case and its task, or the grade if there is none or an error."""
     try:
         answer = answer_of(case)
@@ -332,19 +316,17 @@ def grade(
     """
     case = GradeCase(response, answer, AnswerKind(kind), tolerance, boxed_only)
     seen = look(case) if case.kind is not AnswerKind.CODE else None
-    return seen if isinstance(seen, Grade) else _shared_grader().grade_many([case])[0]
+    return seen or _shared_grader().grade_many([case])[0]
 
 
-def look(case: GradeCase) -> Grade | Unsettled:
-    """Return the grade of a case, or what `Grader.compare_many` takes if it needs algebra.
-
-    The grade is the one that `Grader.grade_many` gives. Not for programs (`Grader.grade_apart`).
-    """
+def look(case: GradeCase) -> Grade | None:
+    """Return the grade of a case, as `Grader.grade_many` gives it; None if it needs algebra. No programs."""
     read = _read(case)
     if isinstance(read, Grade):
         return read
-    grade = without_algebra(read[1])
-    return read if grade is NEEDS_ALGEBRA else _with_answer(grade, read[0])
+    answer, task = read
+    grade = without_algebra(task)
+    return None if grade is NEEDS_ALGEBRA else _with_answer(grade, answer)
 
 
 def _shared_grader() -> Grader:

@@ -60,7 +60,6 @@ _NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
 _OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*[^\s,(]|[A-J][.:]\s+\S")
 _MODULUS = re.compile(r"(?<=\S)\s*(?:\\pmod\s?\{[^{}]*\}|\\?\(\\?mod\b[^()]*\))\s*$")  # of a congruence
 _DOLLAR = re.compile(r"\\\(\s*\\?\$\s*\\\)")  # of the price \(\$\)81
-_LETTER_FIRST = re.compile(r"([A-J]) \(([^()]+)\)")
 _ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
 _NUMBER_WORD = re.compile(
     rf"(?<!-)\b({'|'.join(sorted(NUMBER_WORDS.keys() - {'one'}, key=len, reverse=True))}"
@@ -85,9 +84,6 @@ _REASON = re.compile(
     r"result|amount|come|mean))|(?<!and )(?<!but )\b(?:because|since|due to the fact)\b"
     r"|(?<=[\w)$*])(?<!\bso)(?<!\band)(?<!\bbut)(?<!\bthat)\s(?:when|if|where|given that|assuming)\b).*",
     re.IGNORECASE | re.DOTALL,
-)
-_WHICH_IS = re.compile(
-    r"\s(?:where|when|if)\b.*, which (?:is|equals) ([*$\\(\d][^,]*)$", re.IGNORECASE | re.DOTALL
 )
 _REPLY = re.compile(r"(?:^|[,:] )(?:(?:so|thus|therefore|hence),? )?\**(yes|no)\**(?:, |$)", re.IGNORECASE)
 _TIMES = r"(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?)"

@@ -71,32 +71,23 @@ Answers: TypeAlias = Literal["all", "boxed"]
 
 @dataclass(frozen=True)
 class GradeCase:
-    """A response to be graded.
-
-    `tolerance` is a row's own (`1e-2`; `1e-2,1e-1` for several numbers). With `boxed_only` nothing but a box
-    is an answer.
-    """
+    """A response to be graded."""
 
     response: str
     gold: str
     kind: AnswerKind = AnswerKind.LATEX
-    tolerance: str | None = None
-    boxed_only: bool = False
+    tolerance: str | None = None  # a row's own: `1e-2`, or `1e-2,1e-1` for several numbers
+    boxed_only: bool = False  # nothing but a box is an answer
 
 
 @dataclass(frozen=True)
 class Grade:
-    """One graded response.
-
-    `extracted` is the answer found in the response (None: none found), `reason` one of `REASONS`, `source`
-    where the answer was found: one of `SOURCES`, "" when none was. Of a program `extracted` says how it did,
-    and `source` is one of `PROGRAM_SOURCES`.
-    """
+    """One graded response."""
 
     value: GradeValue
-    extracted: str | None
-    reason: str
-    source: str = ""
+    extracted: str | None  # the answer found; of a program how it did
+    reason: str  # one of `REASONS`
+    source: str = ""  # where the answer was found: one of `SOURCES` or `PROGRAM_SOURCES`
 
     @property
     def is_lasting(self) -> bool:
@@ -114,22 +105,15 @@ class ClusterJob:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Answers grouped by mutual equality.
+    """Answers grouped by mutual equality."""
 
-    `classes` holds one representative a class, the gold first if there is one (even when no answer equals
-    it); two representatives are known to differ. `assignment` gives for each answer its class, or None for
-    an answer that is absent, that cannot be read as one, or that is unsettled. `gold` is the index of the
-    gold's class; None too where no answer is known to equal the gold and the comparison with one stayed
-    unknown. `unsettled` are the places of answers that equal no representative for certain, while the
-    comparison with at least one stayed unknown: neither the same as others nor different. `unknown` counts
-    the comparisons of distinct spellings that stayed unknown.
-    """
-
+    # a representative of each, the gold first if there is one; two are known to differ
     classes: tuple[str, ...]
-    assignment: tuple[int | None, ...]
+    assignment: tuple[int | None, ...]  # class of each answer; None if it is absent, unreadable or unsettled
+    # class of the gold; None too if a comparison with it stayed unknown and no answer equals it
     gold: int | None
-    unknown: int
-    unsettled: tuple[int, ...] = ()
+    unknown: int  # comparisons of distinct spellings that stayed unknown
+    unsettled: tuple[int, ...] = ()  # places of answers that equal no class for certain and may equal one
 
 
 EXACT = Grade(GradeValue.CORRECT, None, "exact")

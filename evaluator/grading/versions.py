@@ -12,7 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from evaluator.grading.types import GRADER_VERSION, Answers, Grade, GradeValue
 from evaluator.grading.workers.tasks import Task
-from service.database import Database, upsert
+from service.database import Database, in_parts, upsert
 from service.database.base import BY_KEY_ALONE, Base
 
 _BOXED = "; boxed answers only"
@@ -20,7 +20,6 @@ _OTHER_TOOL = "other tool: "
 _JUDGE = "judge "
 JUDGE_REASON = "judge"
 """The first word of the reason of a grade that a judge model gave; its name and its prompt follow."""
-_KEYS_PER_QUERY = 500
 
 
 class GraderRow(Base):
@@ -110,13 +109,11 @@ class GradeCache:
     def load(self, tasks: Iterable[Task]) -> dict[Task, Grade]:
         """The stored grades of those tasks that have one."""
         tasks_by_key = {task_key(task): task for task in tasks}
-        keys = list(tasks_by_key)
         stored: dict[Task, Grade] = {}
         row = CachedGradeRow
         with self._db.read() as session:
             grader = find_grader(session, GRADER_VERSION)
-            for start in range(0, len(keys) if grader is not None else 0, _KEYS_PER_QUERY):
-                wanted = keys[start : start + _KEYS_PER_QUERY]
+            for wanted in in_parts(list(tasks_by_key) if grader is not None else []):
                 kept = session.execute(
                     select(row.key, row.value, row.reason).where(row.grader_id == grader, row.key.in_(wanted))
                 )

@@ -26,13 +26,7 @@ from evaluator.grading.versions import (
     version_taking,
 )
 from evaluator.grading.workers.own import own_name, own_version
-from evaluator.judging.asking import (
-    PROMPT_VERSION,
-    JudgeQuestion,
-    read_verdict,
-    shown_response,
-    system_prompt,
-)
+from evaluator.judging.asking import PROMPT_VERSION, SYSTEM, JudgeQuestion, read_verdict, shown_response
 from service.asks.ask import Asker, Failed, Models
 from service.asks.prompts import prompt_request
 from service.asks.store import Store, add_tasks
@@ -83,7 +77,7 @@ class JudgeSpec:
     @property
     def prompt(self) -> PromptSpec:
         """The question is the whole prompt."""
-        return PromptSpec(template="{question}", system=system_prompt())
+        return PromptSpec(template="{question}", system=SYSTEM)
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -132,19 +126,7 @@ class JudgeOutcome:
 async def judge(
     config: ScoreConfig, db: Database, report: TellStage, note: Callable[[str], None] = lambda _: None
 ) -> JudgeOutcome:
-    """Grade an eval run, ask the judge about it, and return what stands then; see `judge_run`.
-
-    Args:
-        config: Which judge, about which grades.
-        db: The database with the eval run.
-        report: Told how far grading and judging are.
-        note: Told what the user should know.
-
-    Raises:
-        NotFoundError: there is no such eval run.
-        PrerequisiteError: the judge cannot be reached, or does not take such requests.
-        BudgetError: there is a cap, and the price is not known.
-    """
+    """Grade an eval run, ask the judge about it, and return the outcome; see `judge_run`."""
     spec = judge_spec(config)
     with db.read() as session:
         run = find_eval_run(session, config.run)
@@ -207,14 +189,11 @@ def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Ru
 
 
 class Pending(NamedTuple):
-    """A sample with its base grade, as a row of the judge's version, and without a grade of that version.
-
-    `asked` is the id of the question to the judge, which has so many `characters`; None if there is none.
-    """
+    """A sample with its base grade, as a row of the judge's version, and without a grade of that version."""
 
     row: dict[str, Any]
-    asked: str | None = None
-    characters: int = 0
+    asked: str | None = None  # id of the question to the judge; None if there is none
+    characters: int = 0  # of that question
 
 
 def read_pending(
@@ -381,9 +360,6 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     Scaled by what this judge's largest run took; else from the lengths of what is asked, with replies of the
     verdict alone to ones as long as `max_tokens` allows. Nothing is written. Samples without a grade by
     `base` are not counted.
-
-    Raises:
-        InputError: nothing of the run is graded by `base`.
     """
     spec = judge_spec(config)
     prices = price_of([remote_settings(config, spec.model)])
@@ -415,7 +391,7 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
             trial, count = largest
             assert trial is not None
             return scaled(session, find_run(session, trial), count, len(lengths), len(lengths) / count)
-    characters = sum(lengths.values()) + len(lengths) * len(system_prompt())
+    characters = sum(lengths.values()) + len(lengths) * len(SYSTEM)
     completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))
     requests = (float(len(lengths)), float(len(lengths)))
     stage = priced(JUDGE, spec.model, requests, tokens(characters), completions, prices)

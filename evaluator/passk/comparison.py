@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from evaluator.passk.counts import Counts, named, with_enough
 from evaluator.passk.curves import check_ks, values_over_k
 from evaluator.passk.estimators import Floats
-from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, Interval, same_problems_errors, upper_tail
+from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, UPPER_TAIL, Interval, same_problems_errors
 from service.errors import InputError
 
 FEW_PROBLEMS = 100  # fewer problems may lack the rare large differences that matter
@@ -20,55 +20,39 @@ _FLIPS_AT_ONCE = 512
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPoint:
-    """A minus B at one k; unknown grades count as wrong in both, except in `bounds`.
-
-    Attributes:
-        value_a, value_b: mean pass@k.
-        difference: value_a - value_b.
-        bounds: lowest and highest difference over all values of the unknown grades.
-        interval: paired t, "new problems"; if grades are unknown, from the low end of the lowest difference's
-            interval to the high end of the highest difference's.
-        p_value: two-sided sign-flip test of no difference on new problems. Not corrected: see `holm`.
-        same_interval: difference +- 1.96 sqrt(seA^2 + seB^2), "same problems, new samples", widened likewise.
-        same_z, same_p_value: difference divided by that error and its two-sided normal p-value, for the same
-            problems only.
-        wins, losses, ties: problems with A above, below, equal to B, from equally many samples.
-        warning: why the levels of this row may not hold, or None.
-    """
+    """A minus B at one k; unknown grades count as wrong in both, except in `bounds`."""
 
     k: int
-    value_a: float
+    value_a: float  # mean pass@k
     value_b: float
-    difference: float
-    bounds: tuple[float, float]
+    difference: float  # value_a - value_b
+    bounds: tuple[float, float]  # lowest and highest difference over all values of the unknown grades
+    # paired t, "new problems"; if grades are unknown, from the low end of the lowest difference's interval to
+    # the high end of the highest difference's
     interval: Interval
-    p_value: float
+    p_value: float  # two-sided sign-flip test of no difference on new problems. Not corrected: see `holm`
+    # difference +- 1.96 sqrt(seA^2 + seB^2), "same problems, new samples", widened likewise
     same_interval: Interval
+    # difference divided by that error and its two-sided normal p-value, for the same
+    # problems only
     same_z: float
     same_p_value: float
-    wins: int
+    wins: int  # problems with A above, below, equal to B, from equally many samples
     losses: int
     ties: int
-    warning: str | None
+    warning: str | None  # why the levels of this row may not hold, or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Rows by k, all over the same problems.
-
-    Attributes:
-        problem_ids: the compared problems, sorted.
-        only_a, only_b: problems of one side only, left out; empty unless `common_only`.
-        left_out: problems with too few samples on one side; empty unless `allow_missing`.
-        thinned: problems with more samples on one side, thinned for the test to the other side's number.
-    """
+    """Rows by k, all over the same problems."""
 
     points: tuple[ComparisonPoint, ...]
-    problem_ids: tuple[str, ...]
-    only_a: tuple[str, ...]
+    problem_ids: tuple[str, ...]  # the compared problems, sorted
+    only_a: tuple[str, ...]  # problems of one side only, left out; empty unless `common_only`
     only_b: tuple[str, ...]
-    left_out: tuple[str, ...]
-    thinned: int
+    left_out: tuple[str, ...]  # problems with too few samples on one side; empty unless `allow_missing`
+    thinned: int  # problems with more samples on one side, thinned for the test to the other side's number
     flips: int
     seed: int
 
@@ -93,7 +77,6 @@ def compare(
     seed: int = 0,
     common_only: bool = False,
     allow_missing: bool = False,
-    confidence: float = 0.95,
 ) -> Comparison:
     """Compare A with B per k on the same problems. The order of the problems makes no difference.
 
@@ -110,7 +93,6 @@ def compare(
 
     Raises:
         InputError: bad ks, problems that differ, no common problem, too few samples, or no flips.
-        ValueError: a confidence outside (0, 1).
     """
     wanted = check_ks([ks] if isinstance(ks, int) else ks)
     if flips < 1:
@@ -149,10 +131,10 @@ def compare(
         mean = float(here.mean())
         bounds = float(lowest[row].mean()), float(highest[row].mean())
         ends = (
-            float(paired_bounds(lowest[row], confidence)[0]),
-            float(paired_bounds(highest[row], confidence)[1]),
+            float(paired_bounds(lowest[row])[0]),
+            float(paired_bounds(highest[row])[1]),
         )
-        same_z, same_p, half = _normal(mean, error, confidence)
+        same_z, same_p, half = _normal(mean, error)
         skewness = float(skewnesses(here))
         unknown = bool(a.unknown.any() or b.unknown.any())
         points.append(
@@ -162,10 +144,10 @@ def compare(
                 value_b=float(low_b[row].mean()),
                 difference=mean,
                 bounds=bounds,
-                interval=Interval(*ends, NEW_PROBLEMS, confidence),
+                interval=Interval(*ends, NEW_PROBLEMS),
                 p_value=float(p_values[row]),
                 same_interval=Interval(
-                    max(-1.0, bounds[0] - half), min(1.0, bounds[1] + half), SAME_PROBLEMS, confidence
+                    max(-1.0, bounds[0] - half), min(1.0, bounds[1] + half), SAME_PROBLEMS
                 ),
                 same_z=same_z,
                 same_p_value=same_p,
@@ -226,7 +208,7 @@ def sign_flip_p_values(differences: Floats, flips: int, seed: int) -> Floats:
     return p_values
 
 
-def paired_bounds(differences: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
+def paired_bounds(differences: Floats) -> tuple[Floats, Floats]:
     """Return the paired t interval of differences[..., M], clipped to -1..1.
 
     Degenerate cases: if all are equal, or there is one problem, the t interval (M + 1 degrees) of the
@@ -235,17 +217,16 @@ def paired_bounds(differences: Floats, confidence: float = 0.95) -> tuple[Floats
     from scipy.special import stdtrit
 
     problems = differences.shape[-1]
-    tail = upper_tail(confidence)
     mean = differences.mean(axis=-1)
     spread = differences.std(axis=-1, ddof=1) if problems > 1 else np.zeros_like(mean)
-    half = stdtrit(max(problems - 1, 1), tail) * spread / np.sqrt(problems)
+    half = stdtrit(max(problems - 1, 1), UPPER_TAIL) * spread / np.sqrt(problems)
     low, high = mean - half, mean + half
     equal = spread < 1e-12
     if equal.any():
         both = np.concatenate(
             [differences, np.broadcast_to([-1.0, 1.0], (*differences.shape[:-1], 2))], axis=-1
         )
-        half = stdtrit(problems + 1, tail) * both.std(axis=-1, ddof=1) / np.sqrt(problems + 2)
+        half = stdtrit(problems + 1, UPPER_TAIL) * both.std(axis=-1, ddof=1) / np.sqrt(problems + 2)
         low = np.where(equal, both.mean(axis=-1) - half, low)
         high = np.where(equal, both.mean(axis=-1) + half, high)
     return np.clip(np.minimum(low, mean), -1, 1), np.clip(np.maximum(high, mean), -1, 1)
@@ -281,11 +262,11 @@ def holm(p_values: Sequence[float] | NDArray[np.float64]) -> Floats:
     return adjusted
 
 
-def _normal(difference: float, error: float, confidence: float) -> tuple[float, float, float]:
+def _normal(difference: float, error: float) -> tuple[float, float, float]:
     """Return z, two-sided p-value and half width of a normal difference; p = 1 for z = 0 with no error."""
     from scipy.special import ndtr, ndtri
 
-    half = float(ndtri(upper_tail(confidence))) * error
+    half = float(ndtri(UPPER_TAIL)) * error
     if error == 0:
         z = 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
     else:
@@ -306,7 +287,7 @@ def is_fragile(differences: Floats) -> NDArray[np.bool_]:
     more = np.concatenate([differences, against], axis=-1)
     error = more.std(axis=-1, ddof=1) / np.sqrt(more.shape[-1])
     fragile: NDArray[np.bool_] = (
-        -against[..., 0] * more.mean(axis=-1) < stdtrit(more.shape[-1] - 1, 0.975) * error
+        -against[..., 0] * more.mean(axis=-1) < stdtrit(more.shape[-1] - 1, UPPER_TAIL) * error
     )
     return fragile
 

@@ -17,21 +17,15 @@ _NAMED = 5  # maximum ids in a message
 class Counts:
     """Counts of M problems, at least one; sequences are accepted and become read-only int64 arrays.
 
-    Attributes:
-        problem_ids: M different ids; all arrays are in their order.
-        n: samples [M]: correct, wrong and unknown ones. 0 is allowed here, but not in a curve.
-        correct: samples graded correct [M].
-        unknown: samples without a known grade [M]: the grader ran out of time, or they were requested but are
-            missing.
-
     Raises:
         InputError: no problem, a repeated id, arrays of other lengths, values that are not whole numbers or
             below 0, or correct + unknown above n; the message names the problem.
     """
 
-    problem_ids: tuple[str, ...]
-    n: Ints
-    correct: Ints
+    problem_ids: tuple[str, ...]  # M different ids; all arrays are in their order
+    n: Ints  # samples [M]: correct, wrong and unknown ones. 0 is allowed here, but not in a curve
+    correct: Ints  # samples graded correct [M]
+    # samples without a known grade [M]: the grader ran out of time, or they were requested but are missing
     unknown: Ints
 
     def __post_init__(self) -> None:
@@ -85,7 +79,6 @@ class Counts:
 
     @property
     def problems(self) -> int:
-        """The number of problems, M."""
         return len(self.problem_ids)
 
     @property
@@ -147,7 +140,7 @@ def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts,
     if not allow_missing:
         raise InputError(
             f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}. "
-            "Sample more responses, choose a smaller k, or allow missing samples to exclude these problems"
+            "Sample more responses, choose a smaller k, or pass --allow-missing to exclude these problems"
         )
     return counts.select(~short), ids
 

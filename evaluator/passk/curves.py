@@ -39,28 +39,10 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Curve:
-    """Points by k, all of them over the same problems.
-
-    Attributes:
-        problems: number of problems in every point.
-        left_out: ids of problems with too few samples, missing from every point; empty unless allowed.
-        samples: the fewest and the most graded samples of a problem on the curve.
-        unknown: samples without a known grade on the curve.
-        graded: all graded samples on the curve.
-    """
+    """Points by ascending k, all over the same problems; `left_out` ones have too few samples."""
 
     points: tuple[CurvePoint, ...]
-    problems: int
     left_out: tuple[str, ...]
-    samples: tuple[int, int]
-    unknown: int
-    graded: int
-    confidence: float = 0.95
-
-    @property
-    def ks(self) -> tuple[int, ...]:
-        """The k of the points, ascending."""
-        return tuple(point.k for point in self.points)
 
     def at(self, k: int) -> CurvePoint:
         """Return the point of k.
@@ -71,12 +53,11 @@ class Curve:
         for point in self.points:
             if point.k == k:
                 return point
-        raise InputError(f"the curve has no point at k = {k}. It has {', '.join(map(str, self.ks))}")
+        ks = ", ".join(str(point.k) for point in self.points)
+        raise InputError(f"the curve has no point at k = {k}. It has {ks}")
 
 
-def curve(
-    counts: Counts, ks: Iterable[int], *, allow_missing: bool = False, confidence: float = 0.95
-) -> Curve:
+def curve(counts: Counts, ks: Iterable[int], *, allow_missing: bool = False) -> Curve:
     """Return pass@k for each k with both kinds of interval.
 
     Args:
@@ -87,35 +68,32 @@ def curve(
     Raises:
         InputError: no k, a k that is not a whole number of at least 1, or problems with fewer than max(ks)
             samples.
-        ValueError: a confidence outside (0, 1).
     """
     wanted = check_ks(ks)
     kept, left_out = with_enough(counts, wanted[-1], allow_missing=allow_missing)
     low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
-    new_low, new_high = new_problems_bounds(low, confidence)[0], new_problems_bounds(high, confidence)[1]
+    new_low, new_high = new_problems_bounds(low)[0], new_problems_bounds(high)[1]
     error_low = same_problems_errors(kept.n, kept.correct, wanted)
     error_high = same_problems_errors(kept.n, kept.most_correct, wanted) if kept.unknown.any() else error_low
 
     def same(row: int, rerun: bool) -> Interval:
-        bottom, _ = interval_around(float(low[row].mean()), float(error_low[row]), rerun, confidence)
-        _, top = interval_around(float(high[row].mean()), float(error_high[row]), rerun, confidence)
-        return Interval(bottom, top, RERUN if rerun else SAME_PROBLEMS, confidence)
+        bottom, _ = interval_around(float(low[row].mean()), float(error_low[row]), rerun)
+        _, top = interval_around(float(high[row].mean()), float(error_high[row]), rerun)
+        return Interval(bottom, top, RERUN if rerun else SAME_PROBLEMS)
 
     points = tuple(
         CurvePoint(
             k,
             float(low[row].mean()),
             float(high[row].mean()),
-            Interval(float(new_low[row]), float(new_high[row]), NEW_PROBLEMS, confidence),
+            Interval(float(new_low[row]), float(new_high[row]), NEW_PROBLEMS),
             same(row, rerun=False),
             same(row, rerun=True),
             kept.problems,
         )
         for row, k in enumerate(wanted)
     )
-    samples = int(kept.n.min()), int(kept.n.max())
-    unknown, graded = int(kept.unknown.sum()), int(kept.n.sum())
-    return Curve(points, kept.problems, left_out, samples, unknown, graded, confidence)
+    return Curve(points, left_out)
 
 
 def values_over_k(n: Ints, c: Ints, ks: tuple[int, ...]) -> Floats:

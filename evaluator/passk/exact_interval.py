@@ -4,17 +4,8 @@
 def exact_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return the exact two-sided interval of a binomial share (Clopper and Pearson, Biometrika 1934).
 
-    low is the share p at which `successes` or more happen with probability (1 - confidence) / 2, high the one
-    at which `successes` or fewer do. The interval covers the true share with at least the stated confidence
-    for every number of trials; it is never too short, often slightly long.
-
-    Args:
-        successes: 0 to trials. At 0 low is 0, at `trials` high is 1, exactly.
-        trials: independent draws, at least 1.
-        confidence: above 0 and below 1.
-
-    Raises:
-        ValueError: no trials, successes outside 0..trials, or a confidence outside (0, 1).
+    It covers the true share with at least the confidence for every number of trials: it is never too short,
+    often slightly long.
     """
     if trials < 1 or not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes in {trials} trials are impossible, so there is no interval")

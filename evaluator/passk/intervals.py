@@ -20,6 +20,7 @@ NEW_PROBLEMS = "new problems"
 SAME_PROBLEMS = "same problems, new samples"
 RERUN = "same problems, new samples: the range of a rerun"
 
+UPPER_TAIL = 0.975
 RARE = 5  # if fewer problems than this would be solved, or unsolved, use the t interval over M + 2
 _EQUAL = 1e-24  # smaller variances come from rounding
 _LEAST_SPREAD, _MOST_SPREAD = 0.02, 0.98
@@ -28,15 +29,14 @@ _CELLS_AT_ONCE = 4_000_000
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval with the question it answers; `confidence` of such intervals contain the true value."""
+    """A 95% interval with the question it answers."""
 
     low: float
     high: float
     question: str
-    confidence: float = 0.95
 
 
-def new_problems_interval(values: Sequence[float] | NDArray[Any], *, confidence: float = 0.95) -> Interval:
+def new_problems_interval(values: Sequence[float] | NDArray[Any]) -> Interval:
     """Return the interval of the mean over the population that the problems were drawn from.
 
     Wilson's interval (JASA 1927) with the effective size n_e = m(1-m) / (s^2/M), which is at least M - 1, and
@@ -49,23 +49,22 @@ def new_problems_interval(values: Sequence[float] | NDArray[Any], *, confidence:
     n_e = M.
 
     Raises:
-        ValueError: no value, one outside 0..1 or undefined, or a confidence outside (0, 1).
+        ValueError: no value, or one outside 0..1 or undefined.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"an interval needs one value per problem, not an array of shape {array.shape}")
     if not ((array >= -1e-12) & (array <= 1 + 1e-12)).all():
-        raise ValueError("the values of problems must be between 0 and 1")
-    low, high = new_problems_bounds(array, confidence)
-    return Interval(float(low), float(high), NEW_PROBLEMS, confidence)
+        raise ValueError("the value of each problem must be between 0 and 1")
+    low, high = new_problems_bounds(array)
+    return Interval(float(low), float(high), NEW_PROBLEMS)
 
 
-def new_problems_bounds(values: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
+def new_problems_bounds(values: Floats) -> tuple[Floats, Floats]:
     """Return low and high of `new_problems_interval` for values[..., M], without checks."""
     from scipy.special import stdtrit
 
     problems = values.shape[-1]
-    tail = upper_tail(confidence)
     mean = values.mean(axis=-1)
     rare = problems * np.minimum(mean, 1 - mean) < RARE
     if problems == 1:
@@ -75,13 +74,13 @@ def new_problems_bounds(values: Floats, confidence: float = 0.95) -> tuple[Float
         equal = variance < _EQUAL
         size = np.where(equal, problems, mean * (1 - mean) * problems / np.where(equal, 1.0, variance))
         size = np.maximum(size, problems - 1)
-        z = stdtrit(problems - 1, tail)
+        z = stdtrit(problems - 1, UPPER_TAIL)
         middle = (mean + z**2 / (2 * size)) / (1 + z**2 / size)
         half = z * np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2)) / (1 + z**2 / size)
         low, high = middle - half, middle + half
     if rare.any():
         both = np.concatenate([values, np.broadcast_to([0.0, 1.0], (*values.shape[:-1], 2))], axis=-1)
-        half = stdtrit(problems + 1, tail) * both.std(axis=-1, ddof=1) / np.sqrt(problems + 2)
+        half = stdtrit(problems + 1, UPPER_TAIL) * both.std(axis=-1, ddof=1) / np.sqrt(problems + 2)
         low = np.where(rare, both.mean(axis=-1) - half, low)
         high = np.where(rare, both.mean(axis=-1) + half, high)
     # Rounding must not put the mean outside.
@@ -104,17 +103,15 @@ def same_problems_interval(n: Integers, c: Integers, k: int) -> Interval:
     if n.ndim != 1 or n.size == 0:
         raise ValueError(f"an interval needs one count per problem, not an array of shape {n.shape}")
     value = np.mean(pass_at_k(n, c, int(whole_numbers("k", k))))
-    low, high = interval_around(
-        float(value), float(same_problems_errors(n, c, [k])[0]), rerun=False, confidence=0.95
-    )
-    return Interval(low, high, SAME_PROBLEMS, 0.95)
+    low, high = interval_around(float(value), float(same_problems_errors(n, c, [k])[0]), rerun=False)
+    return Interval(low, high, SAME_PROBLEMS)
 
 
-def interval_around(value: float, error: float, rerun: bool, confidence: float) -> tuple[float, float]:
+def interval_around(value: float, error: float, rerun: bool) -> tuple[float, float]:
     """Return value +- z errors, clipped to 0..1; times sqrt(2) for the range of another run of that size."""
     from scipy.special import ndtri
 
-    half = float(ndtri(upper_tail(confidence))) * error * (2**0.5 if rerun else 1.0)
+    half = float(ndtri(UPPER_TAIL)) * error * (2**0.5 if rerun else 1.0)
     return max(0.0, value - half), min(1.0, value + half)
 
 
@@ -178,14 +175,3 @@ def estimate_variances(n: int, a: Floats, b: Floats, ks: Sequence[int]) -> Float
         result[start : start + step] = chances @ squares / chances.sum(axis=1, keepdims=True)
         result[start : start + step] -= factors[:, 2 * np.array(ks) - 1]
     return np.maximum(result, 0)
-
-
-def upper_tail(confidence: float) -> float:
-    """Return the probability up to the upper end of a two-sided interval.
-
-    Raises:
-        ValueError: a confidence outside (0, 1).
-    """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, but is {confidence}")
-    return 0.5 + confidence / 2

@@ -31,7 +31,12 @@ def maj_at_k(predictions: Sequence[Hashable], gold: Hashable, k: int, *, ties: s
     Raises:
         ValueError: no prediction, k outside 1..len(predictions), gold None, or another rule for ties.
     """
-    _draws(k, len(predictions))
+    if int(whole_numbers("k", k)) < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    if k > len(predictions):
+        raise ValueError(
+            f"k must be at most the number of predictions: k={k}, predictions={len(predictions)}"
+        )
     if gold is None:
         raise ValueError("gold must be an answer. None means a sample without an answer")
     if ties not in TIES:
@@ -49,14 +54,6 @@ def maj_at_k(predictions: Sequence[Hashable], gold: Hashable, k: int, *, ties: s
     draw = _Draw(len(predictions), k)
     value = counting(draw, gold_places, silent, list(places.values())) / draw.chance
     return min(1.0, value)
-
-
-def _draws(k: int, samples: int) -> int:
-    if int(whole_numbers("k", k)) < 1:
-        raise ValueError(f"k must be at least 1, not {k}")
-    if k > samples:
-        raise ValueError(f"k must be at most the number of predictions: k={k}, predictions={samples}")
-    return int(k)
 
 
 def _share(gold: list[int], others: list[list[int]], ties: str) -> float:

@@ -9,10 +9,8 @@ import numpy as np
 from evaluator.passk import Comparison, compare, holm
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import in_order
-from evaluator.reports.report import DEFAULT_K, way_out
+from evaluator.reports.report import DEFAULT_K
 from service.errors import InputError
-
-FLIPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -28,20 +26,15 @@ class BenchmarkComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodComparison:
-    """A and B on every benchmark that both have.
-
-    Attributes:
-        ks: ascending.
-        adjusted: p-values by (benchmark, k), by Holm's method over the benchmarks of that k.
-        only_a, only_b: benchmarks of one side only.
-    """
+    """A and B on every benchmark that both have."""
 
     label_a: str
     label_b: str
-    ks: tuple[int, ...]
+    ks: tuple[int, ...]  # ascending
     parts: tuple[BenchmarkComparison, ...]
+    # p-values by (benchmark, k), by Holm's method over the benchmarks of that k
     adjusted: dict[tuple[str, int], float]
-    only_a: tuple[str, ...]
+    only_a: tuple[str, ...]  # benchmarks of one side only
     only_b: tuple[str, ...]
     chosen: str
 
@@ -51,8 +44,6 @@ def compare_methods(
     b: Method,
     *,
     ks: Sequence[int] | None = None,
-    flips: int = FLIPS,
-    seed: int = 0,
     allow_missing: bool = False,
     common_only: bool = False,
 ) -> MethodComparison:
@@ -60,12 +51,8 @@ def compare_methods(
 
     Args:
         ks: by default the powers of two up to 32 or to what every problem has samples for.
-        flips, seed: of the sign-flip test.
         allow_missing: leave out problems with fewer than max(ks) samples on either side.
         common_only: where the problems differ compare those that both have.
-
-    Raises:
-        InputError: no benchmark in common, problems that differ, too few samples, or a bad k.
     """
     shared = in_order(name for name in a.entries if name in b.entries)
     if not shared:
@@ -82,13 +69,11 @@ def compare_methods(
                 entry_a.counts,
                 entry_b.counts,
                 wanted,
-                flips=flips,
-                seed=seed,
                 allow_missing=allow_missing,
                 common_only=common_only,
             )
         except InputError as error:
-            raise InputError(f"{name}: {way_out(str(error))}") from error
+            raise InputError(f"{name}: {error}") from error
         parts.append(
             BenchmarkComparison(name, entry_a, entry_b, comparison, _changes(entry_a, entry_b, comparison))
         )

@@ -20,25 +20,22 @@ SOLVED = 0.5
 
 @dataclass(frozen=True)
 class Contrast:
-    """A problem in two runs. `first` and `second` are pass@k of the problem, unknown grades counted wrong.
-
-    `counts` are those of the two runs; `counts[i].run_problem_id` leads to the samples.
-    """
+    """A problem in two runs."""
 
     problem_id: str
     group_id: str
     variant: int
-    first: float
+    first: float  # pass@k of the problem, unknown grades counted wrong
     second: float
-    counts: tuple[ProblemCounts, ProblemCounts]
+    counts: tuple[ProblemCounts, ProblemCounts]  # in the two runs
 
     @property
     def difference(self) -> float:
         return self.second - self.first
 
-    def which(self, threshold: float = SOLVED) -> Which:
-        """Say which run solves it: with k samples in at least this share of draws."""
-        first, second = self.first >= threshold, self.second >= threshold
+    def which(self) -> Which:
+        """Say which run solves it: with k samples in at least half of the draws."""
+        first, second = self.first >= SOLVED, self.second >= SOLVED
         if first and second:
             return "both"
         return "first only" if first else "second only" if second else "neither"
@@ -46,24 +43,19 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Contrasts:
-    """Problems that two runs share, those with the largest difference first.
-
-    Attributes:
-        only_first, only_second: problems that one run holds and the other does not.
-        too_few: problems of which a run has fewer than k graded samples.
-    """
+    """Problems that two runs share, those with the largest difference first."""
 
     k: int
     problems: tuple[Contrast, ...]
-    only_first: int
+    only_first: int  # problems that one run holds and the other does not
     only_second: int
-    too_few: int
+    too_few: int  # problems of which a run has fewer than k graded samples
 
-    def numbers(self, threshold: float = SOLVED) -> dict[Which, int]:
+    def numbers(self) -> dict[Which, int]:
         """Return how many problems are solved by which run."""
         counts: dict[Which, int] = {"first only": 0, "second only": 0, "both": 0, "neither": 0}
         for contrast in self.problems:
-            counts[contrast.which(threshold)] += 1
+            counts[contrast.which()] += 1
         return counts
 
     def page(
@@ -72,16 +64,9 @@ class Contrasts:
         *,
         after: str | None = None,
         limit: int = 25,
-        threshold: float = SOLVED,
     ) -> list[Contrast]:
-        """Return up to `limit` problems of a kind behind the problem with the id `after`.
-
-        Raises:
-            InputError: `after` is not among them.
-        """
-        chosen = [
-            contrast for contrast in self.problems if which == "all" or contrast.which(threshold) == which
-        ]
+        """Return up to `limit` problems of a kind behind the problem with the id `after`."""
+        chosen = [contrast for contrast in self.problems if which == "all" or contrast.which() == which]
         if after is None:
             return chosen[:limit]
         place = next((place for place, contrast in enumerate(chosen) if contrast.problem_id == after), None)
@@ -98,9 +83,6 @@ def contrast_runs(
     A problem that stands several times in a run is matched copy by copy, in order. The largest differences
     come first; equal ones by the difference of the shares of right samples, then in the order of the first
     run. `originals` leaves neighbors out, of the numbers as well.
-
-    Raises:
-        InputError: k below 1.
     """
     if k < 1:
         raise InputError(f"k is {k}, but must be at least 1.")

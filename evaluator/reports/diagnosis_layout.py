@@ -120,8 +120,8 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
     yield table_of(
         prediction.rows,
         [
-            ("group", lambda row: row.shape.name),
-            ("responses", lambda row: row.shape.responses),
+            ("group", lambda row: row.group),
+            ("responses", lambda row: row.responses),
             ("forecast", lambda row: percent(row.share)),
             (INTERVAL, lambda row: span(row.low, row.high)),
         ],

@@ -26,24 +26,19 @@ _FREE = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A method on one benchmark: one run, or several of the same problems and settings, pooled.
+    """A method on one benchmark: one run, or several of the same problems and settings, pooled."""
 
-    `benchmark` says where a part of it was taken, see `part_label`.
-    """
-
-    benchmark: str
+    benchmark: str  # with the part that was taken, see `part_label`
     problems_hash: str
     results: tuple[RunResult, ...]
     counts: Counts
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The names of the runs."""
         return tuple(result.run.name for result in self.results)
 
     @property
     def samples(self) -> int:
-        """All samples drawn."""
         return sum(result.samples for result in self.results)
 
     @property
@@ -107,7 +102,6 @@ class Entry:
 
     @property
     def spec(self) -> EvalSpec:
-        """The settings of the first run."""
         return self.results[0].spec
 
 
@@ -141,11 +135,6 @@ def load_methods(
         grades: whether people's grades count in place of the grader's.
         own: the grader of the user's own whose grades count.
         judge: the judge model whose grades count too.
-
-    Raises:
-        NotFoundError: a name that names no eval run.
-        InputError: a reference that cannot be read, two runs of one benchmark under one label, runs that
-            cannot be pooled, or samples without grades.
     """
     if not references:
         raise InputError("give at least one run. `tagrpo runs list` lists them.")
@@ -208,18 +197,14 @@ def run_label(run: Run) -> str:
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """A method and its runs, one a benchmark.
-
-    `runs` are those whose samples are all graded by one version; `not_ready` are the others.
-    """
+    """A method and its runs, one per benchmark."""
 
     label: str
-    runs: tuple[RunOverview, ...]
-    not_ready: tuple[RunOverview, ...] = ()
+    runs: tuple[RunOverview, ...]  # whose samples are all graded by one version
+    not_ready: tuple[RunOverview, ...] = ()  # the others
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The benchmarks of its runs, in order."""
         return tuple(overview.benchmark for overview in self.runs)
 
     def references(self, benchmarks: tuple[str, ...]) -> tuple[str, ...]:
@@ -260,7 +245,7 @@ def _parse(text: str) -> tuple[str, tuple[str, ...]]:
     label, sign, rest = text.rpartition("=") if "=" in text else ("", "", text)
     names = tuple(name.strip() for name in rest.split("+"))
     if (sign and not label.strip()) or not all(names):
-        raise InputError(f"{text!r} lacks a label or a run. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
+        raise InputError(f"{text!r} has an empty label or run. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
     if len(set(names)) < len(names):
         raise InputError(f"{text!r} contains a run twice, so its samples would count twice. Remove one.")
     return label.strip(), names
@@ -272,7 +257,7 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
     names = " and ".join(run.name for run in runs)
     if len({run.id for run in runs}) < len(runs):
         raise InputError(f"{names}: a run appears twice, so its samples would count twice. Remove one.")
-    specs = {run.name: EvalSpec.from_json(run.spec) for run in runs}
+    specs = {run.name: EvalSpec.model_validate(run.spec) for run in runs}
     if len({spec.problems_hash for spec in specs.values()}) > 1:
         raise InputError(f"{names} contain different problems, so they cannot be pooled.")
     if pool_anyway:

@@ -24,17 +24,14 @@ Majority = Callable[[Entry, Sequence[str], Sequence[int]], tuple[Score, ...]]
 
 @dataclass(frozen=True)
 class ReportLine:
-    """A method on one benchmark.
-
-    `scores` are at the ks of the tables and, for the curve, at the powers of two below; all of them stand on
-    the same problems. `left_out` are problems with too few samples.
-    """
+    """A method on one benchmark."""
 
     label: str
     entry: Entry
     counts: Counts
+    # at the ks of the tables and the powers of two below, all over the same problems
     scores: tuple[Score, ...]
-    left_out: int
+    left_out: int  # problems with too few samples
 
     def at(self, k: int) -> Score:
         """Return the score at a k of the report's tables."""
@@ -53,26 +50,18 @@ class AverageLine:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report shows.
-
-    Attributes:
-        ks: the ks of its tables, ascending.
-        lines: methods in order, each with its benchmarks in order.
-        averages: at the ks of the tables, where all columns of an average are there.
-        paper: the model whose published figures stand beside, None for none.
-        withheld: the model whose published figures are not shown, because they are of another k or metric.
-        no_average: why averages are missing that could be expected; empty where none is.
-    """
+    """What a report shows."""
 
     metric: Metric
     interval: str
-    ks: tuple[int, ...]
+    ks: tuple[int, ...]  # the ks of its tables, ascending
     chosen: str
-    lines: tuple[ReportLine, ...]
-    averages: tuple[AverageLine, ...]
-    paper: str | None
+    lines: tuple[ReportLine, ...]  # methods in order, each with its benchmarks in order
+    averages: tuple[AverageLine, ...]  # at the ks of the tables, where all columns of an average are there
+    paper: str | None  # the model whose published figures stand beside, None for none
+    # the model whose published figures are not shown, because they are of another k or metric
     withheld: str | None = None
-    no_average: tuple[str, ...] = ()
+    no_average: tuple[str, ...] = ()  # why averages are missing that could be expected; empty where none is
 
     @property
     def layout(self) -> tuple[PaperColumn, ...]:
@@ -81,12 +70,10 @@ class Report:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The methods' labels in order."""
         return tuple(dict.fromkeys(line.label for line in self.lines))
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The benchmarks in order of appearance."""
         return tuple(dict.fromkeys(line.entry.benchmark for line in self.lines))
 
     def find(self, label: str, benchmark: str) -> ReportLine | None:
@@ -115,10 +102,6 @@ def build_report(
             if any.
         allow_missing: leave problems with fewer than max(ks) samples out, for all methods alike.
         majority: scores of maj@k; needed for that metric only.
-
-    Raises:
-        InputError: no method, a bad k, too few samples, an interval that the metric has not, a model that no
-            paper has figures of.
     """
     wanted, chosen = _choose_ks(methods, ks)
     if ks is None and metric.name == PASS_AT_K:
@@ -138,7 +121,7 @@ def build_report(
                     at = curve_ks(int(kept.n.min()), wanted)
                     scores = score(kept, metric, at, interval)
             except InputError as error:
-                raise InputError(f"{method.label}, {benchmark}: {way_out(str(error))}") from error
+                raise InputError(f"{method.label}, {benchmark}: {error}") from error
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
     model = _paper(methods, paper)
@@ -178,7 +161,8 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     if not entries:
         raise InputError("no runs to report. Give at least one run.")
     fewest, label, entry = min(
-        ((_fewest(entry), label, entry) for label, entry in entries), key=lambda row: row[0]
+        ((int(min(filter(None, entry.counts.n), default=1)), label, entry) for label, entry in entries),
+        key=lambda row: row[0],
     )
     if fewest >= DEFAULT_K:
         return (DEFAULT_K,), ""
@@ -190,12 +174,6 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     if is_imported(entry.spec):
         return (k,), reason
     return (k,), f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
-
-
-def _fewest(entry: Entry) -> int:
-    """Return the fewest samples of a problem that has any."""
-    n = entry.counts.n
-    return int(n[n > 0].min()) if n.any() else 1
 
 
 def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tuple[str, str], Counts]:
@@ -275,10 +253,3 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
         if all(entry.benchmark not in columns for entry in entries):
             model = None
     return model
-
-
-def way_out(message: str) -> str:
-    """Return a message of `passk` with the options of the command line for what it proposes."""
-    return message.replace(
-        "or allow missing samples to exclude", "or pass --allow-missing to exclude"
-    ).replace("or only the common problems", "or pass --common-only")

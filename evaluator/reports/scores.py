@@ -51,42 +51,31 @@ class Metric:
 
 @dataclass(frozen=True)
 class Score:
-    """A metric at k, as a share.
-
-    Where grades are unknown or samples missing, `value` counts them wrong and `value_high` right. `low` and
-    `high` are the 95% interval of the question that `interval` names; it spans both. `problems` is the number
-    it stands on.
-    """
+    """A metric at k, as a share."""
 
     k: int
-    value: float
-    value_high: float
-    low: float
+    value: float  # unknown grades and missing samples counted wrong
+    value_high: float  # the same counted correct
+    low: float  # 95% interval of the question that `interval` names; it spans both values
     high: float
     interval: str
-    problems: int
+    problems: int  # that it rests on
 
 
-def score(
-    counts: Counts, metric: Metric, ks: Sequence[int], interval: str, *, allow_missing: bool = False
-) -> tuple[Score, ...]:
+def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> tuple[Score, ...]:
     """Return the scores at `ks` of a metric that is a function of counts; all stand on the same problems.
 
     Args:
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`; the latter for pass@k and pass^k only.
-        allow_missing: leave out problems with fewer than max(ks) samples instead of refusing.
-
-    Raises:
-        InputError: maj@k (see `score_majority`), an interval that the metric has not, or too few samples.
     """
     if metric.name == PASS_AT_K:
-        estimates = curve(counts, ks, allow_missing=allow_missing)
+        estimates = curve(counts, ks)
         spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in estimates.points]
         return tuple(
             Score(p.k, p.value, p.value_high, span.low, span.high, interval, p.problems)
             for p, span in zip(estimates.points, spans, strict=True)
         )
-    kept, _ = with_enough(counts, max(ks), allow_missing=allow_missing)
+    kept, _ = with_enough(counts, max(ks), allow_missing=False)
     if metric.name == PASS_HAT_K and interval == SAME_PROBLEMS:
         return tuple(_all_right_again(kept, k) for k in sorted(set(ks)))
     check_interval(metric, interval)
@@ -98,22 +87,14 @@ def score(
 
 
 def score_majority(votes: Votes, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
-    """Return maj@k on the problems named.
-
-    Raises:
-        InputError: a problem with fewer than max(ks) samples.
-    """
+    """Return maj@k on the problems named."""
     by_id = dict(zip(votes.problem_ids, votes.votes, strict=True))
     chosen = Votes(tuple(problem_ids), tuple(by_id[id] for id in problem_ids))
     return tuple(over_problems(k, *majority_values(chosen, k)) for k in sorted(set(ks), reverse=True))[::-1]
 
 
 def check_interval(metric: Metric, interval: str) -> None:
-    """Refuse an interval that a metric has not.
-
-    Raises:
-        InputError: "same problems, new samples" for anything but pass@k and pass^k.
-    """
+    """Refuse an interval that a metric has not."""
     if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
         raise InputError(f'{metric.name} has no "{SAME_PROBLEMS}" interval. Use --interval new-problems.')
 
@@ -131,13 +112,8 @@ def average(scores: Sequence[Score]) -> Score:
     and Donner, Statistics in Medicine 2008): the distances to the ends are the roots of the summed squares of
     the parts' distances, over their number. It needs nothing but the parts' own intervals, symmetric or not,
     and that no problem is in two of the benchmarks.
-
-    Raises:
-        ValueError: no score, or scores at several k or with several intervals.
     """
     first = scores[0]
-    if any((part.k, part.interval) != (first.k, first.interval) for part in scores):
-        raise ValueError("an average needs scores with the same k and the same kind of interval")
     number = len(scores)
     value = sum(part.value for part in scores) / number
     value_high = sum(part.value_high for part in scores) / number

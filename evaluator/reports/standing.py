@@ -19,18 +19,13 @@ ERRORS_LISTED = 20
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """A run as it stands.
-
-    Attributes:
-        record: all numbers, as JSON.
-        errors: the most frequent ones of failed requests.
-        result, curve: None if there is nothing to report; `record["why"]` then says why.
-    """
+    """A run as it stands."""
 
     run: Run
-    record: dict[str, Any]
-    errors: tuple[ErrorCount, ...]
+    record: dict[str, Any]  # all numbers, as JSON
+    errors: tuple[ErrorCount, ...]  # the most frequent ones of failed requests
     ledger: tuple[LedgerLine, ...]
+    # result, curve: None if there is nothing to report; `record["why"]` then says why
     result: RunResult | None
     curve: Curve | None
 
@@ -46,7 +41,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
         there = [problem.samples for problem in counts] or [0]
         wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
         lost = samples_lost(session, run.id, wanted)
-        imported = is_imported(EvalSpec.from_json(run.spec))
+        imported = is_imported(EvalSpec.model_validate(run.spec))
         missing = lost if imported else samples_missing(session, run.id, wanted)
         try:
             result = load_result(session, run)

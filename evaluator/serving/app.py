@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
+from evaluator.grading import AnswerKind, Grade, GradeCase, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
 from evaluator.serving.desk import Desk
 from evaluator.serving.trainers import response_of, text_of
@@ -96,12 +96,12 @@ class RefusedError(Exception):
 def grading_app(
     desk: Desk,
     *,
-    most_cases: int = 16_384,
-    most_body_bytes: int = 64 * 10**6,
-    unknown_reward: float | None = None,
-    boxed_only: bool = True,
-    token: str | None = None,
-    ready: Callable[[], None] = lambda: None,
+    most_cases: int,
+    most_body_bytes: int,
+    unknown_reward: float | None,
+    boxed_only: bool,
+    token: str | None,
+    ready: Callable[[], None],
 ) -> FastAPI:
     """Return the server: `/grade`, `/openrlhf`, `/verify`, `/health`, `/docs`.
 
@@ -256,33 +256,8 @@ def grading_app(
     return app
 
 
-def serve(
-    listening: socket.socket,
-    grader: Grader,
-    *,
-    deadline_s: float = 120.0,
-    most_cases: int = 16_384,
-    most_body_bytes: int = 64 * 10**6,
-    unknown_reward: float | None = None,
-    boxed_only: bool = True,
-    token: str | None = None,
-    ready: Callable[[], None] = lambda: None,
-) -> None:
-    """Answer requests until Ctrl-C or SIGTERM; then answer those in flight, close the grader and return.
-
-    `deadline_s` limits one request; cases that are not compared by then are unknown. The other arguments are
-    those of `grading_app`.
-    """
-    desk = Desk(grader, deadline_s)
-    app = grading_app(
-        desk,
-        most_cases=most_cases,
-        most_body_bytes=most_body_bytes,
-        unknown_reward=unknown_reward,
-        boxed_only=boxed_only,
-        token=token,
-        ready=ready,
-    )
+def serve(listening: socket.socket, app: FastAPI, desk: Desk) -> None:
+    """Answer requests until Ctrl-C or SIGTERM; then answer those in flight, close the grader and return."""
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -292,7 +267,7 @@ def serve(
         ws="none",
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=int(deadline_s) + _GRACE_S,
+        timeout_graceful_shutdown=int(desk.deadline_s) + _GRACE_S,
     )
     try:
         run_until_signal(uvicorn.Server(config), listening)
@@ -313,11 +288,7 @@ def _has_token(request: Request, token: str) -> bool:
 
 
 def _read(model: type[Body], body: bytes) -> Body:
-    """Return a request's body.
-
-    Raises:
-        InputError: it is not JSON of this form; the message names the first places.
-    """
+    """Return a request's body."""
     try:
         return model.model_validate(_read_json(body))
     except ValidationError as error:
@@ -332,9 +303,6 @@ def _read_json(body: bytes) -> Any:
 
     Bytes that are not UTF-8 and halves of surrogate pairs are replaced: one broken response must not keep the
     others of its batch from being graded.
-
-    Raises:
-        InputError: it is not JSON, or nested too deeply.
     """
 
     def whole(value: Any) -> Any:

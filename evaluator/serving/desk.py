@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader
-from evaluator.grading.grader import Unsettled, look
+from evaluator.grading.grader import look
 from service.errors import InputError
 
 _READERS = 2
@@ -20,21 +20,16 @@ _LONGEST_READ_HERE = 20_000
 _READING_S = 0.5
 """What one request may take of this process; the rest of it goes to the workers."""
 
-Settled = tuple[dict[int, Grade], dict[int, Unsettled], dict[int, GradeCase]]
-"""By place: grades, what needs algebra, and what is better read elsewhere."""
+Settled = tuple[dict[int, Grade], list[int], list[int]]
+"""Grades by place, the places of what needs algebra, and of what is better read elsewhere."""
 
 
 class Desk:
-    """A grader that many requests await; it is closed with it.
-
-    Args:
-        grader: what compares.
-        deadline_s: seconds after which a request is answered, whatever has not been compared being unknown.
-    """
+    """A grader that many requests await; `close` closes it too. What takes too long is unknown."""
 
     def __init__(self, grader: Grader, deadline_s: float) -> None:
         self.grader = grader
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="reader")
         self._waiters = ThreadPoolExecutor(_WAITERS, thread_name_prefix="waiter")
 
@@ -45,25 +40,23 @@ class Desk:
             InputError: a tolerance that cannot be read; the message names the case.
         """
         loop = asyncio.get_running_loop()
-        deadline = time.monotonic() + self._deadline_s
+        deadline = time.monotonic() + self.deadline_s
         # Handing a short response to a thread costs more than grading most of them.
         if self.grader.own is not None:
-            settled: Settled = {}, {}, dict(enumerate(cases))
+            settled: Settled = {}, [], list(range(len(cases)))
         elif len(cases) == 1:
             settled = settle_quickly(cases)
         else:
             settled = await loop.run_in_executor(self._readers, settle_quickly, cases)
         grades, algebra, apart = settled
-        if len(grades) == len(cases):
-            return [grades[place] for place in range(len(cases))]
 
-        async def fill(compare: Callable[..., list[Grade]], waiting: Mapping[int, object]) -> None:
-            if waiting:
-                call = partial(compare, list(waiting.values()), deadline)
-                compared = await loop.run_in_executor(self._waiters, call)
-                grades.update(zip(waiting, compared, strict=True))
+        async def fill(grade: Callable[..., list[Grade]], places: Sequence[int]) -> None:
+            if places:
+                call = partial(grade, [cases[place] for place in places], deadline=deadline)
+                graded = await loop.run_in_executor(self._waiters, call)
+                grades.update(zip(places, graded, strict=True))
 
-        await asyncio.gather(fill(self.grader.compare_many, algebra), fill(self.grader.grade_apart, apart))
+        await asyncio.gather(fill(self.grader.grade_many, algebra), fill(self.grader.grade_apart, apart))
         return [grades[place] for place in range(len(cases))]
 
     def close(self) -> None:
@@ -76,20 +69,19 @@ class Desk:
 def settle_quickly(cases: Sequence[GradeCase]) -> Settled:
     """Settle what is quick."""
     grades: dict[int, Grade] = {}
-    algebra: dict[int, Unsettled] = {}
-    apart: dict[int, GradeCase] = {}
+    algebra, apart = [], []
     until = time.monotonic() + _READING_S
     for place, case in enumerate(cases):
         long = len(case.response) > _LONGEST_READ_HERE or case.kind is AnswerKind.CODE
         if long or time.monotonic() > until:
-            apart[place] = case
+            apart.append(place)
             continue
         try:
-            seen = look(case)
+            grade = look(case)
         except InputError as error:
             raise InputError(f"cases.{place}: {error}.") from error
-        if isinstance(seen, Grade):
-            grades[place] = seen
+        if grade is not None:
+            grades[place] = grade
         else:
-            algebra[place] = seen
+            algebra.append(place)
     return grades, algebra, apart

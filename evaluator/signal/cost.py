@@ -7,8 +7,8 @@ import numpy as np
 
 from evaluator.signal.forecast import Forecast, GroupShape, RescueShape, SpreadShape
 from evaluator.signal.groups import ORIGINAL, CheckpointGroups, Floats, QuestionGroup, count_groups
-from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import Shift, binomial_table, equal_chances, rates
+from evaluator.signal.rate_model import Likelihoods, RateModel, make_pilot
+from evaluator.signal.rates import Shift, equal_chances, rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from service.errors import InputError
 
@@ -39,23 +39,15 @@ class ChoiceRow:
 
     A group is mixed where it has a right and a wrong response. Rates are predicted means over the pilot's
     questions.
-
-    Attributes:
-        choice: "N=0" to "N=n", or "adaptive": N=n for some questions and none for the others.
-        with_neighbors: share of questions that have neighbors.
-        responses: drawn for a question, at G to each prompt.
-        mixed: share of mixed groups.
-        equal_mixed: the same where every question draws (n+1)G responses, spread over its prompts, as
-            `tagrpo train` does.
-        equal_responses: (n+1)G.
     """
 
-    choice: str
-    with_neighbors: float
-    responses: float
-    mixed: float
+    choice: str  # "N=0" to "N=n", or "adaptive": N=n for some questions and none for the others
+    with_neighbors: float  # share of questions that have neighbors
+    responses: float  # drawn for a question, at G to each prompt
+    mixed: float  # share of mixed groups
+    # the same where every question draws (n+1)G responses, spread over its prompts, as `tagrpo train` does
     equal_mixed: float
-    equal_responses: int
+    equal_responses: int  # (n+1)G
 
     @property
     def per_hundred(self) -> float:
@@ -72,14 +64,9 @@ def unmixed_chance(right: int, drawn: int, g: int) -> float:
     """Return the chance that G more responses are all right or all wrong, `right` of `drawn` seen before.
 
     E[p^G + (1-p)^G] over the posterior Beta(right + 1/2, drawn - right + 1/2) of the success rate.
-
-    Raises:
-        ValueError: more right than drawn, or a group of none.
     """
     from scipy.special import betaln
 
-    if not 0 <= right <= drawn or g < 1:
-        raise ValueError(f"{right} correct among {drawn} responses is impossible with a group size of {g}")
     a, b = right + 0.5, drawn - right + 0.5
     return float(np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b)))
 
@@ -97,9 +84,6 @@ def compare_choices(
     The choice and its yield come from the same responses; the yield is the mean over each question's
     posterior under the fitted model, so that luck in the pilot is not counted as a gain. Questions without
     known responses to themselves get neighbors.
-
-    Raises:
-        ValueError: n above 0 and a model without a shift.
     """
     asked = [
         next((prompt for prompt in group.prompts if prompt.variant == ORIGINAL), None) for group in groups
@@ -112,9 +96,12 @@ def compare_choices(
             for original in asked
         ]
     )
-    posterior = _posteriors(groups, model)
+    pilot = make_pilot(count_groups(groups))
+    posterior = model.mixture.posterior(Likelihoods(pilot).rows(model.shift))[pilot.row_of]
     alone, around = _mixed(model.shift, g, g, 0), _mixed(model.shift, g, g, n)
-    equal = [_equal_budget(model.shift, g, n, k) for k in range(n + 1)]
+    # Where (n+1)G responses are spread over a question and its k neighbors.
+    spread = [divmod((n + 1) * g, k + 1) for k in range(n + 1)]
+    equal = [_mixed(model.shift, each + rest, each, k) for k, (each, rest) in enumerate(spread)]
     weights = model.mixture.weights
     rows = [
         ChoiceRow(
@@ -143,30 +130,10 @@ def compare_choices(
     return rows
 
 
-def _posteriors(groups: Sequence[QuestionGroup], model: RateModel) -> Floats:
-    """Return each question's posterior over the grid of rates given all its responses [Q, J]."""
-    counts = count_groups(groups)
-    likelihood = binomial_table(counts.correct[:, 0], counts.wrong[:, 0])
-    if model.shift is not None:
-        chances = model.shift.chances().T
-        for column in range(1, 1 + counts.neighbors):
-            own = binomial_table(counts.correct[:, column], counts.wrong[:, column])
-            likelihood = likelihood * (own @ chances)
-    joint = likelihood * model.mixture.weights
-    posterior: Floats = joint / joint.sum(axis=1, keepdims=True)
-    return posterior
-
-
 def _mixed(shift: Shift | None, first: int, each: int, n: int) -> Floats:
     """Return per rate of a question [J] the chance of a mixed group, see `equal_chances`."""
     mixed: Floats = 1 - equal_chances(shift, first, each, n)
     return mixed
-
-
-def _equal_budget(shift: Shift | None, g: int, n: int, k: int) -> Floats:
-    """Return `_mixed` where (n+1)G responses are spread over a question and its k neighbors."""
-    each, rest = divmod((n + 1) * g, k + 1)
-    return _mixed(shift, each + rest, each, k)
 
 
 @dataclass(frozen=True)
@@ -180,22 +147,17 @@ class TokenCosts:
 
 @dataclass(frozen=True, kw_only=True)
 class CostRow:
-    """What one way of sampling costs.
-
-    `mixed` is the share of questions with mixed rewards and its interval (new questions). `drawn_groups` is
-    the expected number of groups drawn for a mixed one, 1 / mixed. `per_question` is what a question costs
-    in responses; `responses`, `tokens` and `usd` are per mixed-reward group, None where mixed is 0 or where
-    tokens or prices are not known; low and high follow from the interval of `mixed`.
-    """
+    """What one way of sampling costs."""
 
     method: str
     n: int
     g: int
-    per_question: int
-    mixed: float
+    per_question: int  # responses that a question costs
+    mixed: float  # share of questions with mixed rewards, with its interval for new questions
     mixed_low: float
     mixed_high: float
-    drawn_groups: float | None
+    drawn_groups: float | None  # expected groups for a mixed one
+    # from here on per mixed group; None if `mixed` is 0, or tokens or prices are unknown
     responses: float | None
     responses_low: float | None
     responses_high: float | None
@@ -205,35 +167,26 @@ class CostRow:
 
 @dataclass(frozen=True)
 class BreakEven:
-    """Where sampling the original alone does as well as TA-GRPO with (N+1)G responses.
+    """Where sampling the original alone does as well as TA-GRPO with (N+1)G responses."""
 
-    `g_equal_share`: the smallest G at which the original has as many mixed groups; None: none up to 4,096.
-    `grpo_cheaper_per_group`: a mixed group of the original at G costs fewer responses than one of the joint
-    group; then only more of the questions, not cheaper groups, speaks for neighbors. `redraws`: the groups
-    dynamic sampling at G must draw for as many mixed groups as the joint group gives, per question.
-    `needed_share`: the mixed share from which a mixed joint group costs no more responses than one of G to
-    the original; None: it would have to be above 1.
-    """
-
+    # the smallest G at which the original has as many mixed groups; None: none up to 4,096
     g_equal_share: int | None
     joint_responses: int
+    # a mixed group of the original at G costs fewer responses than a joint one
     grpo_cheaper_per_group: bool | None
-    redraws: float | None
+    redraws: float | None  # groups per question that dynamic sampling at G must draw for as many mixed ones
     redraw_responses: float | None
+    # mixed share from which joint groups cost no more per mixed group; None: above 1
     needed_share: float | None
 
 
 @dataclass(frozen=True)
 class RescueYield:
-    """What recipe `ta_rescue` at G responses does: shares of questions that are new.
+    """What recipe `ta_rescue` at G responses does: shares of new questions."""
 
-    `dead` have nothing but wrong responses in the first G/2; to `revived` of these a neighbor's response is
-    right. GRPO, which goes on with the original, would get `unaided` of them right.
-    """
-
-    dead: float
-    revived: float
-    unaided: float
+    dead: float  # only wrong responses in the first G/2
+    revived: float  # of these, a neighbor's response is correct
+    unaided: float  # of these, GRPO would get a correct one from the original
 
 
 @dataclass(frozen=True)
@@ -252,11 +205,7 @@ class CostReport:
 
 
 def usd_per_token(usd_per_gpu_hour: float | None, tokens_per_second: float | None) -> float | None:
-    """Return the price of a response token on one GPU, None where neither is given.
-
-    Raises:
-        InputError: one without the other, a negative price, or no speed.
-    """
+    """Return the price of a response token on one GPU, None where neither is given."""
     if usd_per_gpu_hour is None and tokens_per_second is None:
         return None
     if usd_per_gpu_hour is None or tokens_per_second is None:
@@ -286,11 +235,7 @@ def mean_tokens(checkpoint: CheckpointGroups) -> tuple[float | None, float | Non
 def cost_report(
     predicted: Forecast, g: int, n: int, tokens: TokenCosts, *, checkpoint: str = ""
 ) -> CostReport:
-    """Return what a mixed-reward group costs each way, by the shares that the forecast predicts.
-
-    Raises:
-        InputError: G below 2 or N below 0, or as `Forecast.share`.
-    """
+    """Return what a mixed-reward group costs each way, by the shares that the forecast predicts."""
     if g < 2 or n < 0:
         raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
     alone = GroupShape(ORIGINAL_GROUP, 0, g)

@@ -41,26 +41,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class DiagnosisSettings:
-    """What is asked of the responses.
+    """What is asked of the responses."""
 
-    Attributes:
-        g: responses to each prompt in a group; by default 8, or as many as most prompts have if those are
-            fewer.
-        n: neighbors of a question; by default as many as most have.
-        fdr: largest share of false alarms among flagged neighbors.
-        shift_sd: for a pilot without neighbors: standard deviation of their logit shift.
-        questions: whose texts are compared, at most, drawn by the seed.
-        seed: of everything that is drawn.
-    """
-
+    # responses to each prompt in a group; by default 8, or as many as most prompts have if those are fewer
     g: int | None = None
-    n: int | None = None
-    fdr: float = FDR
-    shift_sd: float | None = None
-    questions: int = QUESTIONS
+    n: int | None = None  # neighbors of a question; by default as many as most have
+    fdr: float = FDR  # largest share of false alarms among flagged neighbors
+    shift_sd: float | None = None  # for a pilot without neighbors: standard deviation of their logit shift
+    questions: int = QUESTIONS  # whose texts are compared, at most, drawn by the seed
     usd_per_gpu_hour: float | None = None
     tokens_per_second: float | None = None
-    seed: int = 0
+    seed: int = 0  # of everything that is drawn
 
 
 @dataclass(frozen=True)
@@ -83,26 +74,21 @@ class Choices:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """The parts that were asked for, each with a result a checkpoint.
-
-    Attributes:
-        notes: remarks on the source and on what was drawn from it.
-        left_out: why a part is missing.
-    """
+    """The parts that were asked for, each with a result a checkpoint."""
 
     source: str
     parts: tuple[Part, ...]
     g: int
     n: int
     seed: int
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # remarks on the source and on what was drawn from it
     shares: tuple[ZeroGradient, ...] = ()
     predictions: tuple[Prediction, ...] = ()
     choices: tuple[Choices, ...] = ()
     audits: tuple[DifficultyAudit, ...] = ()
     diversities: tuple[Diversity, ...] = ()
     costs: tuple[CostReport, ...] = ()
-    left_out: Mapping[Part, str] = field(default_factory=dict)
+    left_out: Mapping[Part, str] = field(default_factory=dict)  # why a part is missing
 
     @property
     def flagged(self) -> list[NeighborRow]:
@@ -123,9 +109,6 @@ def diagnose(
     One part alone is computed for every checkpoint. Of several the forecast, what hangs on it (choices and
     cost) and the difficulty are those of the first checkpoint, and of `OPTIONAL` parts those that the
     responses do not allow are left out.
-
-    Raises:
-        InputError: settings that cannot be, or responses that do not allow a part.
     """
     groups = [group for checkpoint in source.checkpoints for group in checkpoint.groups]
     g = max(2, min(USUAL_G, usual_responses(groups))) if settings.g is None else settings.g
@@ -155,7 +138,13 @@ def diagnose(
     if {"forecast", "choices", "cost"} & set(parts):
         fitted = [_fit(pilot, settings) for pilot in pilots]
     pairs = list(zip(pilots, fitted, strict=False))
-    predictions = results("forecast", lambda: (_predict(pilot, model, g, n) for pilot, model in pairs))
+    predictions = results(
+        "forecast",
+        lambda: (
+            Prediction(pilot.label, model, tuple(map(model.row, paper_shapes(g, n))))
+            for pilot, model in pairs
+        ),
+    )
     choices = results("choices", lambda: (_choices(pilot, model, g, n) for pilot, model in pairs))
     costs = results("cost", lambda: (_cost(pilot, model, g, n, settings) for pilot, model in pairs))
     audits = results(
@@ -189,10 +178,6 @@ def _fit(pilot: CheckpointGroups, settings: DiagnosisSettings) -> Forecast:
     return forecast(counts, shift=Shift(0.0, settings.shift_sd, 0.0, assumed=True), seed=settings.seed)
 
 
-def _predict(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Prediction:
-    return Prediction(pilot.label, fitted, tuple(fitted.row(shape) for shape in paper_shapes(g, n)))
-
-
 def _choices(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Choices:
     groups = pool_visits(pilot.groups)
     rows = compare_choices(groups, fitted.model, g, n if fitted.model.shift else 0)
@@ -223,8 +208,8 @@ def _diversities(
     embed = fit_tf_idf(
         text
         for label, ids in drawn.items()
-        for group in source.texts(label, ids)
-        for responses in group.prompts.values()
+        for _, prompts in source.texts(label, ids)
+        for responses in prompts.values()
         for text in responses
     )
     return [
@@ -238,7 +223,7 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
     for result in diagnosis.shares:
         yield from (f"{result.checkpoint}: {remark}" for remark in result.notes)
     for prediction in diagnosis.predictions:
-        largest, fewest = max(row.shape.g for row in prediction.rows), prediction.forecast.samples[0]
+        largest, fewest = max(row.g for row in prediction.rows), prediction.forecast.samples[0]
         if largest > fewest:
             yield (
                 f"G={largest} exceeds the {fewest} responses of the pilot, so the interval also covers "

@@ -28,27 +28,22 @@ FDR = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class NeighborRow:
-    """A neighbor beside its original. Rates are of known grades; `shrunken` is the empirical-Bayes estimate.
-
-    `p_value` says how likely counts at least as odd are, given the question's other prompts (two-sided);
-    `adjusted` is corrected over all neighbors (Benjamini-Hochberg). `flag` is set where it is at most the
-    false-discovery rate: "too easy" (the answer may leak) or "too hard" (it may have changed).
-    """
+    """A neighbor next to its original."""
 
     group_id: str
     variant: int
     source_id: str | None
     strategy: str | None
-    correct: int
+    correct: int  # rates are of known grades
     known: int
     unknown: int
     original_correct: int
     original_known: int
-    shrunken: float
+    shrunken: float  # empirical-Bayes estimate
     shrunken_original: float | None
-    p_value: float | None
-    adjusted: float | None
-    flag: Direction | None
+    p_value: float | None  # of counts at least as odd, given the question's other prompts (two-sided)
+    adjusted: float | None  # over all neighbors (Benjamini-Hochberg)
+    flag: Direction | None  # set if `adjusted` is at most the FDR: the answer may leak, or may have changed
 
     @property
     def rate(self) -> float:
@@ -68,7 +63,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class DifficultyAudit:
-    """The audit of one checkpoint; `neighbors` are by question and variant, `flagged` by p-value."""
+    """The audit of one checkpoint."""
 
     checkpoint: str
     questions: int
@@ -76,7 +71,7 @@ class DifficultyAudit:
     with_original: Homogeneity
     spread: Spread
     strategies: tuple[StrategyShift, ...]
-    neighbors: tuple[NeighborRow, ...]
+    neighbors: tuple[NeighborRow, ...]  # by question and variant
     fdr: float
 
     @property
@@ -90,14 +85,16 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
 
     Visits of a question are pooled. Questions without an original or without neighbors are left out, and so
     are unknown grades.
-
-    Raises:
-        InputError: fewer than two questions have an original and a neighbor with known grades, or a
-            false-discovery rate outside 0 to 1.
     """
+    from scipy.stats import false_discovery_control
+
     if not 0 < fdr < 1:
         raise InputError(f"the false-discovery rate is {fdr}, but must be between 0 and 1.")
-    groups = [group for group in pool_visits(checkpoint.groups) if _comparable(group)]
+    groups = []
+    for group in pool_visits(checkpoint.groups):
+        variants = [prompt.variant for prompt in group.prompts if prompt.known]
+        if ORIGINAL in variants and len(variants) > 1:
+            groups.append(group)
     if len(groups) < 2:
         raise InputError(
             f"{checkpoint.label}: {len(groups)} questions have graded responses to their original and to a "
@@ -108,7 +105,8 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
     low, high = tail_chances(counts, fitted.model)
     # Two-sided, as twice the smaller tail; counts are discrete, so this errs on the side of caution.
     p_values = np.minimum(1.0, 2 * np.minimum(low, high))
-    adjusted = false_discovery(p_values.ravel()).reshape(p_values.shape)
+    adjusted, tested = np.full_like(p_values, np.nan), ~np.isnan(p_values)
+    adjusted[tested] = false_discovery_control(p_values[tested])
     rows = _rows(groups, shrunken_rates(counts, fitted.model), (low, high), p_values, adjusted, fdr)
     return DifficultyAudit(
         checkpoint.label,
@@ -120,11 +118,6 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
         tuple(rows),
         fdr,
     )
-
-
-def _comparable(group: QuestionGroup) -> bool:
-    variants = [prompt.variant for prompt in group.prompts if prompt.known]
-    return ORIGINAL in variants and len(variants) > 1
 
 
 def _rows(
@@ -182,9 +175,6 @@ def shrunken_rates(counts: GroupCounts, model: RateModel) -> Floats:
 
     Empirical Bayes under the fitted model: a prompt with few samples is drawn towards what the other prompts
     of its question show, and towards all questions.
-
-    Raises:
-        ValueError: neighbors, and a model without a shift.
     """
     tables, posterior, pairs = _posteriors(counts, model)
     grid = rates()
@@ -207,9 +197,6 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     the neighbor's departs from it as `Shift` says, strays excluded unless they are usual. So a question's odd
     neighbor does not speak for itself, and odd neighbors (which the fit counts as strays) do not excuse each
     other. NaN where a neighbor is not there or the question has no other prompt with known grades.
-
-    Raises:
-        ValueError: a model without a shift.
     """
     from scipy.special import bdtr, bdtrc
 
@@ -241,27 +228,11 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
-def false_discovery(p_values: Floats) -> Floats:
-    """Return adjusted p-values of Benjamini and Hochberg (JRSS B 1995); those at most q keep the FDR at q.
-
-    NaN stays NaN and is no test.
-    """
-    adjusted = np.full(p_values.shape, np.nan)
-    tests = np.flatnonzero(~np.isnan(p_values))
-    if len(tests):
-        order = tests[np.argsort(-p_values[tests], kind="stable")]
-        ranks = np.arange(len(tests), 0, -1)
-        adjusted[order] = np.minimum.accumulate(np.minimum(1.0, p_values[order] * len(tests) / ranks))
-    return adjusted
-
-
 def _posteriors(counts: GroupCounts, model: RateModel) -> tuple[Likelihoods, Floats, Ints]:
     """Return tables, the posterior of each group's rate [V, J], and the numbers of its prompts' pairs.
 
     Prompts that are not there have the number -1.
     """
-    if model.shift is None and (counts.known[:, 1:] > 0).any():
-        raise ValueError("a model without a shift cannot predict neighbors")
     pilot = make_pilot(counts)
     tables = Likelihoods(pilot)
     shift: Shift | None = model.shift

@@ -16,15 +16,11 @@ _CELLS_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class Homogeneity:
-    """The test over `questions` that could tell (at least two prompts, not all right and not all wrong).
+    """The test over `questions` with at least two prompts, not all correct and not all wrong."""
 
-    `statistic` is twice the log-likelihood ratio of one rate a prompt to one rate a question, `expected` its
-    mean where there is one rate a question. `p_value` is None without such questions.
-    """
-
-    statistic: float
-    expected: float
-    p_value: float | None
+    statistic: float  # twice the log-likelihood ratio of one rate per prompt to one rate per question
+    expected: float  # its mean if there is one rate per question
+    p_value: float | None  # None without such questions
     questions: int
     draws: int
 
@@ -40,14 +36,7 @@ def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0
     Args:
         correct, known: correct and graded responses of each prompt; prompts with known = 0 are not there.
         draws: of the reference distribution; the smallest p-value is 1 / (draws + 1).
-
-    Raises:
-        ValueError: no draws, or correct above known.
     """
-    if draws < 1:
-        raise ValueError(f"draws is {draws}, but must be at least 1")
-    if (correct > known).any() or (correct < 0).any():
-        raise ValueError("correct must be between 0 and known")
     totals, samples = correct.sum(axis=1), known.sum(axis=1)
     telling = ((known > 0).sum(axis=1) >= 2) & (totals > 0) & (totals < samples)
     correct, known = correct[telling], known[telling]
@@ -93,23 +82,18 @@ def _ratios(correct: Ints, known: Ints) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyShift:
-    """How neighbors of a strategy differ from their originals; above 0: they are easier.
-
-    `logit_shift` is the Mantel-Haenszel log odds ratio with its interval, None where no question is solved
-    sometimes on one side. `rate` is the mean difference of success rates. `adjusted` is the p-value of
-    "no shift", corrected by Holm over the strategies of the report.
-    """
+    """How neighbors of a strategy differ from their originals; above 0: they are easier."""
 
     strategy: str
     neighbors: int
     questions: int
     informative: int
-    logit_shift: float | None
+    logit_shift: float | None  # Mantel-Haenszel log odds ratio; None if no question is informative
     low: float | None
     high: float | None
     p_value: float | None
-    adjusted: float | None
-    rate: MeanEstimate
+    adjusted: float | None  # p-value of "no shift", corrected by Holm over the strategies
+    rate: MeanEstimate  # mean difference of success rates
 
 
 def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[StrategyShift]:
@@ -183,10 +167,7 @@ def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> StrategyShi
     )
 
 
-def _log_odds(
-    easier: np.ndarray[tuple[int], np.dtype[np.float64]],
-    harder: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> tuple[float, float, float, float]:
+def _log_odds(easier: Floats, harder: Floats) -> tuple[float, float, float, float]:
     from scipy.special import stdtr, stdtrit
 
     number = len(easier)

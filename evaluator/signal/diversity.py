@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.signal.groups import ORIGINAL, Floats, GroupTexts, MeanEstimate, mean_estimate
+from evaluator.signal.groups import ORIGINAL, Floats, MeanEstimate, Texts, mean_estimate
 from service.errors import InputError
 
 ORIGINAL_PAIRS = "original, G"
@@ -70,26 +70,23 @@ def fit_tf_idf(texts: Iterable[str]) -> Embed:
 
 
 def diversity(
-    checkpoint: str, texts: Iterable[GroupTexts], embed: Embed, g: int, n: int, *, seed: int = 0
+    checkpoint: str, texts: Iterable[Texts], embed: Embed, g: int, n: int, *, seed: int = 0
 ) -> Diversity:
     """Return the distances for G responses per prompt and N neighbors per question.
 
     Of more responses, G are drawn by the seed; of more neighbors, the first N are taken. Questions with fewer
     are left out and counted, and so are responses without a vector.
-
-    Raises:
-        InputError: G below 2, N below 0, or no question with enough responses.
     """
     from scipy import sparse
 
     if g < 2 or n < 0:
         raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
     rows, left_out, empty = [], 0, 0
-    for group in texts:
+    for group_id, prompts in texts:
         # The random draw for a question must not depend on the questions before it.
-        rng = np.random.default_rng([seed, *group.group_id.encode()])
+        rng = np.random.default_rng([seed, *group_id.encode()])
         vectors = {}
-        for variant, responses in sorted(group.prompts.items()):
+        for variant, responses in sorted(prompts.items()):
             matrix = sparse.csr_matrix(embed(responses) if responses else np.zeros((0, 1)))
             lengths = np.asarray(abs(matrix).sum(axis=1)).ravel()
             empty += int((lengths == 0).sum())
@@ -106,7 +103,7 @@ def diversity(
         stacked = sparse.vstack(drawn)
         distances = 1 - (stacked @ stacked.T).toarray()
         row = _means(distances, g, n)
-        rows.append({"checkpoint": checkpoint, "group_id": group.group_id, **row})
+        rows.append({"checkpoint": checkpoint, "group_id": group_id, **row})
     if not rows:
         raise InputError(
             f"{checkpoint}: no question has {g} responses to its original"

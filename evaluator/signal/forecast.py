@@ -1,13 +1,12 @@
-"""Zero-gradient shares before training: predicted from a pilot for any N and G, and checked on visits."""
+"""Zero-gradient shares before training, predicted from a pilot for any N and G."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.signal.groups import Floats, GroupCounts, MeanEstimate, share_estimate
+from evaluator.signal.groups import Floats, GroupCounts
 from evaluator.signal.rate_model import Likelihoods, RateModel, fit_given, fit_rates, make_pilot
-from evaluator.signal.rates import Family, Mixture, Shift, equal_chances, profile_interval, rates
+from evaluator.signal.rates import Mixture, Shift, equal_chances, profile_interval, rates
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     MATCHED_GROUP,
@@ -19,9 +18,6 @@ from evaluator.signal.zero_gradient import (
 )
 from service.errors import InputError
 
-Visits = Sequence[Sequence[tuple[int, int]]]
-"""Of each prompt (successes, responses) of its visits in time order."""
-EARLY, RANDOM = "early half of each prompt's visits", "random half of each prompt's visits"
 REPLICATES = 40
 QUESTIONS_RESAMPLED = 1000
 _ROUNDS = 3
@@ -97,14 +93,14 @@ class RescueShape(GroupShape):
 
 @dataclass(frozen=True)
 class ForecastRow:
-    """The predicted share of zero-gradient questions of a shape; the interval is for new questions.
+    """The predicted share of zero-gradient questions of a shape, with its interval for new questions."""
 
-    The interval holds what the pilot's questions and samples leave open, and that other distributions of
-    success rates predict the same counts; how neighbors depart from their questions is as the model says.
-    """
-
-    shape: GroupShape
+    group: str
+    n: int
+    g: int
+    responses: int
     share: float
+    # what questions and samples of the pilot leave open, and other distributions with the same counts
     low: float
     high: float
     questions: int
@@ -112,16 +108,12 @@ class ForecastRow:
 
 @dataclass(frozen=True)
 class PilotEvidence:
-    """The pilot, against which intervals are held.
-
-    `own` [R, J] are likelihoods of its different rows given the question's rate by its own counts, `joint` by
-    its neighbors' too; `times` [R] is how many questions have each, one of several visits counted once.
-    """
+    """The pilot, against which intervals are held."""
 
     counts: GroupCounts
-    own: Floats
-    joint: Floats
-    times: Floats
+    own: Floats  # likelihoods [R, J] of the different rows given the question's rate, by its own counts
+    joint: Floats  # the same by its neighbors' counts too
+    times: Floats  # questions with each row [R], one of several visits counted once
 
     def profile(self, shape: GroupShape, model: RateModel) -> tuple[float, float]:
         """Return the shares of all distributions over questions that go with the pilot; the shift is kept.
@@ -154,25 +146,17 @@ class PilotEvidence:
 
 @dataclass(frozen=True)
 class Forecast:
-    """A fitted model with replicates of it, ready to predict any shape.
-
-    `samples` is the smallest and the largest number of known grades of a prompt in the pilot. Without
-    `evidence` intervals are those of the replicates alone.
-    """
+    """A fitted model with replicates of it, ready to predict any shape."""
 
     model: RateModel
     replicates: tuple[tuple[Mixture, Shift | None], ...]
     scale: float
     questions: int
-    samples: tuple[int, int]
-    evidence: PilotEvidence | None = None
+    samples: tuple[int, int]  # least and most known grades of a prompt in the pilot
+    evidence: PilotEvidence | None = None  # without it intervals are those of the replicates alone
 
     def share(self, shape: GroupShape) -> float:
-        """Return the predicted share of groups of this shape with equal rewards.
-
-        Raises:
-            InputError: neighbors are asked for, and the pilot has none and no shift is assumed.
-        """
+        """Return the predicted share of groups of this shape with equal rewards."""
         return _share(self.model.mixture, self.model.shift, shape)
 
     def row(self, shape: GroupShape) -> ForecastRow:
@@ -194,7 +178,8 @@ class Forecast:
             least, most = self.evidence.profile(shape, self.model)
         middle = float(_logit(share))
         low, high = float(expit(middle + min(missed, 0) - half)), float(expit(middle + max(missed, 0) + half))
-        return ForecastRow(shape, share, min(low, share, least), max(high, share, most), self.questions)
+        low, high = min(low, share, least), max(high, share, most)
+        return ForecastRow(shape.name, shape.n, shape.g, shape.responses, share, low, high, self.questions)
 
 
 def paper_shapes(g: int, n: int) -> list[GroupShape]:
@@ -227,14 +212,8 @@ def forecast(
         counts: the pilot; a row is a visit of a question.
         shift: an assumed shift, for a pilot without neighbors.
         replicates: 40 by default.
-
-    Raises:
-        InputError: as `fit_rates`.
-        ValueError: fewer than 2 replicates.
     """
     replicates = REPLICATES if replicates is None else replicates
-    if replicates < 2:
-        raise ValueError(f"an interval needs at least 2 replicates, not {replicates}")
     counts = counts.rows(counts.known.sum(axis=1) > 0)
     fitted = fit_rates(counts, shift=shift, seed=seed)
     pilot = make_pilot(counts)
@@ -285,116 +264,3 @@ def _share(mixture: Mixture, shift: Shift | None, shape: GroupShape) -> float:
             "Sample some neighbors, or assume a spread with --assume-shift-sd 0.7."
         )
     return float((mixture.weights * shape.equal_chances(shift)).sum())
-
-
-@dataclass(frozen=True)
-class ForecastCheck:
-    """A forecast beside what happened: the share of groups of `g` with equal rewards.
-
-    `pilot` says what the model was fitted to, `m` responses a visit; `error` is predicted - observed.
-    """
-
-    pilot: str
-    m: int
-    g: int
-    family: Family
-    predicted: ForecastRow
-    observed: MeanEstimate
-
-    @property
-    def error(self) -> float:
-        return self.predicted.share - self.observed.value
-
-
-def visit_counts(visits: Visits, chosen: Sequence[Sequence[int]]) -> GroupCounts:
-    """Return the chosen visits of each prompt as groups: one row a visit, its prompt as the question."""
-    rows = [(number, *visits[number][visit]) for number, places in enumerate(chosen) for visit in places]
-    question, correct, size = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    return GroupCounts(
-        question, correct[:, None], (size - correct)[:, None], np.zeros((len(rows), 1), np.int64)
-    )
-
-
-def halves(visits: Visits, *, rng: np.random.Generator | None = None) -> tuple[GroupCounts, GroupCounts]:
-    """Return the first and the second half of each prompt's visits, in time; of shuffled ones with `rng`.
-
-    Of an odd number the one in the middle belongs to the second half.
-
-    Raises:
-        InputError: a prompt with fewer than 2 visits.
-    """
-    first, second = [], []
-    for number, row in enumerate(visits):
-        if len(row) < 2:
-            raise InputError(f"prompt {number + 1} has {len(row)} visits, but two halves need at least 2.")
-        order = list(range(len(row))) if rng is None else rng.permutation(len(row)).tolist()
-        middle = len(row) // 2
-        first.append(order[:middle])
-        second.append(order[middle:])
-    return visit_counts(visits, first), visit_counts(visits, second)
-
-
-def thin(counts: GroupCounts, m: int, rng: np.random.Generator) -> GroupCounts:
-    """Return the counts of m of the responses of each group, drawn without replacement.
-
-    Raises:
-        InputError: a group has fewer than m.
-    """
-    responses = counts.known[:, 0]
-    if (responses < m).any():
-        raise InputError(f"a visit has {responses.min()} responses, fewer than {m}.")
-    drawn = rng.hypergeometric(counts.correct[:, 0], counts.wrong[:, 0], m)[:, None]
-    return GroupCounts(counts.question, drawn, m - drawn, np.zeros_like(drawn))
-
-
-def check_halves(
-    visits: Visits, g: int, *, m: int | None = None, at_random: bool = False, seed: int = 0
-) -> ForecastCheck:
-    """Fit one half of the visits, predict the share of equal rewards at G, and compare with the other half.
-
-    Each visit is a group of its own in the fit: pooling a prompt's visits would average over the drift of its
-    success rate and predict too few equal rewards. The halves in time hold the drift of training as well; the
-    random ones, where nothing drifts, show the error of the model alone. Shares weigh prompts equally.
-
-    Args:
-        m: responses a visit to fit to, drawn without replacement; all of them by default.
-        at_random: shuffle each prompt's visits first.
-
-    Raises:
-        InputError: a prompt with fewer than 2 visits, or visits with fewer than m or G responses.
-    """
-    rng = np.random.default_rng(seed)
-    fitted, later = halves(visits, rng=rng if at_random else None)
-    if m is not None:
-        fitted = thin(fitted, m, rng)
-    return check(RANDOM if at_random else EARLY, fitted, later, g, seed=seed)
-
-
-def check(pilot: str, fitted: GroupCounts, later: GroupCounts, g: int, *, seed: int = 0) -> ForecastCheck:
-    """Fit the first counts and compare the forecast at G with the share among the second.
-
-    Raises:
-        InputError: visits of the second with fewer than G responses.
-    """
-    predicted = forecast(fitted, seed=seed)
-    return ForecastCheck(
-        pilot,
-        int(fitted.known.max()),
-        g,
-        predicted.model.mixture.family,
-        predicted.row(GroupShape(ORIGINAL_GROUP, 0, g)),
-        observed_share(later, g),
-    )
-
-
-def observed_share(counts: GroupCounts, g: int) -> MeanEstimate:
-    """Return the share of groups of G with equal rewards, prompts weighed equally, with its interval.
-
-    Raises:
-        InputError: visits with fewer than G responses.
-    """
-    chances = ends(counts.correct[:, 0], counts.wrong[:, 0], g)
-    values: Floats = chances.right + chances.wrong
-    if np.isnan(values).any():
-        raise InputError(f"visits have {counts.known.min()} responses, fewer than G={g}.")
-    return share_estimate(counts.by_question(values))

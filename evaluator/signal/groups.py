@@ -19,24 +19,29 @@ ORIGINAL = 0
 
 @dataclass(frozen=True)
 class PromptSample:
-    """The responses drawn for one prompt: a question (variant 0) or one of its neighbors (variant 1..).
+    """The responses drawn for one prompt: a question or one of its neighbors."""
 
-    `unknown` responses have a grade that is neither right nor wrong. `tokens` is the sum over the
-    `token_samples` responses whose number of tokens is known. `source_id` names the question or candidate.
-    """
-
-    variant: int
+    variant: int  # 0 for the question, 1.. for its neighbors
     correct: int
     wrong: int
-    unknown: int = 0
+    unknown: int = 0  # graded neither correct nor wrong
     strategy: str | None = None
-    source_id: str | None = None
-    tokens: int = 0
+    source_id: str | None = None  # of the question or candidate
+    tokens: int = 0  # of the `token_samples` responses whose length is known
     token_samples: int = 0
 
-    def __post_init__(self) -> None:
-        if min(self.variant, self.correct, self.wrong, self.unknown, self.tokens, self.token_samples) < 0:
-            raise ValueError(f"counts and variants must not be negative: {self}")
+    def __add__(self, other: "PromptSample") -> "PromptSample":
+        """Return the responses of both; strategy and source are those of the first that names them."""
+        return PromptSample(
+            self.variant,
+            self.correct + other.correct,
+            self.wrong + other.wrong,
+            self.unknown + other.unknown,
+            self.strategy or other.strategy,
+            self.source_id or other.source_id,
+            self.tokens + other.tokens,
+            self.token_samples + other.token_samples,
+        )
 
     @property
     def known(self) -> int:
@@ -49,9 +54,6 @@ class QuestionGroup:
 
     Several groups may have one `group_id`: visits of the same question in training, each with responses of
     its own. Estimates weigh questions equally, whatever their number of visits.
-
-    Raises:
-        ValueError: no prompt, or two prompts of one variant.
     """
 
     group_id: str
@@ -71,34 +73,20 @@ class CheckpointGroups:
     label: str
     groups: tuple[QuestionGroup, ...]
 
-    def only(self, group_ids: set[str]) -> "CheckpointGroups":
-        """Return the checkpoint with the groups of these questions."""
-        return CheckpointGroups(
-            self.label, tuple(group for group in self.groups if group.group_id in group_ids)
-        )
 
-
-@dataclass(frozen=True)
-class GroupTexts:
-    """Responses by variant, 0 the original, in the order they were drawn."""
-
-    group_id: str
-    prompts: Mapping[int, tuple[str, ...]]
+Texts = tuple[str, Mapping[int, Sequence[str]]]
+"""A question's id, and responses by variant, 0 the original, in the order they were drawn."""
 
 
 @dataclass(frozen=True)
 class ResponseSource:
-    """Responses to diagnose.
-
-    Attributes:
-        texts: from the label of a checkpoint and ids of questions to their responses, some at a time.
-        notes: remarks on what was read.
-    """
+    """Responses to diagnose."""
 
     name: str
     checkpoints: tuple[CheckpointGroups, ...]
-    texts: Callable[[str, Sequence[str]], Iterator[GroupTexts]]
-    notes: tuple[str, ...] = ()
+    # from the label of a checkpoint and ids of questions to their responses, some at a time
+    texts: Callable[[str, Sequence[str]], Iterator[Texts]]
+    notes: tuple[str, ...] = ()  # remarks on what was read
 
 
 @dataclass(frozen=True)
@@ -112,13 +100,6 @@ class GroupCounts:
     correct: Ints
     wrong: Ints
     unknown: Ints = field(repr=False)
-
-    def __post_init__(self) -> None:
-        shape = self.correct.shape
-        if len(shape) != 2 or shape[1] < 1 or self.wrong.shape != shape or self.unknown.shape != shape:
-            raise ValueError(f"correct, wrong and unknown must have one shape [groups, prompts], not {shape}")
-        if self.question.shape != shape[:1]:
-            raise ValueError(f"question has shape {self.question.shape}, but correct {shape}")
 
     @cached_property
     def known(self) -> Ints:
@@ -148,13 +129,7 @@ class GroupCounts:
 
 
 def count_groups(groups: Sequence[QuestionGroup]) -> GroupCounts:
-    """Return the counts of the groups as arrays, in order. Columns run to the highest variant.
-
-    Raises:
-        ValueError: no groups.
-    """
-    if not groups:
-        raise ValueError("there are no groups")
+    """Return the counts of the groups as arrays, in order. Columns run to the highest variant."""
     numbers: dict[str, int] = {}
     question = np.array(
         [numbers.setdefault(group.group_id, len(numbers)) for group in groups], dtype=np.int64
@@ -172,17 +147,13 @@ def count_groups(groups: Sequence[QuestionGroup]) -> GroupCounts:
 
 
 def pool_visits(groups: Iterable[QuestionGroup]) -> list[QuestionGroup]:
-    """Return one group a question: the counts of its visits added up, variant by variant.
-
-    Strategy and source are those of the first visit that names them.
-    """
+    """Return one group a question: the counts of its visits added up, variant by variant."""
     pooled: dict[str, dict[int, PromptSample]] = {}
     for group in groups:
         variants = pooled.setdefault(group.group_id, {})
         for prompt in group.prompts:
-            variants[prompt.variant] = (
-                _added(variants[prompt.variant], prompt) if prompt.variant in variants else prompt
-            )
+            before = variants.get(prompt.variant)
+            variants[prompt.variant] = prompt if before is None else before + prompt
     return [QuestionGroup(group_id, tuple(prompts.values())) for group_id, prompts in pooled.items()]
 
 
@@ -196,19 +167,6 @@ def usual_responses(groups: Sequence[QuestionGroup]) -> int:
     """Return how many responses most prompts have; of two equally frequent numbers the larger one."""
     numbers = Counter(prompt.known + prompt.unknown for group in groups for prompt in group.prompts)
     return max(numbers, key=lambda number: (numbers[number], number)) if numbers else 0
-
-
-def _added(first: PromptSample, second: PromptSample) -> PromptSample:
-    return PromptSample(
-        first.variant,
-        first.correct + second.correct,
-        first.wrong + second.wrong,
-        first.unknown + second.unknown,
-        first.strategy or second.strategy,
-        first.source_id or second.source_id,
-        first.tokens + second.tokens,
-        first.token_samples + second.token_samples,
-    )
 
 
 @dataclass(frozen=True)
@@ -225,11 +183,7 @@ class MeanEstimate:
 
 
 def share_estimate(values: Floats) -> MeanEstimate:
-    """Return the mean of values in 0..1, one a question, with `new_problems_interval`.
-
-    Raises:
-        ValueError: no value, or one outside 0..1.
-    """
+    """Return the mean of values in 0..1, one a question, with `new_problems_interval`."""
     interval = new_problems_interval(values)
     return MeanEstimate(float(values.mean()), interval.low, interval.high, len(values))
 
@@ -239,12 +193,7 @@ def difference_estimate(values: Floats) -> MeanEstimate:
 
     The t interval, cut to -1..1. Where fewer than 5 questions differ at all it is that of the values with one
     -1 and one 1 added, so that a few equal questions do not look like certainty.
-
-    Raises:
-        ValueError: no value, or one outside -1..1.
     """
-    if len(values) and not (np.abs(values) <= 1 + 1e-12).all():
-        raise ValueError("differences of shares must be between -1 and 1")
     estimate = mean_estimate(values, bounds=(-1.0, 1.0))
     if np.count_nonzero(np.abs(values) > 1e-12) >= RARE:
         return estimate
@@ -263,15 +212,10 @@ def mean_estimate(values: Floats, *, bounds: tuple[float, float] | None = None) 
 
     Args:
         bounds: between which the mean must lie; the interval is cut to them.
-
-    Raises:
-        ValueError: no value.
     """
     from scipy.special import stdtrit
 
     number = len(values)
-    if number == 0:
-        raise ValueError("a mean needs at least one value")
     mean = float(values.mean())
     if number == 1:
         return MeanEstimate(mean, None, None, 1)

@@ -129,9 +129,6 @@ def fit_rates(counts: GroupCounts, *, shift: Shift | None = None, seed: int = 0)
         counts: each row is one group; a question's visits are rows of their own, so that a rate may differ
             from visit to visit. Prompts without known grades are left out.
         shift: taken as it is; else fitted where the pilot has neighbors of originals.
-
-    Raises:
-        InputError: fewer than two questions with known grades.
     """
     counts = counts.rows(counts.known.sum(axis=1) > 0)
     if counts.questions < 2:

@@ -88,18 +88,13 @@ def binomial_table(correct: Ints, wrong: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class Shift:
-    """How the success rate of a neighbor departs from its question's.
-
-    logit p_n = logit p_0 + N(mean, sd^2) with probability 1 - stray; there a question of a rate of exactly 0
-    or 1 has neighbors of that rate. With probability `stray` the rate has nothing to do with the question's
-    and is drawn from `strays`, the chance of each rate of the grid [J]; Beta(1/2, 1/2) where None.
-    `assumed`: given by the user, not fitted.
-    """
+    """How a neighbor's rate departs: logit p_n = logit p_0 + N(mean, sd^2); rates of 0 and 1 stay."""
 
     mean: float
     sd: float
-    stray: float
-    assumed: bool = False
+    stray: float  # share of neighbors whose rate has nothing to do with the question's
+    assumed: bool = False  # given by the user, not fitted
+    # chance of each rate of the grid [J] for those; None: Beta(1/2, 1/2)
     strays: tuple[float, ...] | None = None
 
     @property
@@ -151,12 +146,7 @@ def equal_chances(shift: Shift | None, first: int, each: int, n: int) -> Floats:
 
     The group: `first` responses to a question of that rate and `each` to each of N neighbors, whose rates are
     independent given the question's.
-
-    Raises:
-        ValueError: neighbors without a shift, or an empty group.
     """
-    if n == 0 and first == 0:
-        raise ValueError("the group is empty")
     grid = rates()
     right, wrong = grid**first, (1 - grid) ** first
     if n:

@@ -41,21 +41,7 @@ def tables(diagnosis: Diagnosis) -> Tables:
         made["zero_gradient"] = _labelled(diagnosis.shares, lambda result: result.shares)
         made["zero_gradient_gaps"] = _labelled(diagnosis.shares, lambda result: result.gaps)
     if "forecast" in parts:
-        made["forecast"] = [
-            {
-                "checkpoint": prediction.checkpoint,
-                "group": row.shape.name,
-                "n": row.shape.n,
-                "g": row.shape.g,
-                "responses": row.shape.responses,
-                "share": row.share,
-                "low": row.low,
-                "high": row.high,
-                "questions": row.questions,
-            }
-            for prediction in diagnosis.predictions
-            for row in prediction.rows
-        ]
+        made["forecast"] = _labelled(diagnosis.predictions, lambda prediction: prediction.rows)
         made["forecast_models"] = [
             {
                 "checkpoint": prediction.checkpoint,

@@ -47,9 +47,6 @@ def ends(correct: Ints, wrong: Ints, g: int) -> Ends:
     These are the shares of the subsets of G of the m responses that are all right, and all wrong: unbiased
     for p^G and (1-p)^G, since any G of the responses are a draw of G. NaN where m < G: fewer than G responses
     have no unbiased estimate.
-
-    Raises:
-        ValueError: G below 1, or counts below 0.
     """
     samples = correct + wrong
     enough = samples >= g
@@ -110,23 +107,19 @@ def pooled_equal(all_ends: Ends, n: int, *, with_original: bool) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class ShareRow:
-    """The share of questions whose group has equal rewards, at one checkpoint.
-
-    `group` names the group, `responses` is its size. The interval is for new questions. `left_out` questions
-    have too few responses with a known grade. With `unknown` grades among the responses, `bound_low` and
-    `bound_high` hold the share whatever they turn out to be, over all questions with enough responses.
-    """
+    """The share of questions whose group has equal rewards, at one checkpoint."""
 
     checkpoint: str
     group: str
     variant: int | None
-    responses: int
+    responses: int  # size of the group
     share: float
-    low: float | None
+    low: float | None  # 95%, new questions
     high: float | None
     questions: int
-    left_out: int
+    left_out: int  # questions with too few known grades
     unknown: int
+    # the share whatever the unknown grades are, over all questions with enough responses
     bound_low: float | None
     bound_high: float | None
 
@@ -146,14 +139,14 @@ class GapRow:
 
 @dataclass(frozen=True)
 class ZeroGradient:
-    """The rows of one checkpoint; `g` and `n` as in the paper, `notes` say what could not be shown."""
+    """The rows of one checkpoint."""
 
     checkpoint: str
     g: int
     n: int
     shares: tuple[ShareRow, ...]
     gaps: tuple[GapRow, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what could not be shown
 
 
 class _Figure(NamedTuple):
@@ -175,9 +168,6 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     of G (see `ends`); with G responses it is 0 or 1. Visits of a question are averaged before questions are.
     All rows but the last stand on the same questions: those with G known grades for the original and for at
     least N neighbors. `MATCHED_GROUP` stands on those of them that have (N+1)G for the original.
-
-    Raises:
-        InputError: G below 2 (a group of one has no advantage), N below 0, or too few responses.
     """
     if g < 2:
         raise InputError(f"--g is {g}. A group needs at least 2 responses to have an advantage.")
@@ -251,7 +241,12 @@ def _figures(counts: GroupCounts, g: int, n: int) -> Iterator[_Figure]:
     if n == 0:
         return
     every = tuple(range(1, counts.neighbors + 1))
-    yield figure(NEIGHBOR_GROUP, g, every, (_row_mean(equal(part)[:, 1:]) for part in of_g))
+    yield figure(
+        NEIGHBOR_GROUP,
+        g,
+        every,
+        (np.ma.masked_invalid(equal(part)[:, 1:]).mean(axis=1).filled(np.nan) for part in of_g),
+    )
     for k, values in enumerate(neighbors, 1):
         yield figure(f"neighbor {k}, G", g, (k,), values, variant=k)
     for name, size, joint in ((NEIGHBORS_GROUP, n * g, False), (JOINT_GROUP, (n + 1) * g, True)):
@@ -311,13 +306,3 @@ def _too_few(label: str, counts: GroupCounts, g: int, n: int) -> str:
         f"{text} (at most {original} for an original, {have} neighbors with {g}). Give a smaller --g or "
         "--n, or sample more responses."
     )
-
-
-def _row_mean(values: Floats) -> Floats:
-    """Return the mean over the columns that are not NaN; NaN where all are."""
-    there = ~np.isnan(values)
-    number = there.sum(axis=1)
-    means: Floats = np.where(
-        number > 0, np.where(there, values, 0.0).sum(axis=1) / np.maximum(number, 1), np.nan
-    )
-    return means

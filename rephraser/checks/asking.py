@@ -104,7 +104,12 @@ def check_answer_form(original: str, candidate: str) -> list[Finding]:
     lost = [name for name in forms[0] - forms[1] if not _mentions(name, after)]
     gained = [name for name in forms[1] - forms[0] if not _mentions(name, before)]
     if lost and gained:
-        return [Finding("answer_format_changed", f"the answer is asked as {gained[0]}, not as {lost[0]}")]
+        return [
+            Finding(
+                "answer_format_changed",
+                f"the candidate asks for the answer as {gained[0]}, the question as {lost[0]}",
+            )
+        ]
     return []
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from evaluator.benchmarks import LoadedBenchmark, require_golds
+from evaluator.benchmarks.golds import require_golds
+from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
 from evaluator.evals.evaluating import ProblemSet, note_golds
 from evaluator.evals.problems import PlacedProblem, make_problem

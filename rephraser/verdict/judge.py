@@ -74,7 +74,7 @@ def judge(
         reason += " But a premise was dropped, which a solver may fill in from memory."
     elif verdict is Verdict.REJECTED and counts.unsettled:
         verdict = Verdict.UNDECIDED
-        reason += f" But answers that could not be compared ({counts.unsettled}) may be shared."
+        reason += f" But answers that could not be compared may be shared ({counts.unsettled})."
     return Judgement(verdict=verdict, reason=reason, overlap=shared, new_top=new, original_top=top)
 
 

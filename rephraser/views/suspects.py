@@ -79,7 +79,7 @@ def find_suspects(
     if not 0.5 < agreement <= 1:
         raise InputError(f"agreement is {agreement:g}. Give a share above 0.5 and at most 1.")
     if min_answers < 1:
-        raise InputError(f"the minimum number of answers is {min_answers}. Give 1 or more.")
+        raise InputError(f"the minimum number of answers must be 1 or more, not {min_answers}.")
     suspects = [
         suspect
         for suspect in _agreed(session, run_id, question_id)

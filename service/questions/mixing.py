@@ -163,7 +163,9 @@ def mix_sets(
     if (chunks is None) == (times is None):
         raise InputError("give either --times (such as 1.5) or --chunks.")
     if chunk < 1 or (chunks or 0) < 0:
-        raise InputError(f"--chunk is {chunk} and --chunks is {chunks}. Give at least 1 and at least 0.")
+        raise InputError(
+            f"--chunk is {chunk} and must be at least 1; --chunks is {chunks} and must be at least 0."
+        )
     if chunks is None:
         chunks = chunks_for(times or 0.0, len(own), chunk)
     wanted = chunk * chunks

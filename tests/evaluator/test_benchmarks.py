@@ -11,8 +11,11 @@ import pytest
 from hub_folder import HubSet, in_own_process, serve_hub
 from json_rows import write_rows
 
-from evaluator.benchmarks import BENCHMARKS, ChangedBenchmarkError, check_golds, load_benchmark, require_golds
+from evaluator.benchmarks.catalogue import BENCHMARKS
+from evaluator.benchmarks.golds import check_golds, require_golds
+from evaluator.benchmarks.loading import load_benchmark
 from evaluator.benchmarks.rows import canonical_integer
+from evaluator.benchmarks.types import ChangedBenchmarkError
 from evaluator.evals.problems import make_problem
 from evaluator.grading import AnswerKind, Grader
 from service.errors import InputError
@@ -211,7 +214,7 @@ SETS = {
     "org/mine": HubSet({"test.jsonl": HUB_DATA}),
 }
 SCRIPT = """
-from evaluator.benchmarks import load_benchmark
+from evaluator.benchmarks.loading import load_benchmark
 
 def read(name):
     loaded = load_benchmark(name)

@@ -7,7 +7,8 @@ import pytest
 from json_rows import write_rows
 from pictures import picture
 
-from evaluator.benchmarks import ChangedBenchmarkError, content_hash, load_benchmark
+from evaluator.benchmarks.loading import load_benchmark
+from evaluator.benchmarks.types import ChangedBenchmarkError, content_hash
 from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.questions.images import read_image

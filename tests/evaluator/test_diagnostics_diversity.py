@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluator.signal.diversity import (
-    densities,
-    diversity,
-)
-from evaluator.signal.groups import GroupTexts
+from evaluator.signal.diversity import densities, diversity
 
 
 def angles(texts: Sequence[str]) -> Any:
@@ -31,9 +27,8 @@ def mean_distance(pairs: Any) -> float:
 
 
 def test_means_are_those_over_all_pairs() -> None:
-    texts = GroupTexts("a", {0: ("0", "10", "50"), 1: ("80", "90", "100"), 2: ("5", "200", "31")})
-    (row,) = diversity("base", [texts], angles, 3, 2).rows
-    own, first, second = (texts.prompts[variant] for variant in range(3))
+    texts = own, first, second = ("0", "10", "50"), ("80", "90", "100"), ("5", "200", "31")
+    (row,) = diversity("base", [("a", dict(enumerate(texts)))], angles, 3, 2).rows
     assert row["original"] == pytest.approx(mean_distance(combinations(own, 2)))
     assert row["neighbor"] == pytest.approx(
         (mean_distance(combinations(first, 2)) + mean_distance(combinations(second, 2))) / 2
@@ -43,8 +38,8 @@ def test_means_are_those_over_all_pairs() -> None:
 
 
 def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
-    texts = GroupTexts("a", {0: ("0", "0", "0"), 1: ("0", "0", "0"), 2: ("90", "90", "90")})
-    (row,) = diversity("base", [texts], angles, 3, 2).rows
+    texts = {0: ("0", "0", "0"), 1: ("0", "0", "0"), 2: ("90", "90", "90")}
+    (row,) = diversity("base", [("a", texts)], angles, 3, 2).rows
     assert row["original"] == 0.0
     assert row["neighbor"] == 0.0
     assert row["matched"] == pytest.approx(2 / 3)  # two of one neighbor, one of the other
@@ -53,14 +48,12 @@ def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
 
 def test_a_density_integrates_to_one() -> None:
     rng = np.random.default_rng(1)
-    texts = [GroupTexts(f"q{n}", {0: tuple(map(str, rng.normal(0, 40, 3)))}) for n in range(200)]
+    texts = [(f"q{n}", {0: tuple(map(str, rng.normal(0, 40, 3)))}) for n in range(200)]
     result = diversity("base", texts, angles, 3, 0)
     rows = densities(result, points=400)
     axis = np.array([row["distance"] for row in rows])
     density = np.array([row["density"] for row in rows])
     assert np.trapezoid(density, axis) == pytest.approx(1.0, abs=0.1)
     assert axis.min() >= 0
-    alike = diversity(
-        "base", [GroupTexts("a", {0: ("1", "1")}), GroupTexts("b", {0: ("2", "2")})], angles, 2, 0
-    )
+    alike = diversity("base", [("a", {0: ("1", "1")}), ("b", {0: ("2", "2")})], angles, 2, 0)
     assert densities(alike) == []

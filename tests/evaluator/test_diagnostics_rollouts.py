@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from json_rows import write_rows
 
-from evaluator.signal.sources.rollouts import ALL, read_rollouts, read_visits, rollout_texts
+from evaluator.signal.sources.rollouts import file_source
 from service.errors import InputError
 
 
@@ -24,9 +24,9 @@ def test_rows_become_groups_by_question_and_neighbor(tmp_path: Path) -> None:
         row("b", True),
         row("b", "wrong", variant=1, neighbor_id="c_9"),
     )
-    read = read_rollouts(path)
+    read = file_source(path)
     (checkpoint,) = read.checkpoints
-    assert (checkpoint.label, read.responses, read.by_prompt) == (ALL, 6, False)
+    assert (checkpoint.label, read.notes) == ("all", ())
     first, second = checkpoint.groups
     original, renamed, other = first.prompts
     assert (original.correct, original.wrong, original.tokens, original.token_samples) == (1, 1, 30, 2)
@@ -45,10 +45,9 @@ def test_a_folder_as_verl_writes_it(tmp_path: Path) -> None:
                 for score in (1.0, -1.0)
             ),
         )
-    read = read_rollouts(tmp_path, windows=2)
+    read = file_source(tmp_path, windows=2)
     assert [checkpoint.label for checkpoint in read.checkpoints] == ["steps 1-2", "step 10"]
-    assert read.steps == ((1, 2), (10,))
-    assert read.by_prompt
+    assert "some rows have no question id" in read.notes[0]
     assert len(read.checkpoints[0].groups) == 4
     assert {group.prompts[0].correct for group in read.checkpoints[0].groups} == {1}
 
@@ -56,22 +55,9 @@ def test_a_folder_as_verl_writes_it(tmp_path: Path) -> None:
 def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "r.jsonl", row("a", 0.9), row("a", -0.4))
     with pytest.raises(InputError, match=r"r\.jsonl:1: .*0\.9.*--correct-above"):
-        read_rollouts(path)
-    (prompt,) = read_rollouts(path, threshold=0.5).checkpoints[0].groups[0].prompts
+        file_source(path)
+    (prompt,) = file_source(path, threshold=0.5).checkpoints[0].groups[0].prompts
     assert (prompt.correct, prompt.wrong) == (1, 1)
-
-
-def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
-    path = write_rows(
-        tmp_path / "v.jsonl",
-        {"id": "a", "group_size": 8, "successes": [0, 4, 8]},
-        {"id": "b", "group_size": 4, "successes": [1, 4]},
-    )
-    read = read_rollouts(path, windows=3)
-    assert [checkpoint.label for checkpoint in read.checkpoints] == ["step 1", "step 2", "step 3"]
-    assert [len(checkpoint.groups) for checkpoint in read.checkpoints] == [2, 2, 1]
-    assert read.responses == 32
-    assert read_visits(path) == [[(0, 8), (4, 8), (8, 8)], [(1, 4), (4, 4)]]
 
 
 def test_texts_of_chosen_questions(tmp_path: Path) -> None:
@@ -82,12 +68,10 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
         row("a", 1, response="three", step=1, neighbor_id="c_1"),
         row("a", 1, response="later", step=2),
     )
-    (found,) = rollout_texts(path, [1], ["a"])
-    assert (found.group_id, found.prompts) == ("a", {0: ("one",), 1: ("three",)})
+    assert list(file_source(path).texts("step 1", ["a"])) == [("a", {0: ["one"], 1: ["three"]})]
+    without = file_source(write_rows(path, row("a", 1)))
     with pytest.raises(InputError, match=r'r\.jsonl:1: has no "response"'):
-        list(rollout_texts(write_rows(path, row("a", 1)), [None], ["a"]))
-    with pytest.raises(InputError, match='has no "response"'):
-        list(rollout_texts(write_rows(path, {"id": "a", "group_size": 2, "successes": [1]}), [1], ["a"]))
+        list(without.texts("all", ["a"]))
 
 
 @pytest.mark.parametrize(
@@ -98,42 +82,32 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
         ('{"question_id": "a"}', "has no reward"),
         ('{"question_id": "a", "reward": "yes"}', "boolean; or .*number; or .*'correct'"),
         ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),
-        ('{"id": "a", "group_size": 8, "successes": []}', '"successes" is'),
-        ('{"id": "a", "group_size": 8, "successes": [9]}', "9 successes among 8"),
-        ('{"id": "a", "group_size": 8, "successes": [8], "mean_tokens": "5"}', '"mean_tokens" is'),
     ],
 )
 def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text('{"question_id": "z", "reward": 0}\n' + line + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=message) as refused:
-        read_rollouts(path)
+        file_source(path)
     assert str(refused.value).startswith(f"{path}:2: ")
 
 
 def test_contradictions_are_refused(tmp_path: Path) -> None:
-    twice = {"id": "a", "group_size": 2, "successes": [1]}
-    with pytest.raises(InputError, match="appears twice"):
-        read_rollouts(write_rows(tmp_path / "v.jsonl", twice, twice))
     rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
     with pytest.raises(InputError, match="variant 2 here but was 1 earlier"):
-        read_rollouts(write_rows(tmp_path / "r.jsonl", *rows))
+        file_source(write_rows(tmp_path / "r.jsonl", *rows))
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        read_rollouts(tmp_path / "none.jsonl")
+        file_source(tmp_path / "none.jsonl")
     with pytest.raises(InputError, match=r"contains no \.jsonl or \.parquet files"):
-        read_rollouts(tmp_path)
+        file_source(tmp_path)
     (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="contains no rollouts"):
-        read_rollouts(tmp_path / "empty.jsonl")
-    with pytest.raises(InputError, match="contains no rows"):
-        read_visits(tmp_path / "empty.jsonl")
+        file_source(tmp_path / "empty.jsonl")
     with pytest.raises(InputError, match="0 windows"):
-        read_rollouts(tmp_path, windows=0)
+        file_source(tmp_path, windows=0)
     (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
     with pytest.raises(InputError, match="not valid UTF-8"):
-        read_rollouts(tmp_path / "latin.jsonl")
-    with pytest.raises(InputError, match=r"group_size.*required"):
-        read_visits(write_rows(tmp_path / "r.jsonl", row("a", 1)))
+        file_source(tmp_path / "latin.jsonl")

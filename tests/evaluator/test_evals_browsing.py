@@ -56,7 +56,9 @@ def test_runs_come_with_their_numbers(db: Database, run: Run) -> None:
         whole, half = sorted(runs_overview(session), key=lambda one: one.run.name)
     assert (whole.run.name, whole.problems, whole.groups, whole.samples) == ("a", 5, 5, 36)
     assert (whole.fewest, whole.most, whole.truncated) == (4, 8, 10)
-    assert (whole.correct, whole.wrong, whole.unknown, whole.graded) == (14, 21, 1, 36)
+    assert whole.grader is not None
+    counts = whole.grader
+    assert (counts.correct, counts.wrong, counts.unknown, whole.graded) == (14, 21, 1, 36)
     assert whole.mean == pytest.approx((2 / 8 + 1 + 0 + 2 / 4 + 2 / 8) / 5)
     assert half.mean is None
     assert half.grader is not None

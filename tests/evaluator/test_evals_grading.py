@@ -115,9 +115,9 @@ def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
         for version, expected in ((ALL, Graded(4, 0, 0)), (BOXED, Graded(2, 2, 0))):
             assert grade_run(db, run.id, grader, lambda *_: None, version=version) == expected
     with db.read() as session:
-        assert load_result(session, run).sources.grades == (2, 2, 0, 0)
+        assert load_result(session, run).sources.grades == {"box": 2, "marker": 2}
         boxed = load_result(session, run, choose_version(session, [run], "boxed"))
-        assert (boxed.grader_version, boxed.sources.grades) == (BOXED, (2, 0, 0, 2))
+        assert (boxed.grader_version, boxed.sources.grades) == (BOXED, {"box": 2, "none found": 2})
         changes = grade_changes(session, run, ALL, BOXED)
         assert other_version(session, run.id, BOXED) == ALL
     assert [tuple(one[name] for name in ("old", "old_source", "new", "new_source")) for one in changes] == [

@@ -81,7 +81,9 @@ def test_a_persons_grade_counts_in_place_of_the_graders(database: Database, run:
         (overview,) = runs_overview(session, [run])
         effects = human_effect(session, run)
     assert (result.human, result.overruled) == (by_grader.human, by_grader.overruled) == (4, 3)
-    assert (overview.human, overview.correct, overview.wrong, overview.unknown) == (4, 4, 8, 0)
+    counts = overview.grader
+    assert counts is not None
+    assert (overview.human, counts.correct, counts.wrong, counts.unknown) == (4, 4, 8, 0)
     assert overview.mean == pytest.approx(4 / 12)
     assert [(at.k, at.grader, at.human) for at in effects] == [
         (1, pytest.approx(3 / 12), pytest.approx(4 / 12)),

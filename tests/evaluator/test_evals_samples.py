@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import text, update
+from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -11,10 +11,10 @@ from evaluator.evals.missing import (
     Block,
     asked_in_vain,
     block_item,
-    missing_by_problem,
     most_wanted,
+    read_block,
     samples_lost,
-    unfinished_blocks,
+    samples_missing,
 )
 from evaluator.evals.problems import (
     PlacedProblem,
@@ -45,7 +45,8 @@ def open_eval(session: Session, name: str = "r") -> tuple[str, list[RunProblem]]
 def draw(session: Session, run_id: str, *, stop: str = "stop") -> list[tuple[int, int]]:
     """Store the samples of every unfinished block; return (problem of the run, ordinal) of each."""
     drawn = []
-    for block in unfinished_blocks(session, run_id):
+    unfinished = select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state != DONE)
+    for block in map(read_block, session.scalars(unfinished)):
         places = [(block.run_problem_id, block.first + place) for place in range(block.count)]
         insert_samples(
             session,
@@ -65,8 +66,8 @@ def test_a_run_grows_by_what_is_missing(db: Database) -> None:
         assert plan_blocks(session, run_id, problems, 11, 4) == 4  # 6-9, 10 of each
         assert plan_blocks(session, run_id, problems, 11, 4) == 0  # planned already
         second = draw(session, run_id)
-        assert missing_by_problem(session, run_id, 7) == {problem.id: 0 for problem in problems}
-        assert missing_by_problem(session, run_id, 14) == {problem.id: 3 for problem in problems}
+        assert samples_missing(session, run_id, 7) == 0
+        assert samples_missing(session, run_id, 14) == 3 * len(problems)
     assert sorted(first) == sorted((p.id, ordinal) for p in problems for ordinal in range(6))
     assert sorted(second) == sorted((p.id, ordinal) for p in problems for ordinal in range(6, 11))
 

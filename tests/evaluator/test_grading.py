@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evaluator.grading import GradeCase, Grader, GradeValue
+from evaluator.grading import ClusterJob, GradeCase, Grader, GradeValue
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = r"\int_0^1 \sin(\sin(\sin(x^x))) \cos(x^{\sin x}) dx"
@@ -204,7 +204,7 @@ def test_a_signal_ends_the_program_and_its_workers(signum: int, tmp_path: Path) 
 
 def test_clusters(grader: Grader) -> None:
     answers = ["1/2", r"\frac12", None, "0.5", "2", r"\sqrt{4}", "", "north", r"\text{North}", "1" * 3_000]
-    result = grader.cluster(answers, r"\dfrac{1}{2}")
+    [result] = grader.cluster_many([ClusterJob(answers, r"\dfrac{1}{2}")])
     assert result.gold == 0
     assert result.assignment == (0, 0, None, 0, 1, 1, None, 2, 2, None)
     assert result.classes == (r"\dfrac{1}{2}", "2", "north")

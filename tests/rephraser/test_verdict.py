@@ -173,7 +173,7 @@ def test_answers_that_could_not_be_compared_never_reject(side: str) -> None:
     assert judge(certain, RULE).verdict == "rejected"
     judgement = judge(replace(certain, **{f"{side}_unsettled": 1}), RULE)  # type: ignore[arg-type]
     assert judgement.verdict == "undecided"
-    assert "answers that could not be compared (1) may be shared" in judgement.reason
+    assert "answers that could not be compared may be shared (1)" in judgement.reason
 
 
 def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None:

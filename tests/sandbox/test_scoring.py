@@ -129,7 +129,7 @@ def test_candidates_and_their_truth_are_written_both_or_none(cli: CommandLine) -
     assert not Path("truth.jsonl").exists()
     Path("world/train.jsonl").write_text("")
     done = cli(*asked, "d.jsonl", "--truth", "e.jsonl")
-    assert (done.code, Path("e.jsonl").exists(), "holds no questions" in done.err) == (2, False, True)
+    assert (done.code, Path("e.jsonl").exists(), "contains no questions" in done.err) == (2, False, True)
 
 
 def test_pre_training_that_is_interrupted_says_that_it_starts_again(

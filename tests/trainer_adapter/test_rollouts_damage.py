@@ -193,8 +193,8 @@ def test_a_step_pruned_during_a_query_is_left_out(
     page = list_rollouts(record, limit=999)
     assert {header.step for header in page.rollouts} == {1, 3}
     assert page.problems == ()
-    [texts] = training_source(record, "ta", [(1, 3)]).texts("ta, steps 1-3", [QUESTION])
-    assert len(texts.prompts[0]) == 8
+    [(_, prompts)] = training_source(record, "ta", [(1, 3)]).texts("ta, steps 1-3", [QUESTION])
+    assert len(prompts[0]) == 8
     with pytest.raises(TagrpoError, match="Step 2 was pruned"):
         record.joint_group(2, QUESTION)
 

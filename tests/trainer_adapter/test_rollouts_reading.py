@@ -179,9 +179,9 @@ def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
     assert (original.tokens, original.token_samples) == (10 + 11 + 12 + 13, 4)
     assert (original.source_id, original.strategy) == (f"q_{0:024x}", None)
     assert (neighbor.source_id, neighbor.strategy) == (f"c_{0:023x}1", "wording")
-    [texts] = source.texts("ta, steps 2-3", [QUESTION])
-    assert {variant: len(texts) for variant, texts in texts.prompts.items()} == {0: 8, 1: 8}
-    assert [texts.prompts[0][place][:7] for place in (0, -1)] == ["Step 2:", "Step 3:"]
+    [(_, prompts)] = source.texts("ta, steps 2-3", [QUESTION])
+    assert {variant: len(texts) for variant, texts in prompts.items()} == {0: 8, 1: 8}
+    assert [prompts[0][place][:7] for place in (0, -1)] == ["Step 2:", "Step 3:"]
     with pytest.raises(InputError, match="no rollouts at steps 7 to 9"):
         training_source(record, "ta", [(7, 9)])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
-from evaluator.benchmarks import BENCHMARKS
+from evaluator.benchmarks.catalogue import BENCHMARKS
 from service.errors import PrerequisiteError
 from service.questions import hub
 

@@ -29,7 +29,7 @@ def write(name: str, *rows: tuple[str, str]) -> str:
 
 
 def checked() -> list[tuple[str, int, int]]:
-    from evaluator.benchmarks import load_benchmark
+    from evaluator.benchmarks.loading import load_benchmark
 
     with Database.open("tagrpo.db") as db, db.read() as session:
         found = overlaps_with(session, load_benchmark("bench.jsonl").problems_hash)
@@ -93,7 +93,7 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
             ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],
             "1 --from for 2 benchmarks",
         ),
-        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "n-gram has 0 words"),
+        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "--ngram is 0 words"),
         (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
         (
             ["mine", "--benchmark", "mine.jsonl", "--out", "mine.jsonl"],

@@ -227,7 +227,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     done = tagrpo("diagnose", "--rollouts", path, "--g", 4, "--out", tmp_path / "out")
     assert done.code == 0
     for question in (
-        "Which share",
+        "What share",
         "Forecast from step 1",
         "How many mixed groups does each number of neighbors give",
         "Do rephrasings",

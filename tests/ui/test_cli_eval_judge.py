@@ -148,7 +148,7 @@ def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenA
     for words, message in [
         (("hosted_vllm/other",), "does not serve the model"),
         ((MODEL, "--max-usd", "1"), "price"),
-        ((MODEL, "retry_final=true"), "does not apply to requests to a judge"),
+        ((MODEL, "retry_final=true"), "does not apply to a judge"),
         ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),
         ((MODEL, "max_tokens=0"), "max_tokens=0: give an integer"),
     ]:

@@ -60,7 +60,7 @@ def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
 
     assert cli("score", "b", "--answers", "boxed").code == 0
     assert cli("compare", "a", "b").code == 0  # by the version that graded both
-    assert "is for a judge" in cli("score", "a", "--for", "all").err
+    assert "needs a judge" in cli("score", "a", "--for", "all").err
     assert "--dry-run estimates the cost of a judge" in cli("score", "a", "--dry-run").err
 
 

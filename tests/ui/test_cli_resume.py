@@ -24,7 +24,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
     resumed = ("resume", "r.sums", "--db", tmp_path / "tagrpo.db")
     for word, says in {
-        "temperature=1": "this setting shapes the results",
+        "temperature=1": "this setting affects the results",
         "max_request=1": "Did you mean max_requests?",
         "max_requests=0": "give an integer, at least 1",
     }.items():

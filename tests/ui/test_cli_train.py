@@ -327,8 +327,8 @@ class TestRuns:
         more = tagrpo("resume", "x", "--json", f"{micro_batch}=4096")
         assert (more.code, json.loads(more.out)["number"] >= 2) == (0, True)
         for changed, reason in (
-            ("anchor=own", "anchor=own: this setting shapes the results"),
-            ("run.seed=7", "run.seed=7: this setting shapes the results"),
+            ("anchor=own", "anchor=own: this setting affects the results"),
+            ("run.seed=7", "run.seed=7: this setting affects the results"),
             ("verl.data.seed=7", "data.seed: 42 in the run, but 7 given"),
         ):
             refused = tagrpo("resume", "x", changed)

@@ -16,7 +16,7 @@ from ui.demo_report.first_steps import blocks, compare_first_steps
 SHARE = "tagrpo/zero/group/share"
 PLAN = DemoPlan(Path("demo"), recipes=("grpo", "ta_grpo", "ta_grpo_star", "grpo_ds"), seeds=2)
 FORESEEN = tuple(
-    ForecastRow(GroupShape(name, n, g), share, share / 2, share * 1.5, 192)
+    ForecastRow(name, n, g, GroupShape(name, n, g).responses, share, share / 2, share * 1.5, 192)
     for name, n, g, share in (
         (ORIGINAL_GROUP, 0, 2, 0.4),
         (JOINT_GROUP, 3, 2, 0.04),
@@ -33,7 +33,7 @@ def found(shares):
 
 def test_only_groups_that_were_foreseen_are_compared():
     rows = compare_first_steps(PLAN, found([0.25, 0.5, 0.25, 0.0, 0.25, 1.0, 1.0]))
-    assert [(row.run, row.foreseen.shape.name) for row in rows] == [
+    assert [(row.run, row.foreseen.group) for row in rows] == [
         ("grpo-s1", MATCHED_GROUP),
         ("ta_grpo-s1", JOINT_GROUP),
     ]

@@ -33,7 +33,7 @@ from tiny_model import save_tiny_model
 from typer.core import TyperGroup
 from world_runs import world_server
 
-from evaluator.benchmarks import BENCHMARKS
+from evaluator.benchmarks.catalogue import BENCHMARKS
 from sandbox.__main__ import COMMANDS as SANDBOX
 from sandbox.__main__ import parser as sandbox_parser
 from service.config import Config, find_setting, settings_of
@@ -237,6 +237,9 @@ def prepare(page: str, folder: Path) -> None:
     rows = [{**row, "level": "Level 5", "subject": "algebra"} for row in world.questions(32)]
     for name, part in (("math_train.jsonl", rows[:4]), ("openr1.jsonl", rows[4:])):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")
+    if page == "docs/training-signal.md":  # its script writes the pilot
+        [pilot] = [block.text for block in blocks(page) if block.language == "python"]
+        exec(pilot)
     if page == "docs/images.md":
         (folder / "pictures").mkdir()
         (folder / "pictures" / "red.png").write_bytes(picture("red"))
@@ -365,7 +368,12 @@ def test_the_python_of_a_page_runs_and_prints_what_it_says(page: str, tmp_path: 
         script.write_text(code, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
-            [sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=environment
+            [sys.executable, str(script)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment,
+            cwd=tmp_path,
         )
         assert done.returncode == 0, done.stderr
         if printed:

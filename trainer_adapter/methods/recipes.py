@@ -166,7 +166,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.anchor in ("tapered", "dropped") and r.group == "prompt",
-        "anchors tapered and dropped need group=joint; change the group or the anchor",
+        "anchor=tapered and anchor=dropped need group=joint. Change group or anchor",
     ),
     (
         lambda r: r.group == "prompt" and r.filter != "none",
@@ -182,7 +182,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: "a_grae" in r.advantage and r.reward not in ("binary", *_OF_TWO_PARTS),
-        "A-GRAE is defined by success rates; use a binary reward, or a format reward of at most 1",
+        "A-GRAE needs success rates; use a binary reward, or a format reward of at most 1",
     ),
     (
         lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",

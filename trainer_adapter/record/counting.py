@@ -50,11 +50,7 @@ class Footer:
 
 
 def read_footers(folder: Path, earlier: Mapping[int, Footer]) -> dict[int, Footer]:
-    """Return the footers of the steps that have headers, reading those that changed since `earlier`.
-
-    Raises:
-        InputError: there is no such folder.
-    """
+    """Return the footers of the steps that have headers, reading those that changed since `earlier`."""
     footers = {}
     for step in steps_there(folder):
         path = step_path(folder, step)

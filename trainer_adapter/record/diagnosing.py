@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, ResponseSource
+from evaluator.signal.groups import CheckpointGroups, PromptSample, QuestionGroup, ResponseSource, Texts
 from service.errors import InputError, NotFoundError
 from trainer_adapter.record.groups import Counts
 from trainer_adapter.record.reading import Record
@@ -18,9 +18,6 @@ def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> 
 
     Args:
         name: of the training.
-
-    Raises:
-        InputError: no rollouts were recorded in a stretch.
     """
     counts = record.counts()
     checkpoints = tuple(_load_visits(counts, name, stretch) for stretch in stretches)
@@ -34,11 +31,7 @@ def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> 
 
 
 def windows_source(record: Record, name: str, windows: int) -> ResponseSource:
-    """Return all responses of a training as up to so many stretches of about equally many steps.
-
-    Raises:
-        InputError: `windows` is not positive, or no rollouts were recorded.
-    """
+    """Return all responses of a training as up to so many stretches of about equally many steps."""
     steps = np.array([step.step for step in record.counts().page_steps()])
     if windows < 1 or not len(steps):
         raise InputError(
@@ -76,7 +69,7 @@ def _load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroup
     return CheckpointGroups(label, groups)
 
 
-def _visit_texts(record: Record, stretch: Stretch, question_ids: Sequence[str]) -> Iterator[GroupTexts]:
+def _visit_texts(record: Record, stretch: Stretch, question_ids: Sequence[str]) -> Iterator[Texts]:
     """Yield the responses to these questions in a stretch; visits of a question are pooled by step."""
     by_question: dict[str, dict[int, list[str]]] = {question: {} for question in question_ids}
     for step in record.steps():
@@ -90,5 +83,4 @@ def _visit_texts(record: Record, stretch: Stretch, question_ids: Sequence[str]) 
         rows = [row for row, question in enumerate(questions) if question in by_question]
         for row, text in record.texts(headers, rows).items():
             by_question[questions[row]].setdefault(variants[row], []).append(text)
-    for question, prompts in by_question.items():
-        yield GroupTexts(question, {variant: tuple(texts) for variant, texts in prompts.items()})
+    yield from by_question.items()

@@ -59,11 +59,7 @@ def texts_path(folder: Path, step: int) -> Path:
 
 
 def steps_there(folder: Path, kind: str = "step") -> list[int]:
-    """Return the steps that have a file of headers ("step") or of texts ("texts"), in order.
-
-    Raises:
-        InputError: there is no such folder.
-    """
+    """Return the steps that have a file of headers ("step") or of texts ("texts"), in order."""
     try:
         names = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
     except OSError as error:
@@ -128,11 +124,7 @@ def read_texts(folder: Path, headers: Any, rows: Sequence[int], column: str) -> 
 
 
 def read_run(folder: Path) -> FolderRun:
-    """Return what `run.json` says.
-
-    Raises:
-        InputError: it is there and is not the description of a run.
-    """
+    """Return what `run.json` says."""
     path = folder / RUN_FILE
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -148,9 +140,6 @@ def read_metrics(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
     """Return the metrics of each step, those recorded last, and the number of lines that hold none.
 
     A kill of the training leaves one such line, cut short; more of them mean that the file is damaged.
-
-    Raises:
-        InputError: the file cannot be read.
     """
     path = folder / METRICS_FILE
     metrics: dict[int, dict[str, float]] = {}

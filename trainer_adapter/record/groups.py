@@ -43,20 +43,17 @@ class StepGroups:
 
 @dataclass(frozen=True)
 class RolloutGroup:
-    """The responses to a question and its neighbors at a step. The key of a page is (step, question_id).
-
-    `prompts` counts the original and its neighbors; `original_...` are of the original's prompt alone.
-    """
+    """The responses to a question and its neighbors at a step."""
 
     step: int
     question_id: str
     kind: str
     responses: int
-    prompts: int
+    prompts: int  # the original and its neighbors
     correct: int
     wrong: int
     unknown: int
-    original_correct: int
+    original_correct: int  # of the original's prompt alone
     original_wrong: int
     original_unknown: int
     truncated: int
@@ -74,24 +71,13 @@ class RolloutGroup:
 
 @dataclass(frozen=True)
 class GroupFilters:
-    """Which groups to return; None and False do not restrict.
+    """Which groups to return; None and False do not restrict."""
 
-    Attributes:
-        step: one step.
-        kind: mixed, all right, all wrong or unclear.
-        unknown: with responses of unknown grade.
-        timeouts: with grades that are unknown because the grader ran out of time.
-        truncated: with responses cut at the maximum length.
-
-    Raises:
-        InputError: no such kind.
-    """
-
-    step: int | None = None
-    kind: str | None = None
-    unknown: bool = False
-    timeouts: bool = False
-    truncated: bool = False
+    step: int | None = None  # one step
+    kind: str | None = None  # mixed, all right, all wrong or unclear
+    unknown: bool = False  # with responses of unknown grade
+    timeouts: bool = False  # with grades that are unknown because the grader ran out of time
+    truncated: bool = False  # with responses cut at the maximum length
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in KINDS:

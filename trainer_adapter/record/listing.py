@@ -20,28 +20,17 @@ TEXTS_TOGETHER = 1024
 
 @dataclass(frozen=True)
 class RolloutFilters:
-    """Which rollouts to return; None does not restrict.
+    """Which rollouts to return; None does not restrict."""
 
-    Attributes:
-        step: from this step; only this step without `last_step`.
-        last_step: to this step.
-        question_id: an id, or its beginning.
-        variant: 0 for the question's own prompt.
-        grade: correct, wrong or unknown.
-        least_reward: rewards of this or more.
-        most_reward: rewards of this or less.
-        text: part of the response; case is ignored.
-    """
-
-    step: int | None = None
-    last_step: int | None = None
-    question_id: str | None = None
-    variant: int | None = None
-    grade: str | None = None
-    least_reward: float | None = None
-    most_reward: float | None = None
+    step: int | None = None  # from this step; only this step without `last_step`
+    last_step: int | None = None  # to this step
+    question_id: str | None = None  # an id, or its beginning
+    variant: int | None = None  # 0 for the question's own prompt
+    grade: str | None = None  # correct, wrong or unknown
+    least_reward: float | None = None  # rewards of this or more
+    most_reward: float | None = None  # rewards of this or less
     truncated: bool | None = None
-    text: str | None = None
+    text: str | None = None  # part of the response; case is ignored
 
     def __post_init__(self) -> None:
         if self.grade is not None and self.grade not in list(GradeValue):
@@ -50,14 +39,11 @@ class RolloutFilters:
 
 @dataclass(frozen=True)
 class RolloutsPage:
-    """Some rollouts in order; `after` is the id to continue after, None at the end.
-
-    `problems` name the files that were left out.
-    """
+    """Some rollouts in order."""
 
     rollouts: tuple[FoundRollout, ...]
-    after: str | None
-    problems: tuple[str, ...]
+    after: str | None  # the id to continue after, None at the end
+    problems: tuple[str, ...]  # files that were left out
 
 
 def list_rollouts(
@@ -71,9 +57,6 @@ def list_rollouts(
 
     A page looks at about `HEADERS_READ` rollouts at most, or at `TEXTS_READ` texts. So it may be short, even
     empty, and still have an `after`.
-
-    Raises:
-        InputError: `after` is not the id of a rollout.
     """
     matches: list[FoundRollout] = []
     problems: list[str] = []

@@ -42,14 +42,18 @@ def step_metrics(batch: StepBatch) -> dict[str, float]:
         _rewards(batch),
         _advantages(batch),
         _weights(batch, sums),
-        _entropies(batch, sums),
         _covariances(batch, in_strips),
         _anchor(batch, sums),
         _correction(batch, sums),
         _engine(batch, sums),
         _response_weights(batch),
         _rescue(batch),
-        _kl(batch, sums),
+        # KL(pi_old || reference) is estimated on the anchor.
+        *(
+            _token_means(batch, sums[name], title)
+            for name, title in (("entropy", "entropy"), ("k1", "kl/k1"), ("k3", "kl/k3"))
+            if name in sums
+        ),
     )
     return {PREFIX + name: value for part in parts for name, value in part.items() if np.isfinite(value)}
 
@@ -164,10 +168,6 @@ def _weights(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
     }
 
 
-def _entropies(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
-    return _token_means(batch, sums["entropy"], "entropy") if "entropy" in sums else {}
-
-
 def _covariances(batch: StepBatch, parts: Sequence[Strip]) -> dict[str, float]:
     """Of log pi_old and the advantage of the response, over all tokens of the batch."""
     covariance = Covariance.of(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT, None, parts)
@@ -261,13 +261,6 @@ def _rescue(batch: StepBatch) -> dict[str, float]:
     if asked_G.any():
         metrics["rescue/revived_share"] = right_G[asked_G].double().mean().item()
     return metrics
-
-
-def _kl(batch: StepBatch, sums: TokenSums) -> dict[str, float]:
-    """Estimates of KL(pi_old || reference) a token, on the anchor."""
-    if "k1" not in sums:
-        return {}
-    return _token_means(batch, sums["k1"], "kl/k1") | _token_means(batch, sums["k3"], "kl/k3")
 
 
 def _effective(first_B: Tensor, second_B: Tensor, lengths_B: Tensor) -> float:

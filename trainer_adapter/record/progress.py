@@ -17,22 +17,14 @@ _TOTAL = "trainer.total_training_steps"
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """A training under way, by the files of its steps.
-
-    Attributes:
-        step: the last one.
-        total: steps of the whole training; None if its settings do not say.
-        seconds_a_step: mean over the last steps, as they were written.
-        written_at: when the last one was.
-        responses: of the last step.
-    """
+    """A training under way, by the files of its steps."""
 
     run: Run
-    step: int
-    total: int | None
-    seconds_a_step: float
-    written_at: datetime
-    responses: int
+    step: int  # the last one
+    total: int | None  # steps of the whole training; None if its settings do not say
+    seconds_a_step: float  # mean over the last steps, as they were written
+    written_at: datetime  # when the last one was
+    responses: int  # of the last step
 
     @property
     def minutes_left(self) -> float | None:

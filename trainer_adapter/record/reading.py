@@ -6,9 +6,9 @@ A file that is damaged, half copied or missing is named; the rest answers. Queri
 
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,6 @@ from trainer_adapter.record.files import (
 from trainer_adapter.record.groups import Counts, RolloutGroup
 from trainer_adapter.record.rollout import TEXTS, RolloutHeader, RolloutRecord, TokenRatios
 
-RECORDS_OPEN = 4
-"""Trainings whose counts stay in memory."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class FoundRollout(RolloutHeader):
@@ -45,28 +42,22 @@ class FoundRollout(RolloutHeader):
 
 @dataclass(frozen=True)
 class GroupColumn:
-    """One prompt of a joint group: the original (variant 0) or a neighbor, with its responses.
+    """One prompt of a joint group with its responses."""
 
-    `prompt` is None if prompts were not kept.
-    """
-
-    variant: int
+    variant: int  # 0 for the original
     strategy: str | None
-    prompt: str | None
+    prompt: str | None  # None if prompts were not kept
     rollouts: tuple[FoundRollout, ...]
 
 
 @dataclass(frozen=True)
 class JointGroup:
-    """A question's group at a step.
-
-    `has_tokens`: log-ratios of single tokens were recorded. `problem` says why texts cannot be read.
-    """
+    """A question's group at a step."""
 
     group: RolloutGroup
     columns: tuple[GroupColumn, ...]
-    has_tokens: bool
-    problem: str | None
+    has_tokens: bool  # log-ratios of single tokens were recorded
+    problem: str | None  # why texts cannot be read
 
 
 @dataclass(frozen=True)
@@ -229,11 +220,7 @@ class Record:
 
 
 def place_of(rollout_id: str) -> tuple[int, int]:
-    """Return step and row of a rollout's id.
-
-    Raises:
-        InputError: this is not the id of a rollout.
-    """
+    """Return step and row of a rollout's id."""
     match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", rollout_id, re.ASCII)
     if match is None:
         raise InputError(
@@ -251,42 +238,22 @@ def found_rollouts(headers: Any, rows: Sequence[int]) -> list[FoundRollout]:
     ]
 
 
-def read_rollouts(folder: Path, *, steps: Collection[int] | None = None) -> Iterator[RolloutRecord]:
-    """Yield the rollouts of a folder by step, question and session, with all their texts.
-
-    Args:
-        steps: yield only these; None for all.
-
-    Raises:
-        InputError: there is no such folder, no rollouts are in it, or a file is damaged.
-    """
+def read_rollouts(folder: Path) -> Iterator[RolloutRecord]:
+    """Yield the rollouts of a folder by step, question and session, with all their texts."""
     record = Record(folder)
     for problem in record.problems():
         raise DamagedFileError(problem)
     if not record.steps():
         raise InputError(f"{folder}: contains no rollouts (step-*.parquet).")
     for step in record.steps():
-        if steps is None or step in steps:
-            headers = record.headers(step)
-            texts = {name: record.texts(headers, range(len(headers)), name) for name in TEXTS}
-            for row, values in enumerate(headers.to_pylist()):
-                values |= {name: texts[name].get(row) for name in TEXTS}
-                yield RolloutRecord(**values)
+        headers = record.headers(step)
+        texts = {name: record.texts(headers, range(len(headers)), name) for name in TEXTS}
+        for row, values in enumerate(headers.to_pylist()):
+            values |= {name: texts[name].get(row) for name in TEXTS}
+            yield RolloutRecord(**values)
 
 
-_records: OrderedDict[Path, Record] = OrderedDict()
-_records_lock = threading.Lock()
-
-
+@lru_cache(maxsize=4)
 def record_in(folder: Path) -> Record:
-    """Return the record in a folder; those used last stay open, at most `RECORDS_OPEN`.
-
-    Raises:
-        InputError: as `Record`.
-    """
-    with _records_lock:
-        record = _records.pop(folder, None) or Record(folder)
-        _records[folder] = record
-        while len(_records) > RECORDS_OPEN:
-            _records.popitem(last=False)
-        return record
+    """Return the record in a folder; those used last stay open."""
+    return Record(folder)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluator.reports.documents.document import percent
 from service.errors import InputError
 from trainer_adapter.record.groups import Array, Counts
 
@@ -20,31 +21,19 @@ OUTCOMES = (RESCUED, NEVER)
 
 @dataclass(frozen=True)
 class RescueTotals:
-    """What the stages of a training did, over all steps.
+    """What the stages of a training did, over all steps."""
 
-    Attributes:
-        groups: questions, each counted at every step it is in.
-        dead: those without a right response to the question itself.
-        asked: those of them whose neighbors were asked.
-        revived: those of these to which a neighbor's response is right.
-        first: responses of the first stage, all to questions.
-        more: responses of the second stage to questions that had a right one.
-        to_neighbors: responses of the second stage to neighbors.
-        weighed: wrong responses of neighbors that the anchor weighs (`tapered`), in groups with a gradient.
-        weight: their mean weight, min(1, pi_old(o | question) / pi(o | neighbor)); None where none is known.
-        effective: their effective share, (sum w)^2 / (n sum w^2).
-    """
-
-    groups: int
-    dead: int
-    asked: int
-    revived: int
-    first: int
-    more: int
-    to_neighbors: int
-    weighed: int
+    groups: int  # questions, each counted at every step it is in
+    dead: int  # those without a right response to the question itself
+    asked: int  # those of them whose neighbors were asked
+    revived: int  # those of these to which a neighbor's response is right
+    first: int  # responses of the first stage, all to questions
+    more: int  # responses of the second stage to questions that had a right one
+    to_neighbors: int  # responses of the second stage to neighbors
+    weighed: int  # wrong responses of neighbors that the anchor weighs (`tapered`), in groups with a gradient
+    # their mean weight, min(1, pi_old(o | question) / pi(o | neighbor)); None where none is known
     weight: float | None
-    effective: float | None
+    effective: float | None  # their effective share, (sum w)^2 / (n sum w^2)
 
     @property
     def dead_share(self) -> float | None:
@@ -57,18 +46,16 @@ class RescueTotals:
 
     def sentences(self) -> list[str]:
         """Return sentences about groups, responses by stage, and weights."""
-        dead = (
-            f"{self.dead:,} of {self.groups:,} groups were all wrong at first ({_percent(self.dead_share)})"
-        )
+        dead = f"{self.dead:,} of {self.groups:,} groups were all wrong at first ({percent(self.dead_share)})"
         revived = f"neighbors were sampled for {self.asked:,} groups and rescued {self.revived:,}"
         first = f"responses: {self.first:,} in the first stage; then {self.more:,} to questions"
         lines = [
-            f"{dead}; {revived} ({_percent(self.revived_share)})",
+            f"{dead}; {revived} ({percent(self.revived_share)})",
             f"{first}, {self.to_neighbors:,} to neighbors",
         ]
         if self.weight is not None:
             wrong = f"{self.weighed:,} wrong responses to neighbors have mean weight {self.weight:.3f}"
-            lines.append(f"{wrong} (effective share {_percent(self.effective)})")
+            lines.append(f"{wrong} (effective share {percent(self.effective)})")
         return lines
 
 
@@ -85,16 +72,13 @@ class Rescuer:
 
 @dataclass(frozen=True)
 class RescuedQuestion:
-    """A question that was dead at `dead` of its `visits`; neighbors revived it at `revived` of them.
-
-    `last_step` is the last at which it was dead.
-    """
+    """A question that was dead at some step."""
 
     question_id: str
-    visits: int
-    dead: int
-    revived: int
-    last_step: int
+    visits: int  # steps with the question
+    dead: int  # visits without a correct response to the question itself
+    revived: int  # of these, visits at which a neighbor had one
+    last_step: int  # the last at which it was dead
     neighbors: tuple[Rescuer, ...]
 
     @property
@@ -117,11 +101,7 @@ def samples_in_stages(spec: Mapping[str, Any]) -> bool:
 
 
 def rescue_totals(counts: Counts, spec: Mapping[str, Any]) -> RescueTotals:
-    """Return what the stages of a training with these settings did.
-
-    Raises:
-        InputError: it does not sample in stages.
-    """
+    """Return what the stages of a training with these settings did."""
     _check_stages(spec)
     groups = counts.groups
     dead, asked, revived = _outcomes(counts)
@@ -159,9 +139,6 @@ def page_rescues(
     Args:
         outcome: one of `OUTCOMES`; None for both.
         after: the question to continue after; if it is not in the list, this begins at the first one.
-
-    Raises:
-        InputError: no such outcome, or the training does not sample in stages.
     """
     _check_stages(spec)
     if outcome is not None and outcome not in OUTCOMES:
@@ -197,10 +174,6 @@ def _check_stages(spec: Mapping[str, Any]) -> None:
             "this training samples neighbors for every question, or for none. Only recipes with "
             "sampling=rescue, such as ta_rescue, have rescues."
         )
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}%"
 
 
 def _outcomes(counts: Counts) -> tuple[Array, Array, Array]:

@@ -11,49 +11,27 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutHeader:
-    """A response drawn in training, with what training made of it, without its texts.
+    """A response drawn in training, with what training made of it, without its texts."""
 
-    Attributes:
-        step: the global step, from 1.
-        question_id: of the original question.
-        neighbor_id: of the neighbor whose prompt it was drawn for; None for the question itself.
-        strategy: of that neighbor, if it is known.
-        variant: 0 for the question's own prompt, k for its k-th neighbor's.
-        group: number of the group within the step, against which the advantage is measured.
-        session: number of the response among those of its question in the step.
-        tokens: tokens of the response.
-        truncated: cut at the maximum length.
-        reward: what the advantage was computed from; shaped if the recipe shapes it.
-        correct: None if the grader could not tell (its reward is 0).
-        reason: why the grade is what it is, one of `evaluator.grading.REASONS`; "" if it is not known.
-        extracted: the answer that was read.
-        advantage: of the response, before token weights.
-        old_log_prob: sum over its tokens before the update, on the prompt the recipe anchors on.
-        sampling_log_prob: sum over its tokens on the prompt it was drawn for.
-        ref_log_prob: sum over its tokens under the reference policy, on the anchor.
-        entropy: mean over its tokens.
-        weights_version: the step whose weights drew it.
-    """
-
-    step: int
-    question_id: str
-    neighbor_id: str | None
-    strategy: str | None
-    variant: int
-    group: int
-    session: int
-    tokens: int
-    truncated: bool
-    reward: float
-    correct: bool | None
-    reason: str
-    extracted: str | None
-    advantage: float | None
-    old_log_prob: float | None
-    sampling_log_prob: float | None
-    ref_log_prob: float | None
-    entropy: float | None
-    weights_version: int | None
+    step: int  # the global step, from 1
+    question_id: str  # of the original question
+    neighbor_id: str | None  # of the neighbor whose prompt it was drawn for; None for the question itself
+    strategy: str | None  # of that neighbor, if it is known
+    variant: int  # 0 for the question's own prompt, k for its k-th neighbor's
+    group: int  # number of the group within the step, against which the advantage is measured
+    session: int  # number of the response among those of its question in the step
+    tokens: int  # tokens of the response
+    truncated: bool  # cut at the maximum length
+    reward: float  # what the advantage was computed from; shaped if the recipe shapes it
+    correct: bool | None  # None if the grader could not tell (its reward is 0)
+    reason: str  # why the grade is what it is, one of `evaluator.grading.REASONS`; "" if it is not known
+    extracted: str | None  # the answer that was read
+    advantage: float | None  # of the response, before token weights
+    old_log_prob: float | None  # sum over its tokens before the update, on the prompt the recipe anchors on
+    sampling_log_prob: float | None  # sum over its tokens on the prompt it was drawn for
+    ref_log_prob: float | None  # sum over its tokens under the reference policy, on the anchor
+    entropy: float | None  # mean over its tokens
+    weights_version: int | None  # the step whose weights drew it
 
     @property
     def grade(self) -> str:
@@ -75,16 +53,11 @@ class RolloutHeader:
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutRecord(RolloutHeader):
-    """A rollout with its texts.
+    """A rollout with its texts."""
 
-    Attributes:
-        prompt: text it was drawn for; None if it is not kept.
-        response: text, decoded without special tokens.
-        token_ratios: of single tokens, as `token_ratios_text` writes them; None if they are not recorded.
-    """
-
-    prompt: str | None
-    response: str
+    prompt: str | None  # text it was drawn for; None if it is not kept
+    response: str  # text, decoded without special tokens
+    # of single tokens, as `token_ratios_text` writes them; None if they are not recorded
     token_ratios: str | None = None
 
 
@@ -110,17 +83,14 @@ _TOKENS_TOGETHER = 8
 
 @dataclass(frozen=True)
 class TokenRatios:
-    """The tokens of a response, in order.
+    """The tokens of a response, in order."""
 
-    Attributes:
-        lengths: characters of the response's text that each token brings; 0 for special tokens, which are
-            not in the text, and for the first parts of a character that several tokens make up.
-        log_ratios: nats; log-prob before the update on the prompt that the recipe anchors on, minus that on
-            the prompt it was drawn for (the log of TA-GRPO's importance ratio before the first update,
-            arXiv 2601.22478). None where it is no finite number.
-    """
-
+    # characters of the response's text that each token brings; 0 for special tokens, which are not in the
+    # text, and for the first parts of a character that several tokens make up
     lengths: tuple[int, ...]
+    # nats; log-prob before the update on the prompt that the recipe anchors on, minus that on the prompt it
+    # was drawn for (the log of TA-GRPO's importance ratio before the first update, arXiv 2601.22478). None
+    # where it is no finite number
     log_ratios: tuple[float | None, ...]
 
     @classmethod

@@ -53,9 +53,6 @@ def register(session: Session, record: Record, name: str | None = None) -> Run:
 
     Args:
         name: of the run in the database; by default as training called it.
-
-    Raises:
-        InputError: the record does not say its run, or another run has the name.
     """
     about, folder = record.run, record.folder
     if (run_name := name or about.name) is None:
@@ -83,11 +80,7 @@ def stored_folder(session: Session, run: Run) -> Path | None:
 
 
 def open_folder(run: Run, folder: Path | None) -> Record:
-    """Return the record of a training in its stored folder.
-
-    Raises:
-        InputError: no folder is stored, it is not there, or it holds no record.
-    """
+    """Return the record of a training in its stored folder."""
     if folder is None:
         raise InputError(
             f"the database has no rollout folder for run {run.name!r}. Add it: "
@@ -102,11 +95,7 @@ def open_folder(run: Run, folder: Path | None) -> Record:
 
 
 def open_record(session: Session, run: Run) -> Record:
-    """Return the record of a training.
-
-    Raises:
-        InputError: as `open_folder`.
-    """
+    """Return the record of a training."""
     return open_folder(run, stored_folder(session, run))
 
 
@@ -132,12 +121,7 @@ def list_train_runs(session: Session) -> list[TrainRun]:
 
 
 def choose_train_run(session: Session, reference: str | None) -> Run:
-    """Return the training run named, or the only one there is.
-
-    Raises:
-        NotFoundError: no such run.
-        InputError: it is not a training run; or none is named and there are several, or none at all.
-    """
+    """Return the training run named, or the only one there is."""
     if reference is not None:
         run = find_run(session, reference)
         if run.kind != TRAIN:

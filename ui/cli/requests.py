@@ -82,7 +82,7 @@ def print_ledger(ledger: "Sequence[LedgerLine]") -> None:
     if doubtful:
         output.say(
             f"${doubtful:.4f} of this is a worst case: requests that timed out, were cut off or were in "
-            "flight at a kill may have cost less"
+            "flight when the process was killed may have cost less"
         )
 
 

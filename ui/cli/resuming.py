@@ -34,7 +34,7 @@ def resume(
 ) -> None:
     """Resume a run: rephrasing, an evaluation, a judge or a training.
 
-    All settings are those of the run. KEY=VALUE changes a setting that shapes no result, such as
+    All settings are those of the run. KEY=VALUE changes a setting that does not affect results, such as
     max_usd=100 or base_url=http://localhost:8001/v1; others are refused. Stored answers are not requested
     again.
 

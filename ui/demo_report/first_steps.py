@@ -36,7 +36,7 @@ class FirstSteps:
 
 def compare_first_steps(plan: DemoPlan, findings: Findings) -> list[FirstSteps]:
     """Return the first seed's trainings whose groups have a forecast."""
-    by_name = {row.shape.name: row for row in findings.forecast}
+    by_name = {row.group: row for row in findings.forecast}
     rows = []
     for training in plan.trainings():
         row = by_name.get(_group(training.recipe) or "")
@@ -57,7 +57,7 @@ def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
         ("group", "foreseen", "training", "its first groups"),
         tuple(
             (
-                f"{row.foreseen.shape.name} = {row.foreseen.shape.responses}",
+                f"{row.foreseen.group} = {row.foreseen.responses}",
                 f"{percent(row.foreseen.share)} {span(row.foreseen.low, row.foreseen.high)}",
                 row.run,
                 f"{percent(row.equal / row.groups)} {span(row.low, row.high)}, {row.equal} of {row.groups}",
@@ -66,7 +66,7 @@ def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
         ),
     )
     lead = "The same shares in the first training steps, before the policy has changed much:"
-    missed = [f"{row.foreseen.shape.name} = {row.foreseen.shape.responses}" for row in rows if row.missed]
+    missed = [f"{row.foreseen.group} = {row.foreseen.responses}" for row in rows if row.missed]
     content: list[Block] = [Text(lead), table]
     if missed:
         content.append(

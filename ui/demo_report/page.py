@@ -116,7 +116,7 @@ def _scores(findings: Findings, ks: Sequence[int]) -> Table:
 def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
     rows = [
         {
-            "label": f"{row.shape.name} = {row.shape.responses}",
+            "label": f"{row.group} = {row.responses}",
             "share": row.share,
             "low": row.low,
             "high": row.high,

@@ -42,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Pack, unpack to see that it works, write the README beside it; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ui.shipped_demo", description=__doc__)
     parser.add_argument("database", type=Path, help="Database of a finished demo: tagrpo-demo/tagrpo.db")
-    parser.add_argument("--folder", type=Path, help="Folder of the demo. Default: that of the database.")
+    parser.add_argument(
+        "--folder", type=Path, help="Folder of the demo. Default: the folder that contains the database."
+    )
     parser.add_argument(
         "--to", type=Path, default=SHIPPED, help="Path of the pack. Default: the shipped one."
     )

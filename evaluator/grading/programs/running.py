@@ -135,15 +135,11 @@ class ProgramGrader:
         whose tests are no Python.
         """
         cases = [GradeCase(f"```python\n{reference or 'pass'}\n```", gold) for gold, reference in golds]
+        fail = Grade(GradeValue.CORRECT, None, "tests failed")  # as they must without any program
         return [
-            self._without_reference(grade) if not reference.strip() else grade
+            fail if grade.value is GradeValue.WRONG and not reference.strip() else grade
             for (_, reference), grade in zip(golds, self.grade_many(cases), strict=True)
         ]
-
-    def _without_reference(self, grade: Grade) -> Grade:
-        if grade.value is GradeValue.WRONG:
-            return Grade(GradeValue.CORRECT, None, "tests failed")
-        return grade
 
     def _grade(self, case: GradeCase, deadline: float) -> Grade:
         if time.monotonic() >= deadline:

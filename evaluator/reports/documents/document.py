@@ -32,32 +32,22 @@ class Points:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are shown. A cell may hold a second line behind a line break.
-
-    `words` columns at the left hold words, the others numbers. `breaks` are the rows before which a line is
-    drawn.
-    """
+    """Cells as they are shown."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str, ...], ...]  # a cell may have a second line after a line break
     title: str = ""
-    words: int = 1
-    breaks: tuple[int, ...] = ()
+    words: int = 1  # columns at the left that hold words; the others hold numbers
+    breaks: tuple[int, ...] = ()  # rows before which a line is drawn
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart.
+    """A chart."""
 
-    Attributes:
-        name: of its file, without a suffix.
-        alt: what it shows, in words.
-        spec: the finished Vega-Lite specification.
-    """
-
-    name: str
-    alt: str
-    spec: Mapping[str, Any]
+    name: str  # of its file, without a suffix
+    alt: str  # what it shows, in words
+    spec: Mapping[str, Any]  # the finished Vega-Lite specification
 
 
 @dataclass(frozen=True)
@@ -80,12 +70,10 @@ class Document:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables in order."""
         return [block for block in self.blocks if isinstance(block, Table)]
 
     @property
     def pictures(self) -> list[Picture]:
-        """The pictures in order."""
         return [block for block in self.blocks if isinstance(block, Picture)]
 
 

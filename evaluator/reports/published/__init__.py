@@ -16,14 +16,11 @@ FILES = ("ta_grpo", "a_grae", "cw_grpo")
 
 @dataclass(frozen=True)
 class PaperColumn:
-    """A benchmark by its key in `BENCHMARKS`, or the mean of the benchmarks `of`.
-
-    `problems` is None if the paper does not state the number.
-    """
+    """A benchmark by its key in `BENCHMARKS`, or the mean of the benchmarks `of`."""
 
     key: str
     title: str
-    problems: int | None = None
+    problems: int | None = None  # None if the paper does not state the number
     of: tuple[str, ...] = ()
 
 
@@ -42,25 +39,18 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class Paper:
-    """What a paper prints.
-
-    Attributes:
-        settings: how the figures were sampled, as far as `whose` states it; `unsaid` names the rest.
-        models: other names of each model.
-        notes: `text`, with `models` and `k` if it is not about all of them.
-        lists: tables whose figures are not scores on benchmarks.
-        figures: by model, method, column key and k.
-    """
+    """What a paper prints."""
 
     name: str
     source: str
+    # how the figures were sampled, as far as `whose` states it; `unsaid` names the rest
     settings: Mapping[str, Any]
-    models: Mapping[str, tuple[str, ...]]
+    models: Mapping[str, tuple[str, ...]]  # other names of each model
     layout: tuple[PaperColumn, ...]
     tables: tuple[Mapping[str, Any], ...]
-    notes: tuple[Mapping[str, Any], ...]
-    lists: tuple[Mapping[str, Any], ...]
-    figures: Mapping[tuple[str, str, str, int], Figure]
+    notes: tuple[Mapping[str, Any], ...]  # `text`, with `models` and `k` if it is not about all of them
+    lists: tuple[Mapping[str, Any], ...]  # tables whose figures are not scores on benchmarks
+    figures: Mapping[tuple[str, str, str, int], Figure]  # by model, method, column key and k
 
     def ks(self, model: str) -> tuple[int, ...]:
         """Return the ks for which the paper prints figures of a model."""
@@ -102,11 +92,7 @@ def in_order(benchmarks: Iterable[str]) -> list[str]:
 
 
 def find_model(name: str) -> str:
-    """Return the papers' name of a model, whatever its case and the account before it.
-
-    Raises:
-        InputError: no such model in any paper.
-    """
+    """Return the papers' name of a model, whatever its case and the account before it."""
     model = recognise(name)
     if model is None:
         raise InputError(f"no paper reports the model {name!r}. Available: {', '.join(models())}.")

@@ -14,79 +14,56 @@ from evaluator.grading.versions import find_grader
 from evaluator.signal.groups import (
     ORIGINAL,
     CheckpointGroups,
-    GroupTexts,
     PromptSample,
     QuestionGroup,
     ResponseSource,
+    Texts,
 )
 from service.database import Database, in_parts
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.runs.store import Run
 
 _GROUPS_AT_ONCE = 20
 
 
-def eval_source(
-    database: Database, references: Sequence[str], *, grader_version: str | None = None
-) -> ResponseSource:
+def eval_source(database: Database, references: Sequence[str]) -> ResponseSource:
     """Return the responses of eval runs, a checkpoint each, cut down to the questions that all of them hold.
 
     Their texts are read while the database is open.
-
-    Raises:
-        NotFoundError, InputError: as `load_runs` and `common_questions`.
     """
     with database.read() as session:
-        runs = load_runs(session, references, grader_version=grader_version)
-    checkpoints, left_out = common_questions(runs)
+        runs = load_runs(session, references)
+    held = [{group.group_id for group in run.groups} for run in runs]
+    common, every = set.intersection(*held), set.union(*held)
+    if not common:
+        labels = ", ".join(run.label for run in runs)
+        raise InputError(f"{labels} have no common question. Use runs over the same questions.")
+    checkpoints = tuple(
+        CheckpointGroups(run.label, tuple(group for group in run.groups if group.group_id in common))
+        for run in runs
+    )
+    left_out = len(every) - len(common)
     notes = (f"{left_out:,} questions are excluded, because some of the runs lack them",) if left_out else ()
     return ResponseSource(
-        ", ".join(references), tuple(checkpoints), lambda label, ids: run_texts(database, label, ids), notes
+        ", ".join(references), checkpoints, lambda label, ids: _read_texts(database, label, ids), notes
     )
 
 
-def load_runs(
-    session: Session, references: Sequence[str], *, grader_version: str | None = None
-) -> list[CheckpointGroups]:
+def load_runs(session: Session, references: Sequence[str]) -> list[CheckpointGroups]:
     """Return a checkpoint for each eval run, in the order given, labelled by the run's name.
 
-    All are graded by one version of the grader: the one named, else one that graded every sample of all runs.
-
-    Raises:
-        NotFoundError: no such run, or the version named never graded.
-        InputError: no eval run, a run twice, samples without a grade, or originals missing in all groups.
+    All are graded by one version of the grader that graded every sample of all runs.
     """
     runs = [find_eval_run(session, reference) for reference in references]
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         raise InputError(f"a run appears twice in {', '.join(names)}. Give each run once.")
-    version = choose_version(session, runs) if grader_version is None else grader_version
-    grader = find_grader(session, version)
-    if grader is None:
-        raise NotFoundError(f"version {version!r} of the grader has graded no samples.")
-    return [_load(session, run, grader, version) for run in runs]
+    grader = find_grader(session, choose_version(session, runs))
+    return [_load(session, run, grader) for run in runs]
 
 
-def common_questions(checkpoints: Sequence[CheckpointGroups]) -> tuple[list[CheckpointGroups], int]:
-    """Return the checkpoints cut down to the questions that all of them hold, and how many are left out.
-
-    Raises:
-        InputError: they have no question in common.
-    """
-    held = [{group.group_id for group in checkpoint.groups} for checkpoint in checkpoints]
-    common, every = set.intersection(*held), set.union(*held)
-    if not common:
-        labels = ", ".join(checkpoint.label for checkpoint in checkpoints)
-        raise InputError(f"{labels} have no common question. Use runs over the same questions.")
-    return [checkpoint.only(common) for checkpoint in checkpoints], len(every) - len(common)
-
-
-def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> Iterator[GroupTexts]:
-    """Yield the responses of these questions of a run, some questions at a time.
-
-    Raises:
-        NotFoundError: no such run.
-    """
+def _read_texts(database: Database, reference: str, group_ids: Sequence[str]) -> Iterator[Texts]:
+    """Yield the responses of these questions of a run, some questions at a time."""
     with database.read() as session:
         run = find_eval_run(session, reference)
     for part in in_parts(group_ids, _GROUPS_AT_ONCE):
@@ -101,21 +78,11 @@ def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> I
             )
             for group_id, variant, text in rows:
                 by_group[group_id].setdefault(variant, []).append(text)
-        for group_id, prompts in by_group.items():
-            yield GroupTexts(group_id, {variant: tuple(texts) for variant, texts in prompts.items()})
+        yield from by_group.items()
 
 
-def _load(session: Session, run: Run, grader: int, version: str) -> CheckpointGroups:
+def _load(session: Session, run: Run, grader: int | None) -> CheckpointGroups:
     counts = count_samples(session, run.id, grader, "grader")  # as a reward, which no person gives
-    drawn = sum(problem.samples for problem in counts)
-    graded = sum(problem.graded for problem in counts)
-    if graded < drawn:
-        raise InputError(
-            f"run {run.name}: {drawn - graded:,} of {drawn:,} samples have no grade by {version!r}; grade "
-            f"them with `tagrpo eval score {run.name}`."
-        )
-    if not drawn:
-        raise InputError(f"run {run.name} has no samples yet. Sample responses with `tagrpo eval run`.")
     tokens = count_tokens(session, run.id, counts)
     sources = {problem.id: problem.source_id for problem in run_problems(session, run.id)}
     groups: dict[str, list[PromptSample]] = {}

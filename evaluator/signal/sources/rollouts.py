@@ -1,4 +1,4 @@
-"""Training rollouts from files: one row per response, or one row per prompt with visit counts.
+"""Training rollouts from files: one row per response.
 
 A file is JSON Lines or parquet. A folder holds parquet files, or JSON Lines as verl 0.9 writes them to
 `trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step and what the reward function
@@ -6,21 +6,20 @@ adds). If there are both, the parquet files are read. Records of tagrpo's own tr
 (`trainer_adapter.record`).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from evaluator.signal.groups import (
     ORIGINAL,
     CheckpointGroups,
-    GroupTexts,
     PromptSample,
     QuestionGroup,
     ResponseSource,
+    Texts,
 )
 from service.errors import InputError, first_line
 from service.hashing import content_id
@@ -29,11 +28,14 @@ from service.json_lines import read_objects
 WINDOWS = 5
 """Stretches of training: the paper's Figure 3 shows the base model and four checkpoints."""
 
-ALL = "all"
 Step = int | str | None
 
 _LONGEST_ID = 80
 _REWARDS = ("correct", "reward", "score", "grade")
+_BY_PROMPT = (
+    "some rows have no question id, so each of their prompts counts as a separate question and "
+    "neighbors look like originals. Add question_id and neighbor_id to every row."
+)
 
 
 def _column(*names: str, **constraints: Any) -> Any:
@@ -59,125 +61,55 @@ class _Row(BaseModel):
     )
 
 
-_R = TypeVar("_R", bound=_Row)
-
-
-class _Visits(_Row):
-    """A prompt with the number of correct responses at each visit, in time order."""
-
-    question: str | int | None = _column("group_id", "question_id", "group", "question", "id")
-    group_size: int = Field(ge=1)
-    successes: list[int] = Field(min_length=1)
-    mean_tokens: float | None = Field(None, ge=0)
-
-
-@dataclass(frozen=True)
-class Rollouts:
-    """Rollouts of files. `by_prompt`: no row names its question, so each prompt counts as a question."""
-
-    checkpoints: tuple[CheckpointGroups, ...]
-    steps: tuple[tuple[Step, ...], ...]
-    responses: int
-    by_prompt: bool
-
-
 def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> ResponseSource:
-    """Return the responses of a file or folder of rollouts, as `read_rollouts` reads them."""
-    rollouts = read_rollouts(path, windows=windows, threshold=threshold)
-    steps = {each.label: part for each, part in zip(rollouts.checkpoints, rollouts.steps, strict=True)}
-    by_prompt = (
-        "some rows have no question id, so each of their prompts counts as a separate question and "
-        "neighbors look like originals. Add question_id and neighbor_id to every row."
-    )
-    return ResponseSource(
-        str(path),
-        rollouts.checkpoints,
-        lambda label, ids: rollout_texts(path, steps[label], ids, threshold=threshold),
-        (by_prompt,) if rollouts.by_prompt else (),
-    )
-
-
-def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> Rollouts:
     """Return the rollouts as checkpoints: stretches of steps with about equally many steps each.
 
     Responses to one question at one step are one group. Neighbors of a question are numbered by variant if
     rows have one, otherwise in the order in which their ids appear. A reward is 0 or 1, -1 or 1, true or
     false, a grade (correct, wrong, unknown), or null for unknown. Any other number needs a `threshold`: above
     it the response is correct.
-
-    Raises:
-        InputError: no such file, no rows, or a row that cannot be used; the message names file and line.
     """
     if windows < 1:
         raise InputError(f"{windows} windows: give 1 or more.")
     visits: dict[Step, dict[str, dict[int, PromptSample]]] = {}
-    responses, by_prompt = 0, False
-    for place, step, group_id, sample, row in _read(path, threshold):
+    by_prompt = False
+    for _, step, group_id, sample, row in _read(path, threshold):
         prompts = visits.setdefault(step, {}).setdefault(group_id, {})
         before = prompts.get(sample.variant)
-        if before is not None and isinstance(row, _Visits):
-            raise InputError(
-                f"{place}: variant {sample.variant} of question {group_id} appears twice. Give one row per "
-                "prompt."
-            )
-        prompts[sample.variant] = sample if before is None else _add(before, sample)
-        responses += sample.known + sample.unknown
+        prompts[sample.variant] = sample if before is None else before + sample
         by_prompt = by_prompt or row.question is None
-    if not responses:
+    if not visits:
         raise InputError(f"{path}: contains no rollouts.")
-    stretches = _stretches(list(visits), windows)
+    stretches = {_label(steps): steps for steps in _stretches(list(visits), windows)}
     checkpoints = tuple(
         CheckpointGroups(
-            _label(steps),
+            label,
             tuple(
                 QuestionGroup(group_id, tuple(prompts.values()))
                 for step in steps
                 for group_id, prompts in visits[step].items()
             ),
         )
-        for steps in stretches
+        for label, steps in stretches.items()
     )
-    return Rollouts(checkpoints, tuple(map(tuple, stretches)), responses, by_prompt)
 
+    def read_texts(label: str, group_ids: Sequence[str]) -> Iterator[Texts]:
+        texts: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in group_ids}
+        for place, step, group_id, sample, row in _read(path, threshold):
+            if group_id in texts and step in stretches[label]:
+                if row.response is None:
+                    raise InputError(f'{place}: has no "response". Diversity needs the response texts.')
+                texts[group_id].setdefault(sample.variant, []).append(row.response)
+        yield from texts.items()
 
-def rollout_texts(
-    path: Path, steps: Collection[Step], group_ids: Sequence[str], *, threshold: float | None = None
-) -> Iterator[GroupTexts]:
-    """Yield the responses of these questions at these steps; they are held in memory, so choose some.
-
-    Raises:
-        InputError: as `read_rollouts`, or a row has no text of its response.
-    """
-    texts: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in group_ids}
-    for place, step, group_id, sample, row in _read(path, threshold):
-        if group_id in texts and step in steps:
-            if row.response is None:
-                raise InputError(f'{place}: has no "response". Diversity needs the response texts.')
-            texts[group_id].setdefault(sample.variant, []).append(row.response)
-    for group_id, prompts in texts.items():
-        yield GroupTexts(group_id, {variant: tuple(answered) for variant, answered in prompts.items()})
-
-
-def read_visits(path: Path) -> list[list[tuple[int, int]]]:
-    """Return for each prompt of a file of visits its (successes, group size) in time order.
-
-    Raises:
-        InputError: as `read_rollouts`, or a row has no counts of visits.
-    """
-    visits = [
-        [(count, row.group_size) for count in row.successes]
-        for row in (_parse(_Visits, values, place) for place, values, _ in _rows(path))
-    ]
-    if not visits:
-        raise InputError(f"{path}: contains no rows.")
-    return visits
+    return ResponseSource(str(path), checkpoints, read_texts, (_BY_PROMPT,) if by_prompt else ())
 
 
 def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str, PromptSample, _Row]]:
-    """Yield place, step, question, counts and row of each response, or of each visit."""
+    """Yield place, step, question, counts and row of each response."""
     variants: dict[str, dict[str, int]] = {}
     for place, values, file_step in _rows(path):
-        row = _parse(_Visits if "successes" in values else _Row, values, place)
+        row = _parse(values, place)
         if row.question is not None and str(row.question).strip():
             name = str(row.question)
             group_id = name if len(name) <= _LONGEST_ID else content_id("question", name)
@@ -185,28 +117,22 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
             group_id = content_id("prompt", row.prompt)
         else:
             raise InputError(f'{place}: the row has no question. Add "question_id" or "prompt".')
-        variant = _number_variant(variants.setdefault(group_id, {}), row, place)
-        source_id = str(row.neighbor) if variant and row.neighbor is not None else None
-        about: dict[str, Any] = {"strategy": row.strategy, "source_id": source_id if variant else group_id}
-        if isinstance(row, _Visits):
-            if row.mean_tokens is not None:
-                about |= {"tokens": round(row.mean_tokens * row.group_size), "token_samples": row.group_size}
-            for visit, count in enumerate(row.successes, start=1):
-                if not 0 <= count <= row.group_size:
-                    raise InputError(f"{place}: {count} successes among {row.group_size} responses.")
-                sample = PromptSample(variant, correct=count, wrong=row.group_size - count, **about)
-                yield place, visit, group_id, sample, row
-            continue
         if not values.keys() & set(_REWARDS):
             raise InputError(f"{place}: has no reward. Add one of {', '.join(_REWARDS)}.")
+        variant = _number_variant(variants.setdefault(group_id, {}), row, place)
         grade = _grade(row.reward, threshold, place)
-        about |= {name: int(grade == name) for name in ("correct", "wrong", "unknown")}
-        about |= {"tokens": row.tokens or 0, "token_samples": int(row.tokens is not None)}
-        sample = PromptSample(variant, **about)
+        sample = PromptSample(
+            variant,
+            **{name: int(grade == name) for name in ("correct", "wrong", "unknown")},
+            strategy=row.strategy,
+            source_id=group_id if not variant else None if row.neighbor is None else str(row.neighbor),
+            tokens=row.tokens or 0,
+            token_samples=int(row.tokens is not None),
+        )
         yield place, file_step if row.step is None else row.step, group_id, sample, row
 
 
-def _parse(kind: type[_R], values: Mapping[str, Any], place: str) -> _R:
+def _parse(values: Mapping[str, Any], place: str) -> _Row:
     reward = next((name for name in _REWARDS if name in values), None)
     filled = {
         name: value
@@ -214,13 +140,12 @@ def _parse(kind: type[_R], values: Mapping[str, Any], place: str) -> _R:
         if value is not None and (name == reward or name not in _REWARDS)
     }
     try:
-        return kind.model_validate(filled)
+        return _Row.model_validate(filled)
     except ValidationError as error:
         problems = error.errors(include_url=False)
         name, value = problems[0]["loc"][0], problems[0]["input"]
-        given = "" if problems[0]["type"] == "missing" else f" is {value!r}"
         wishes = "; or ".join(dict.fromkeys(each["msg"] for each in problems if each["loc"][0] == name))
-        raise InputError(f'{place}: "{name}"{given}: {wishes}.') from None
+        raise InputError(f'{place}: "{name}" is {value!r}: {wishes}.') from None
 
 
 def _number_variant(numbers: dict[str, int], row: _Row, place: str) -> int:
@@ -244,20 +169,6 @@ def _grade(reward: bool | float | str | None, threshold: float | None, place: st
             "with --correct-above."
         )
     return "correct" if reward > (threshold or 0) else "wrong"
-
-
-def _add(sample: PromptSample, other: PromptSample) -> PromptSample:
-    """Return the responses of both to one prompt."""
-    return PromptSample(
-        sample.variant,
-        sample.correct + other.correct,
-        sample.wrong + other.wrong,
-        sample.unknown + other.unknown,
-        sample.strategy or other.strategy,
-        sample.source_id or other.source_id,
-        sample.tokens + other.tokens,
-        sample.token_samples + other.token_samples,
-    )
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
@@ -310,7 +221,7 @@ def _stretches(steps: list[Step], windows: int) -> list[list[Step]]:
 
 def _label(steps: Sequence[Step]) -> str:
     if steps == [None]:
-        return ALL
+        return "all"
     if not isinstance(steps[0], int):
         return str(steps[0])
     return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]}-{steps[-1]}"

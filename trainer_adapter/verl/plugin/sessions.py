@@ -111,7 +111,7 @@ class Stages:
             try:
                 await grade(outputs)
             except Exception:  # they are graded again with the others, which reports a failure
-                _LOG.exception("grading the first stage of a question failed; sampling its neighbors")
+                _LOG.exception("grading the first stage of a question failed, so its neighbors are sampled")
         return outcomes
 
 

@@ -9,7 +9,7 @@ from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
-    from evaluator.benchmarks import LoadedBenchmark
+    from evaluator.benchmarks.types import LoadedBenchmark
     from evaluator.grading import Grader
 
 FAILURES_SHOWN = 10
@@ -40,7 +40,9 @@ def benchmarks(
 
     Example: tagrpo eval benchmarks aime24 --from aime24.jsonl
     """
-    from evaluator.benchmarks import BENCHMARKS, ChangedBenchmarkError, find_benchmark
+    from evaluator.benchmarks.catalogue import BENCHMARKS
+    from evaluator.benchmarks.loading import find_benchmark
+    from evaluator.benchmarks.types import ChangedBenchmarkError
     from evaluator.grading import Grader
     from service.errors import PrerequisiteError
 
@@ -73,7 +75,7 @@ def benchmarks(
 
 
 def _list(terminal: Terminal) -> None:
-    from evaluator.benchmarks import BENCHMARKS
+    from evaluator.benchmarks.catalogue import BENCHMARKS
 
     after = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
     rows = [
@@ -95,7 +97,8 @@ def _list(terminal: Terminal) -> None:
 
 def _check(loaded: "LoadedBenchmark", grader: "Grader") -> tuple[dict[str, Any], list[str]]:
     """Return the outcome of a check, and the same in lines."""
-    from evaluator.benchmarks import check_golds, describe_failure, source_name
+    from evaluator.benchmarks.golds import check_golds, describe_failure
+    from evaluator.benchmarks.types import source_name
 
     failures = tuple(check_golds(loaded, grader))
     golds = f"{len(failures):,} gold answers fail" if failures else "all gold answers are graded correct"

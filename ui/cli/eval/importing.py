@@ -23,7 +23,7 @@ from ui.cli.settings import Db
 if TYPE_CHECKING:
     from collections import Counter
 
-    from evaluator.benchmarks import LoadedBenchmark
+    from evaluator.benchmarks.types import LoadedBenchmark
     from evaluator.evals.problems import PlacedProblem
     from evaluator.exchange.matching import Matcher, Survey
 
@@ -117,7 +117,8 @@ def import_(
 
     Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
     """
-    from evaluator.benchmarks import LoadedBenchmark, check_golds
+    from evaluator.benchmarks.golds import check_golds
+    from evaluator.benchmarks.types import LoadedBenchmark
     from evaluator.evals.evaluating import note_golds
     from evaluator.evals.grading import grade_run
     from evaluator.evals.runs import model_slug, run_version
@@ -212,7 +213,7 @@ def import_(
 
 
 def _matcher(questions: Questions, posed: str, folder: Path) -> "tuple[Matcher, LoadedBenchmark | None]":
-    from evaluator.benchmarks import BENCHMARKS
+    from evaluator.benchmarks.catalogue import BENCHMARKS
     from evaluator.exchange.matching import FromFile, InBenchmark
     from evaluator.grading import AnswerKind
     from service.questions.images import RowImages

@@ -108,7 +108,9 @@ def serve(
     if unknown_reward is not None and not math.isfinite(unknown_reward):
         raise InputError(f"--unknown-reward {unknown_reward}: give a number.")
     try:
+        from evaluator.serving.app import grading_app
         from evaluator.serving.app import serve as run_server
+        from evaluator.serving.desk import Desk
     except ImportError as error:
         raise PrerequisiteError(
             f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
@@ -126,10 +128,9 @@ def serve(
         output.say(f"tagrpo grader at {address.url}{words} (Ctrl-C stops it)")
         sys.stdout.flush()
 
-    run_server(
-        socket,
-        graded_by,
-        deadline_s=capacity.deadline_s,
+    desk = Desk(graded_by, capacity.deadline_s)
+    app = grading_app(
+        desk,
         most_cases=capacity.queue,
         most_body_bytes=capacity.body_mb * 10**6,
         unknown_reward=unknown_reward,
@@ -137,4 +138,5 @@ def serve(
         token=token,
         ready=say,
     )
+    run_server(socket, app, desk)
     output.note("ended")

@@ -9,7 +9,7 @@ from typer import Argument, Option
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from evaluator.benchmarks import LoadedBenchmark
+    from evaluator.benchmarks.types import LoadedBenchmark
     from evaluator.reports.methods import Method
 
 AnswersName = Literal["all", "boxed"]
@@ -64,7 +64,7 @@ class BenchmarkRows:
         Raises:
             InputError: it is not said which of them a file is for.
         """
-        from evaluator.benchmarks import load_benchmark
+        from evaluator.benchmarks.loading import load_benchmark
         from evaluator.evals.evaluating import match_files
 
         files = match_files(names, self.source)

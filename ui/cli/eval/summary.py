@@ -25,7 +25,7 @@ def standing(database: "Database", run: "Run") -> Standing:
     record = numbers.record
     problems = open_words(run.name, record["open_requests"], record["failed_requests"], numbers.errors)
     if lost := record["missing_for_good"]:
-        imported = is_imported(EvalSpec.from_json(run.spec))
+        imported = is_imported(EvalSpec.model_validate(run.spec))
         problems.append(lost_words(run.name, lost, imported=imported, errors=numbers.errors))
 
     def print_run() -> None:
@@ -73,7 +73,7 @@ def print_numbers(numbers: RunNumbers) -> None:
         output.say(record["why"] or "pass@k needs at least one sample of each problem")
         return
     result, curve = numbers.result, numbers.curve
-    unknown = bool(curve.unknown)
+    unknown = bool(result.counts.unknown.any())
     output.table(
         ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"],
         [
@@ -134,7 +134,7 @@ def _print_settings(run: "Run") -> None:
         output.say(f"answers {spec['answers']}: only boxed answers count")
     if "grader" in spec:
         output.say(f"graded by {spec['grader']} instead of the built-in rules")
-    if is_imported(EvalSpec.from_json(spec)):
+    if is_imported(EvalSpec.model_validate(spec)):
         output.say(
             "prompt and sampling are those of the tool that sampled the responses, as far as it records them"
         )

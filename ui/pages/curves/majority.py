@@ -45,10 +45,7 @@ def majority_report(choice: Choice) -> PageReport | None:
 def _state(choice: Choice) -> str:
     """Return a text that changes whenever samples or grades of these runs change."""
     runs = (run for method in choice.methods for run in method.runs)
-    return ";".join(
-        f"{run.run.id}:{run.grader}:{run.samples}:{run.correct}:{run.wrong}:{run.unknown}:{run.missing}"
-        for run in runs
-    )
+    return ";".join(f"{run.run.id}:{run.grader}:{run.samples}:{run.missing}" for run in runs)
 
 
 def _make(choice: Choice) -> PageReport:

@@ -93,7 +93,9 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         state = "no steps yet" if last is None else f"to step {last:,}"
         state = "folder not found" if training is not None and training.problem else state
     run = progress.run
-    asked = run.kind != "train" and not (run.kind == "eval" and is_imported(EvalSpec.from_json(run.spec)))
+    asked = run.kind != "train" and not (
+        run.kind == "eval" and is_imported(EvalSpec.model_validate(run.spec))
+    )
     return {
         "run": progress.run.name,
         "kind": KINDS.get(progress.run.kind, progress.run.kind),

@@ -72,7 +72,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
     rates, groups, growing, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
         layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by any reviewer"),
-        _rate("false accepts", rates.false_accept, "accepted by the verdict"),
+        _rate("false accepts", rates.false_accept, "verdict: accepted"),
         _rate("false rejects", rates.false_reject, "rejected by the verdict"),
     ]
     if groups is not None:

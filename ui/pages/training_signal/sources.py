@@ -59,7 +59,7 @@ def eval_choices(session: Session) -> list[EvalChoice]:
             row.run.name,
             row.problems,
             row.groups < row.problems,
-            f"{row.run.id}:{row.grader}:{row.samples}:{row.correct}:{row.wrong}:{row.unknown}",
+            f"{row.run.id}:{row.grader}:{row.samples}",
         )
         for row in runs_overview(session)
         if row.samples

@@ -161,9 +161,7 @@ def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
     except TagrpoError as error:
         layout.error_box("This pilot does not allow a forecast.", str(error))
         return None
-    rows = {
-        FORECAST_GROUPS[row.shape.name]: row for row in prediction.rows if row.shape.name in FORECAST_GROUPS
-    }
+    rows = {FORECAST_GROUPS[row.group]: row for row in prediction.rows if row.group in FORECAST_GROUPS}
     figures = "; ".join(
         f"{name} {row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for name, row in rows.items()
     )
