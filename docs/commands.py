@@ -17,8 +17,9 @@ INTRODUCTION = """\
 
 Find the command for a task on this page; `tagrpo COMMAND --help` shows its options and their defaults.
 
-Every command that reports has `--json`. The [exit codes](../concepts.md#exit-codes) are the same everywhere.
-`python docs/commands.py` generates this page from the help.
+Every command that reports has `--json`. It also takes `-q` (results and errors only) and `-v` (the outcome of
+each request, and the traceback of an error). The [exit codes](../concepts.md#exit-codes) are the same
+everywhere. `python docs/commands.py` generates this page from the help.
 """
 
 

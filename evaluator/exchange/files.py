@@ -23,14 +23,12 @@ def open_responses(
     paths: Sequence[Path],
     form: Format | None = None,
     columns: Mapping[str, str] | None = None,
-    scorer: str | None = None,
 ) -> ResponseFile:
     """Open files of one tool; the format follows from their content unless it is given.
 
     Args:
-        columns: by part (see `COLUMNS`) the columns of rows whose names are not the usual ones.
-        scorer: of an inspect_ai log with several scorers, the one whose scores stand beside our grades; of
-            rows and details the column or metric.
+        columns: by part (see `COLUMNS`) the columns of rows whose names are not the usual ones; `score` is
+            also a metric of details, or one of several scorers of an inspect_ai log.
 
     Raises:
         InputError: a file that cannot be read, columns that are missing, files of several formats, one twice.
@@ -39,7 +37,7 @@ def open_responses(
         raise InputError("give at least one file of responses.")
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("a file is given twice, so its responses would count twice. Remove one.")
-    opened = [_open(path, form, dict(columns or {}), scorer) for path in paths]
+    opened = [_open(path, form, columns or {}) for path in paths]
     first = opened[0]
     for path, other in zip(paths, opened, strict=True):
         for what in ("form", "model", "scorer", "settings"):
@@ -71,8 +69,8 @@ def with_thoughts_opened(file: ResponseFile) -> ResponseFile:
     return replace(file, settings={**file.settings, "thoughts": "started in the prompt"}, read=read)
 
 
-def _open(path: Path, form: Format | None, columns: Mapping[str, str], scorer: str | None) -> ResponseFile:
-    suffix = path.suffix.lower()
+def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> ResponseFile:
+    suffix, scorer = path.suffix.lower(), columns.get("score") or None
     if form == "inspect" or (form is None and (suffix == ".eval" or _is_json_log(path))):
         from evaluator.exchange.inspect_logs import open_log
 
@@ -88,7 +86,7 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str], scorer: s
         return open_lighteval(source, present, scorer)
     if form == "lm-eval":
         return lm_eval.open_lm_eval(source, path.stem, scorer)
-    return _open_rows(source, present, {"score": scorer, **columns} if scorer else columns)
+    return _open_rows(source, present, columns)
 
 
 def _open_rows(source: Source, present: tuple[str, ...], columns: Mapping[str, str]) -> ResponseFile:

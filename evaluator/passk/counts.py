@@ -140,7 +140,7 @@ def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts,
     if not allow_missing:
         raise InputError(
             f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}. "
-            "Sample more responses, choose a smaller k, or pass --allow-missing to exclude these problems"
+            "Sample more responses, choose a smaller k, or pass --allow missing to exclude these problems"
         )
     return counts.select(~short), ids
 

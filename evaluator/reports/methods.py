@@ -265,13 +265,13 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
     differing = differing_settings(specs)
     if differing:
         raise InputError(
-            f"{names} differ in more than the seed: {'; '.join(differing)}. Pass --pool-anyway to pool them "
-            "nevertheless."
+            f"{names} differ in more than the seed: {'; '.join(differing)}. Pass --allow pooling to pool "
+            "them nevertheless."
         )
     if len({spec.sampling.seed for spec in specs.values()}) < len(specs):
         raise InputError(
             f"{names} have the same seed, so their samples may be identical. Sample one of them again "
-            "with another seed, or pass --pool-anyway."
+            "with another seed, or pass --allow pooling."
         )
 
 

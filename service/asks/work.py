@@ -228,13 +228,14 @@ async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None
 
 async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]) -> None:
     began, done_before = time.monotonic(), None
+    generated_before = _generated_tokens(asker)  # a server on this machine answers several runs
     while True:
         counts = await store.read(rows.count_tasks, asker.run_id)
         done, total = counts.get(DONE, 0) + counts.get(FAILED_TASK, 0), sum(counts.values())
         done_before = done if done_before is None else done_before
         seconds, totals = time.monotonic() - began, asker.totals
         rate = (done - done_before) / seconds if seconds else 0.0
-        generated = sum(endpoint.generated_tokens or 0 for endpoint in asker.models.endpoints.values())
+        generated = _generated_tokens(asker) - generated_before
         report(
             Progress(
                 done=done,
@@ -249,3 +250,7 @@ async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]
             )
         )
         await asyncio.sleep(REPORT_S)
+
+
+def _generated_tokens(asker: Asker) -> int:
+    return sum(endpoint.generated_tokens or 0 for endpoint in asker.models.endpoints.values())

@@ -50,7 +50,7 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     row = {"problem": "2+2?", "expected_answer": "4", "generation": "4", "symbolic_correct": False}
     row |= {"num_generated_tokens": 3, "judgement": "yes"}
     outputs = [write_rows(tmp_path / f"output-rs{seed}.jsonl", row) for seed in (0, 1)]
-    file = open_responses(outputs, scorer="judgement")
+    file = open_responses(outputs, columns={"score": "judgement"})
     first, second = file.read()
     assert (file.form, first.text, first.completion_tokens) == ("rows", "4", 3)
     assert second.score is not None
@@ -117,7 +117,7 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
         ("1", "1+2?", "It is 3."),
     ]
     assert [each.score.value for each in file.read() if each.score] == ["wrong", "wrong"]
-    flexible = open_responses([path], scorer="exact_match,flexible")
+    flexible = open_responses([path], columns={"score": "exact_match,flexible"})
     assert [(e.score.value, e.score.extracted) for e in flexible.read() if e.score] == [
         ("correct", "2"),
         ("correct", "3"),
@@ -125,7 +125,7 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
     with pytest.raises(
         InputError, match=r"Give METRIC,FILTER. Metrics: exact_match. Filters: strict, flexible"
     ):
-        open_responses([path], scorer="exact_match,loose")
+        open_responses([path], columns={"score": "exact_match,loose"})
 
 
 def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_log_becomes_responses(form: Literal["eval", "json"], tmp_path: Path) 
     values = [each.score.value for each in (first, second, third) if each.score is not None]
     assert values == [GradeValue.CORRECT, GradeValue.WRONG, GradeValue.WRONG]
     with pytest.raises(InputError, match=r"no scorer 'other'\. Available: match"):
-        open_responses([path], scorer="other")
+        open_responses([path], columns={"score": "other"})
     cut = tmp_path / f"cut.{form}"
     cut.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(InputError, match=f"cut.{form}: cannot be read as an inspect_ai log"):

@@ -49,7 +49,9 @@ def test_seeds_are_pooled_by_problem(db: Database) -> None:
 def test_other_settings_are_not_pooled_unasked(db: Database) -> None:
     add_eval_run(db, "a", TWO)
     add_eval_run(db, "b", TWO, seed=1, temperature=1.0)
-    with pytest.raises(InputError, match=r"sampling.temperature \(0.6 in a, 1.0 in b\)\. Pass --pool-anyway"):
+    with pytest.raises(
+        InputError, match=r"sampling.temperature \(0.6 in a, 1.0 in b\)\. Pass --allow pooling"
+    ):
         load(db, "X=a+b")
     assert shape(load(db, "X=a+b", pool_anyway=True)) == {"X": {"test": ("a", "b")}}
 

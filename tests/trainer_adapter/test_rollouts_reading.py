@@ -242,7 +242,7 @@ def test_the_database_has_a_row_with_the_folder(db: Database, tmp_path: Path) ->
     with db.read() as session:
         run = choose_train_run(session, "ta")
         with pytest.raises(
-            InputError, match=r"rollouts: run 'ta' had .* `tagrpo train rollouts FOLDER --add --name ta`"
+            InputError, match=r"rollouts: run 'ta' had .* `tagrpo train rollouts ta=FOLDER --add`"
         ):
             open_record(session, run)
         assert "folder is missing" in str([one.problem for one in list_train_runs(session)])

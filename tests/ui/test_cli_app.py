@@ -130,6 +130,14 @@ def test_every_option_is_explained(path: tuple[str, ...]) -> None:
     assert unexplained == []
 
 
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_no_command_shows_more_than_15_options(path: tuple[str, ...]) -> None:
+    shown = [
+        each.name for each in COMMANDS[path].params if each.param_type_name == "option" and not each.hidden
+    ]
+    assert len(shown) <= 15
+
+
 @pytest.mark.parametrize("group", ["questions", "rephrase", "runs", "sets"])
 def test_a_group_without_a_command_shows_what_there_is(cli: CommandLine, group: str) -> None:
     done = cli(group)

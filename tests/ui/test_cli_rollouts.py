@@ -47,7 +47,7 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     assert "empty: contains no rollouts" in refused("empty", "--add")
     assert not Path("tagrpo.db").exists()
     assert run("ta", "--add").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
-    assert read("ta", "--add", "--name", "again")["folder"] == str(Path("ta").resolve())
+    assert read("again=ta", "--add")["folder"] == str(Path("ta").resolve())
     assert sorted((one["run"], one["recipe"], one["steps"], one["rollouts"]) for one in listed()) == [
         ("again", "ta_grpo", 2, 32),
         ("ta", "ta_grpo", 2, 32),
@@ -56,7 +56,7 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     Path("ta").rename("moved")
     said = refused("ta")
     assert f"{Path('ta').resolve()}: run 'ta' had its rollouts here" in said
-    assert "`tagrpo train rollouts FOLDER --add --name ta`" in said
+    assert "`tagrpo train rollouts ta=FOLDER --add`" in said
     run("moved", "--add")
     assert len(read("ta")["rollouts"]) == 25
 
@@ -154,7 +154,7 @@ def test_rescued_questions_are_listed() -> None:
 
 def test_pruning_shows_what_goes_and_removes_it_with_yes() -> None:
     run("ta", "--add")
-    prune = ("ta", "--prune", "2", "--keep-last", "0")
+    prune = ("ta", "--prune", "2:0")
     assert "ta: 16 rollouts of 1 step, 2 files with 0.0 MiB would be removed" in run(*prune).out
     assert Path("ta/step-00000001.parquet").exists()
     assert "there is no step to remove" in run("ta", "--prune", "2").out  # the last ten stay

@@ -150,7 +150,7 @@ def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: 
     lines = {line.split()[0]: line for line in cli("list")[1].splitlines()[1:]}
     assert "4 samples of 1 problem" in lines["base.sums"]
     assert "0 rollouts in 0 steps" in lines["ta"]
-    assert "tagrpo train rollouts FOLDER --add --name ta" in cli("list").err
+    assert "tagrpo train rollouts ta=FOLDER --add" in cli("list").err
     assert json.loads(cli("list", "--kind", "train", "--json")[1])["runs"] == [listed["ta"]]
     assert json.loads(cli("show", "base", "--json")[1])["run"] == "base.sums"  # the only one called base.X
     assert json.loads(cli("show", "ta", "--json")[1])["recipe"] == "ta_grpo"

@@ -77,7 +77,7 @@ def test_a_folder_that_was_moved_is_named_with_the_way_out(own):
     app = opened(own, run="joint")
     words = "".join(error.value for error in app.error).replace("\\", "").replace("\u2060", "")
     assert str(own.parent / "joint") in words
-    assert "tagrpo train rollouts FOLDER --add --name joint" in words
+    assert "tagrpo train rollouts joint=FOLDER --add" in words
     assert numbers(opened(own, run="plain"))["groups"] == f"{QUESTIONS * STEPS}"
     with Database.open(own) as db:
         add_training(db, own.parent / "elsewhere")

@@ -84,12 +84,12 @@ def open_folder(run: Run, folder: Path | None) -> Record:
     if folder is None:
         raise InputError(
             f"the database has no rollout folder for run {run.name!r}. Add it: "
-            f"`tagrpo train rollouts FOLDER --add --name {run.name}`."
+            f"`tagrpo train rollouts {run.name}=FOLDER --add`."
         )
     if not folder.is_dir():
         raise InputError(
             f"{folder}: run {run.name!r} had its rollouts here, but the folder is missing. If you moved it, "
-            f"add the new path: `tagrpo train rollouts FOLDER --add --name {run.name}`."
+            f"add the new path: `tagrpo train rollouts {run.name}=FOLDER --add`."
         )
     return record_in(folder)
 

@@ -3,11 +3,10 @@
 import errno
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup, TyperOption
@@ -17,7 +16,7 @@ from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import exits, output
-from ui.cli.tree import COMMANDS, GROUPS
+from ui.cli.tree import COMMANDS, GROUPS, find_function
 
 GO_ON = "run the same command again to resume"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
@@ -30,52 +29,52 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are used; `places` has each as `module:function`."""
+    """A group whose commands are imported when they are used; `places` has each as MODULE.COMMAND."""
 
-    def __init__(self, *, places: Mapping[str, str], **settings: Any) -> None:
+    def __init__(self, *, places: Iterable[str], **settings: Any) -> None:
         super().__init__(no_args_is_help=True, rich_markup_mode=None, context_settings=SETTINGS, **settings)
-        self._places = places
+        self._places = {place.rpartition(".")[2]: place for place in places}
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self._places]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _load(cmd_name, self._places[cmd_name]) if cmd_name in self._places else None
+        return _load(self._places[cmd_name]) if cmd_name in self._places else None
 
 
-class Tree(TyperGroup):
+class Tree(LazyGroup):
     """The root. Its help imports no command."""
 
+    def __init__(self, **settings: Any) -> None:
+        for name in ("no_args_is_help", "rich_markup_mode", "context_settings"):
+            settings.pop(name, None)
+        super().__init__(places=COMMANDS, **settings)
+
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS, *GROUPS]
+        return [*super().list_commands(ctx), *GROUPS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in COMMANDS:
-            return _load(cmd_name, COMMANDS[cmd_name][1])
         if cmd_name not in GROUPS:
-            return None
-        group = GROUPS[cmd_name]
-        return LazyGroup(
-            name=cmd_name, help=group.help, epilog=f"Example: {group.example}", places=group.commands
-        )
+            return super().get_command(ctx, cmd_name)
+        help, example, places = GROUPS[cmd_name]
+        return LazyGroup(name=cmd_name, help=help, epilog=f"Example: {example}", places=places.split())
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, entries in (
-            ("Commands", {name: about for name, (about, _) in COMMANDS.items()}),
-            ("Groups of commands", {name: group.help for name, group in GROUPS.items()}),
+            ("Commands", zip(super().list_commands(ctx), COMMANDS.values(), strict=True)),
+            ("Groups of commands", ((name, group.help) for name, group in GROUPS.items())),
         ):
             with formatter.section(title):
-                formatter.write_dl(list(entries.items()))
+                formatter.write_dl(list(entries))
 
 
 @cache
-def _load(name: str, place: str) -> Any:
+def _load(place: str) -> Any:
     """Return a command as click reads it."""
     from ui.cli.settings import add_command
 
-    module, function = place.split(":")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
-    add_command(alone, name, getattr(import_module(module), function))
+    add_command(alone, place.rpartition(".")[2], find_function(place))
     command = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):
@@ -119,8 +118,8 @@ def _root(
             help="Print the version and exit.",
         ),
     ] = False,
-    _quiet: output.QuietOption = False,
-    _verbose: output.VerboseOption = False,
+    _quiet: Annotated[bool, typer.Option("--quiet", "-q", **output.QUIET)] = False,
+    _verbose: Annotated[bool, typer.Option("--verbose", "-v", **output.VERBOSE)] = False,
 ) -> None:
     pass
 
@@ -156,18 +155,14 @@ def main() -> None:
             output.print_error(STOPPED[exits.Code(leaving.code)])
         raise
     except Interrupted as error:
-        output.print_error(str(error))
-        sys.exit(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED)
+        _end(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED, str(error))
     except TagrpoError as error:
-        output.print_error(str(error))
-        sys.exit(exits.Code.USAGE)
+        _end(exits.Code.USAGE, str(error))
     except OverflowError as error:  # of SQLite, numpy and torch, whose numbers end somewhere
         huge = [argument for argument in sys.argv[1:] if _is_huge(argument)]
         if not huge:
             _report_bug(error)
-            sys.exit(exits.Code.FAILED)
-        output.print_error(f"{huge[0]}: the number is too large. Give a smaller one.")
-        sys.exit(exits.Code.USAGE)
+        _end(exits.Code.USAGE, f"{huge[0]}: the number is too large. Give a smaller one.")
     except BrokenPipeError:
         output.forget_stdout()
         sys.exit(exits.Code.FAILED)
@@ -175,31 +170,33 @@ def main() -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         if not full and error.filename is None:
             _report_bug(error)
-            sys.exit(exits.Code.FAILED)
         if full:
             output.forget_stdout()
         way_out = "; free some space" if full else ""
-        output.print_error(f"{error.filename or 'output'}: {error.strerror}{way_out}.")
-        sys.exit(exits.Code.USAGE)
+        _end(exits.Code.USAGE, f"{error.filename or 'output'}: {error.strerror}{way_out}.")
     except KeyboardInterrupt:  # before or after typer's turn
-        output.print_error(STOPPED[exits.Code.INTERRUPTED])
-        sys.exit(exits.Code.INTERRUPTED)
+        _end(exits.Code.INTERRUPTED, STOPPED[exits.Code.INTERRUPTED])
     except Exception as error:
         _report_bug(error)
-        sys.exit(exits.Code.FAILED)
 
 
-def _report_bug(error: Exception) -> None:
-    """Say in one line that an error nobody foresaw is ours, where it arose and how to report it."""
+def _end(code: exits.Code, message: str) -> NoReturn:
+    output.print_error(message)
+    sys.exit(code)
+
+
+def _report_bug(error: Exception) -> NoReturn:
+    """End with one line that says that an unforeseen error is ours, where it arose and how to report it."""
     import traceback
     from importlib.metadata import version
 
     place = traceback.extract_tb(error.__traceback__)[-1]
     message = " ".join(str(error).split())
     how = "" if output.LOUDNESS.verbose else " (-v prints it)"
-    output.print_error(
+    _end(
+        exits.Code.FAILED,
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
-        f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}."
+        f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}.",
     )
 
 

@@ -1,22 +1,21 @@
 """`tagrpo config`: every setting of a verb, as a file to start from."""
 
-from importlib import import_module
 from typing import Annotated
 
 from typer import Argument
 
 from service.config import settings_of, summary, template
 from service.errors import InputError
-from ui.cli import output
 from ui.cli.configured import Verb
 from ui.cli.output import Terminal
+from ui.cli.tree import find_function
 
 VERBS = {
-    "rephrase": ("ui.cli.rephrase.running", "run"),
-    "eval": ("ui.cli.eval.running", "run"),
-    "score": ("ui.cli.eval.scoring", "score"),
-    "train": ("ui.cli.train.running", "run"),
-    "export": ("ui.cli.sets.exports", "export"),
+    "rephrase": "rephrase.running.run",
+    "eval": "eval.running.run",
+    "score": "eval.scoring.score",
+    "train": "train.running.run",
+    "export": "sets.exports.export",
 }
 """The commands that take a config, by its name."""
 
@@ -29,8 +28,7 @@ def find_verb(name: str) -> Verb:
     """
     if name not in VERBS:
         raise InputError(f"{name}: there is no such config. Available: {', '.join(VERBS)}.")
-    module, function = VERBS[name]
-    verb: Verb = getattr(import_module(module), function).verb
+    verb: Verb = find_function(VERBS[name]).verb
     return verb
 
 
@@ -57,4 +55,4 @@ def config(
         }
         for setting in settings_of(taken.kind)
     }
-    terminal.emit({"config": verb, "settings": record}, output.say, template(taken.kind, about).rstrip())
+    terminal.emit({"config": verb, "settings": record}, template(taken.kind, about).rstrip())

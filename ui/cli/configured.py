@@ -56,9 +56,7 @@ class Verb:
         yield "words", Annotated[list[str] | None, words], None
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))
-        files = Option(
-            "-c", "--config", metavar="FILE", help="TOML file of settings. If repeated, later files win."
-        )
+        files = Option("-c", "--config", metavar="FILE", help="TOML file of settings; later ones win.")
         yield "files", Annotated[list[Path] | None, files], None
 
     def read(self, values: dict[str, Any], profiles: Path) -> Config | None:
@@ -124,7 +122,7 @@ def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
     if setting is None:  # a list of models, each given by its name
         setting = find_setting(kind, f"{path}.model")
         assert setting is not None
-        text = f"{kind.model_fields[path].description} Repeat the option for several."
+        text = kind.model_fields[path].description
         return Annotated[list[str] | None, Option(flag, metavar="MODEL", help=text)], None
     default = setting.default
     if isinstance(default, bool):

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
-from ui.cli import exits, output
+from ui.cli import exits
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -40,7 +40,7 @@ def check(*, db: Db, terminal: Terminal) -> None:
     }
     verified = plural(len(headers), "published set")
     fine = f"{db.place}: no problems found; schema {HEAD_REVISION}, {verified} verified"
-    terminal.emit(record, output.say, *(problems or [fine]))
+    terminal.emit(record, *(problems or [fine]))
     if not problems:
         return
     way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
@@ -52,17 +52,15 @@ def check(*, db: Db, terminal: Terminal) -> None:
     raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
 
 
-def backup(
-    target: Annotated[Path, Argument(help="Path of the copy. The file must not exist yet.")],
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def backup(target: Path, *, db: Db, terminal: Terminal) -> None:
     """Copy the database to a file while other processes keep writing.
 
     The copy is a snapshot of one moment. If the command fails, no file is created.
 
     Example: tagrpo db backup /backups/tagrpo-monday.db
+
+    Args:
+        target: Path of the copy. The file must not exist yet.
     """
     from service.database import upkeep
     from service.errors import InputError
@@ -79,12 +77,12 @@ def backup(
             f"{target}: the file exists. Choose another path, or remove the file first."
         ) from None
     record = {"database": str(db.place), "backup": str(target), "bytes": copied}
-    terminal.emit(record, output.say, f"{target}: {copied / 1000000.0:,.1f} MB, complete and checked")
+    terminal.emit(record, f"{target}: {copied / 1000000.0:,.1f} MB, complete and checked")
 
 
 def copy(
-    source: Annotated[str, Argument(metavar="FROM", help="File or URL of the source database.")],
-    target: Annotated[str, Argument(metavar="TO", help="File or URL of an empty target database.")],
+    source: Annotated[str, Argument(metavar="FROM")],
+    target: Annotated[str, Argument(metavar="TO")],
     *,
     terminal: Terminal,
 ) -> None:
@@ -94,31 +92,30 @@ def copy(
     fails, nothing is copied.
 
     Example: tagrpo db copy tagrpo.db postgresql+psycopg://ann@db.lab/tagrpo
+
+    Args:
+        source: File or URL of the source database.
+        target: File or URL of an empty target database.
     """
     from service.database.place import parse_place
     from service.database.postgresql.copying import copy_database
 
-    with terminal.stages("copy") as report:
+    with terminal.progress("copy") as report:
         rows = copy_database(source, target, report=report)
     record = {"from": str(parse_place(source)), "to": str(parse_place(target)), "rows": rows}
     copied = f"{plural(sum(rows.values()), 'row')} in {plural(sum(map(bool, rows.values())), 'table')}"
-    terminal.emit(record, output.say, f"{record['to']}: {copied}, identical to {record['from']}")
+    terminal.emit(record, f"{record['to']}: {copied}, identical to {record['from']}")
 
 
-def upgrade(
-    vacuum: Annotated[
-        bool,
-        Option(help="Also release the disk space of removed rows. Other processes cannot write meanwhile."),
-    ] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def upgrade(vacuum: bool = False, *, db: Db, terminal: Terminal) -> None:
     """Upgrade the database of an older tagrpo to this version's schema. No other command does this.
 
     Older versions cannot open it afterwards. Make a copy first: tagrpo db backup before.db
 
     Example: tagrpo db upgrade --vacuum
+
+    Args:
+        vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
     """
     from service.database import Database, upkeep
     from service.database.engine import HEAD_REVISION
@@ -130,4 +127,4 @@ def upgrade(
         sizes = upkeep.vacuum(db.place)
         record |= {"bytes_before": sizes.before, "bytes_after": sizes.after}
         sizes_text = f"; {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
-    terminal.emit(record, output.say, f"{db.place}: schema {HEAD_REVISION}{sizes_text}")
+    terminal.emit(record, f"{db.place}: schema {HEAD_REVISION}{sizes_text}")

@@ -15,6 +15,7 @@ import typer
 from typer import Option
 
 from ui.cli import exits, output
+from ui.cli.output import Heading
 
 if TYPE_CHECKING:
     from sandbox.demo.folder import DemoFolder
@@ -31,22 +32,11 @@ NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue"
 
 
 def demo(
-    folder: Annotated[
-        Path | None,
-        Option(help="Folder for all results. Default: tagrpo-demo, or tagrpo-demo-quick with --quick."),
-    ] = None,
-    quick: Annotated[
-        bool, Option(help="Use fewer questions and steps: the whole pipeline in a few minutes.")
-    ] = False,
-    recipes: Annotated[
-        str | None,
-        Option(
-            help="Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo "
-            "train recipes` prints their names. Default: grpo,ta_grpo,ta_rescue."
-        ),
-    ] = None,
-    seeds: Annotated[int, Option(min=1, help="Number of training runs per recipe.")] = 1,
-    responses: Annotated[int | None, Option(min=1, help="Number of responses per training run.")] = None,
+    folder: Path | None = None,
+    quick: bool = False,
+    recipes: str | None = None,
+    seeds: Annotated[int, Option(min=1)] = 1,
+    responses: Annotated[int | None, Option(min=1)] = None,
 ) -> None:
     """Run the whole pipeline in a world small enough for a laptop: no GPU, no API key, no network.
 
@@ -56,6 +46,14 @@ def demo(
     command that the demo prints, so that you can repeat it. Run the same command again to resume.
 
     Example: tagrpo demo --quick
+
+    Args:
+        folder: Folder for all results. Default: tagrpo-demo, or tagrpo-demo-quick with --quick.
+        quick: Use fewer questions and steps: the whole pipeline in a few minutes.
+        recipes: Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo train
+            recipes` prints their names. Default: grpo,ta_grpo,ta_rescue.
+        seeds: Number of training runs per recipe.
+        responses: Number of responses per training run.
     """
     # Before anything that reads them is imported: nothing here asks the network.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -103,65 +101,54 @@ def check_installed() -> None:
 
 
 def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
-    from sandbox.demo.steps import demo_steps, step_keys
+    from sandbox.demo.steps import demo_steps, speed_settings, step_keys
     from ui.demo_report import REPORT_FILE, write_report
 
-    steps, keys = demo_steps(plan), step_keys(plan)
-    open_ones = [key for key in keys if key not in held.done]
-    report = plan.report / REPORT_FILE
+    numbered = list(enumerate(zip(demo_steps(plan), step_keys(plan), strict=True), start=1))
+    open_ones = [(number, step, key) for number, (step, key) in numbered if key not in held.done]
+    report, of, done = plan.report / REPORT_FILE, len(numbered), len(numbered) - len(open_ones)
+    db = shlex.quote(str(plan.database))
+    farewell = (
+        *("", Heading("Results"), str(report)),
+        f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses",
+        f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
+    )
     if not open_ones and report.is_file() and held.reported == plan.compared():
-        output.say(f"All {len(steps)} steps of the demo in {plan.folder} are finished; nothing was changed.")
-        _farewell(plan)
+        output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
+        output.say(*farewell)
         return
-    _introduce(plan, len(steps), len(steps) - len(open_ones))
+    begin = (
+        f"{of} steps; each is an ordinary command, printed after a $. {len(plan.trainings())} training runs "
+        f"of {', '.join(plan.recipes)}, {plan.size.responses:,} responses each. All results are stored in "
+        f"{plan.folder}. You can stop at any time and run the same command to resume. The steps run with "
+        f"{speed_settings()}, which affects speed only."
+    )
+    resumed = f"{done} of {of} steps in {plan.folder} are finished; resuming with the next one."
+    output.say(Heading("TA-GRPO on a laptop"), resumed if done else begin)
     chapter = ""
-    trainings = [
-        step for step, key in zip(steps, keys, strict=True) if step.training and key not in held.done
-    ]
+    trainings = [step for _, step, _ in open_ones if step.training]
     ahead = Ahead()
     try:
-        for number, (step, key) in enumerate(zip(steps, keys, strict=True), start=1):
-            if key in held.done:
-                continue
+        for number, step, key in open_ones:
             if step.chapter != chapter:
                 chapter = step.chapter
-                output.say()
-                output.heading(f"=== {chapter} ===")
-            output.say()
-            output.heading(f"{number}/{len(steps)}  {step.title}")
-            output.say(step.words)
+                output.say("", Heading(f"=== {chapter} ==="))
+            output.say("", Heading(f"{number}/{of}  {step.title}"), step.words)
             started = time.monotonic()
             if step.training:
                 trainings.remove(step)
                 ahead.start([each for each in trainings if not _is_trained(plan, each)])
             if not ahead.finish(step):
-                _carry_out(plan, step, f"step {number} of {len(steps)}")
+                _carry_out(plan, step, f"step {number} of {of}")
             seconds = time.monotonic() - started
             held.finish(key, seconds)
             output.note(f"({seconds:.0f} s)")
     finally:
         ahead.stop()
-    output.say()
-    output.heading("=== The report ===")
-    write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
+    output.say("", Heading("=== The report ==="))
+    write_report(plan, [(step, held.done[key]) for _, (step, key) in numbered])
     held.report(plan.compared())
-    _farewell(plan)
-
-
-def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
-    from sandbox.demo.steps import speed_settings
-
-    size = plan.size
-    output.heading("TA-GRPO on a laptop")
-    if done:
-        output.say(f"{done} of {steps} steps in {plan.folder} are finished; resuming with the next one.")
-        return
-    output.say(
-        f"{steps} steps; each is an ordinary command, printed after a $. {len(plan.trainings())} training "
-        f"runs of {', '.join(plan.recipes)}, {size.responses:,} responses each. All results are stored in "
-        f"{plan.folder}. You can stop at any time and run the same command to resume. The steps run with "
-        f"{speed_settings()}, which affects speed only."
-    )
+    output.say(*farewell)
 
 
 class Ahead:
@@ -207,8 +194,7 @@ class Ahead:
         if step not in self._running:
             return False
         output.say("This step started earlier, in parallel with the training.")
-        output.say(f"$ {shell_lines(step.command)}")
-        output.say()
+        output.say(f"$ {shell_lines(step.command)}", "")
         process, words = self._running[step]
         with words.open("rb") as file:
             ended = False
@@ -248,8 +234,8 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     from service.errors import TagrpoError
     from ui.cli.app import commands
 
-    arguments = step.arguments
-    training = step.training
+    arguments, training = step.arguments, step.training
+    way_on = f"the demo stopped at {where}; run the same command again to resume."
     if _is_trained(plan, step):
         output.say("This training run is already finished.")
         return
@@ -258,8 +244,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         return
     if training is not None and is_begun(plan.run_folder(training)):
         output.say("Resuming from the last checkpoint.")
-    output.say(f"$ {shell_lines(step.command)}")
-    output.say()
+    output.say(f"$ {shell_lines(step.command)}", "")
     try:
         if arguments[0] == "sandbox":
             code = sandbox.main(arguments[1:])
@@ -268,17 +253,13 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     except (typer.Abort, KeyboardInterrupt):
         raise KeyboardInterrupt from None
     except TagrpoError:
-        output.note(_go_on(where))
+        output.note(way_on)
         raise
     if code == exits.Code.ATTENTION and step.attention:
         output.say(f"(Exit code {code:d} is expected here: {step.attention}.)")
     elif code:
-        output.note(_go_on(where))
+        output.note(way_on)
         raise typer.Exit(int(code))
-
-
-def _go_on(where: str) -> str:
-    return f"the demo stopped at {where}; run the same command again to resume."
 
 
 def shell_lines(command: Sequence[str]) -> str:
@@ -291,14 +272,3 @@ def shell_lines(command: Sequence[str]) -> str:
         else:
             line = f"{line} {word}"
     return " \\\n".join([*lines, line])
-
-
-def _farewell(plan: "DemoPlan") -> None:
-    from ui.demo_report import REPORT_FILE
-
-    db = shlex.quote(str(plan.database))
-    output.say()
-    output.heading("Results")
-    output.say(f"{plan.report / REPORT_FILE}")
-    output.say(f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses")
-    output.say(f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}")

@@ -10,7 +10,7 @@ from typer import Argument, BadParameter, Option
 from ui.cli import exits, output
 from ui.cli.files import write_tables
 from ui.cli.output import Terminal
-from ui.cli.rephrase.reviewing import say_sheet
+from ui.cli.rephrase.reviewing import sheet_lines
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -23,58 +23,17 @@ WINDOWS = 5
 
 
 def diagnose(
-    runs: Annotated[
-        list[str] | None,
-        Argument(
-            help="Eval runs over a neighbor set: one run, or one per checkpoint. Or one training run.",
-            show_default=False,
-        ),
-    ] = None,
-    only: Annotated[
-        str | None,
-        Option(
-            help="Parts to show, separated by commas: zero-gradient, forecast, choices, difficulty, "
-            "diversity, cost. Default: all that the responses allow."
-        ),
-    ] = None,
-    rollouts: Annotated[
-        Path | None,
-        Option(help="Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them."),
-    ] = None,
-    correct_above: Annotated[
-        float | None,
-        Option(
-            help="With --rollouts: rewards above this count as correct; not needed for rewards 0/1 and -1/1."
-        ),
-    ] = None,
-    g: Annotated[
-        int | None,
-        Option(
-            min=1, help="G, responses per prompt in a group. Default: 8, or fewer if most prompts have fewer."
-        ),
-    ] = None,
-    n: Annotated[
-        int | None, Option(help="N, neighbors per question. Default: the number that most questions have.")
-    ] = None,
-    assume_shift_sd: Annotated[
-        float | None,
-        Option(
-            min=0,
-            help="Forecast: assumed standard deviation of the neighbors' logit shift, for a pilot without "
-            "neighbors; 0.5 to 1 is usual.",
-        ),
-    ] = None,
-    usd_per_gpu_hour: Annotated[float | None, Option(help="Cost: price of one GPU hour in USD.")] = None,
-    tokens_per_second: Annotated[
-        float | None, Option(help="Cost: tokens that one GPU generates per second.")
-    ] = None,
-    review_sheet: Annotated[
-        Path | None,
-        Option(help="Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet."),
-    ] = None,
-    out: Annotated[
-        Path | None, Option(help="Also write the tables' rows as CSV files to this folder.")
-    ] = None,
+    runs: Annotated[list[str] | None, Argument(show_default=False)] = None,
+    only: str | None = None,
+    rollouts: Path | None = None,
+    correct_above: float | None = None,
+    g: Annotated[int | None, Option(min=1)] = None,
+    n: int | None = None,
+    assume_shift_sd: Annotated[float | None, Option(min=0)] = None,
+    usd_per_gpu_hour: float | None = None,
+    tokens_per_second: float | None = None,
+    review_sheet: Path | None = None,
+    out: Path | None = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -94,6 +53,22 @@ def diagnose(
     Example: tagrpo diagnose base step-100
 
     Example: tagrpo diagnose pilot --only forecast,cost --g 8 --n 3
+
+    Args:
+        runs: Eval runs over a neighbor set: one run, or one per checkpoint. Or one training run.
+        only: Parts to show, separated by commas: zero-gradient, forecast, choices, difficulty, diversity,
+            cost. Default: all that the responses allow.
+        rollouts: Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them.
+        correct_above: With --rollouts: rewards above this count as correct; not needed for rewards 0/1 and
+            -1/1.
+        g: G, responses per prompt in a group. Default: 8, or fewer if most prompts have fewer.
+        n: N, neighbors per question. Default: the number that most questions have.
+        assume_shift_sd: Forecast: assumed standard deviation of the neighbors' logit shift, for a pilot
+            without neighbors; 0.5 to 1 is usual.
+        usd_per_gpu_hour: Cost: price of one GPU hour in USD.
+        tokens_per_second: Cost: tokens that one GPU generates per second.
+        review_sheet: Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet.
+        out: Also write the tables' rows as CSV files to this folder.
     """
     from evaluator.reports.diagnosis_layout import diagnosis_document
     from evaluator.signal import diagnosis as signal
@@ -119,9 +94,7 @@ def diagnose(
             output.note(f"{foreign:,} flagged neighbors are not candidates in this database and are left out")
     write_tables(out, tables(diagnosis))
     record = {**diagnosis_record(diagnosis), "review_sheet_rows": sheet_rows}
-    terminal.emit(record, output.show, diagnosis_document(diagnosis))
-    if review_sheet is not None and sheet_rows is not None and not terminal.as_json:
-        say_sheet(review_sheet, sheet_rows)
+    terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
     if diagnosis.flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}")
 

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from typer import Option
+from typing import TYPE_CHECKING, Literal
 
 from ui.cli import exits
 from ui.cli.output import Terminal
@@ -45,13 +43,9 @@ class Check:
 
 
 def doctor(
-    model: Annotated[str | None, Option(help="Also try to reach this model, named as in litellm.")] = None,
-    base_url: Annotated[
-        list[str] | None, Option(help="Address of the model's server. Repeat the option for several servers.")
-    ] = None,
-    training: Annotated[
-        bool, Option(help="Also check every verl and Ray function that tagrpo extends.")
-    ] = False,
+    model: str | None = None,
+    base_url: list[str] | None = None,
+    training: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -62,6 +56,11 @@ def doctor(
     no such line, training works with your version of verl.
 
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1
+
+    Args:
+        model: Also try to reach this model, named as in litellm.
+        base_url: Address of the model's server. Repeat the option for several servers.
+        training: Also check every verl and Ray function that tagrpo extends.
     """
     checks = [_python(), *_packages(), _database(db.place), _disk(db.place), *_keys()]
     if model is not None:

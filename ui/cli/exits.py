@@ -4,7 +4,6 @@ from enum import IntEnum
 
 import typer
 
-from service.errors import Interrupted, Terminated
 from ui.cli import output
 
 
@@ -44,13 +43,6 @@ def failed(message: str) -> typer.Exit:
     return typer.Exit(Code.FAILED)
 
 
-def stopped_training(signal: str | None, message: str) -> Exception:
-    """Return what ends the command of a training that a signal ended, or that failed."""
-    if signal is None:
-        return failed(message)
-    return (Interrupted if signal == "SIGINT" else Terminated)(message)
-
-
-def unfinished(reasons: "set[str]", message: str) -> typer.Exit:
+def unfinished(reasons: "set[str | None]", message: str) -> typer.Exit:
     """Return the exit of runs that stopped for these reasons: a failure, unless these were asked for."""
-    return (needs_attention if reasons <= ASKED_FOR else failed)(message)
+    return (needs_attention if reasons - {None} <= ASKED_FOR else failed)(message)

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from ui.cli.output import Terminal
 
 Form = TypeVar("Form", bound=str)
-RowsFormat = Literal["jsonl", "csv"]
 ReportFormat = Literal["table", "markdown", "latex", "csv", "json"]
-ROWS_BY_SUFFIX: dict[str, RowsFormat] = {".jsonl": "jsonl", ".csv": "csv"}
 REPORT_BY_SUFFIX: dict[str, ReportFormat] = {
     ".md": "markdown",
     ".tex": "latex",
@@ -43,46 +41,45 @@ def form_of(path: Path, given: Form | None, by_suffix: Mapping[str, Form]) -> Fo
     return form
 
 
-def render_rows(rows: Sequence[Mapping[str, Any]], form: RowsFormat) -> str:
-    """Return rows as the text of a file."""
+def render_rows(rows: Sequence[Mapping[str, Any]], suffix: str) -> str:
+    """Return rows as the text of a file that ends so."""
     from evaluator.reports.records import render_csv, render_json_lines
 
-    return (render_csv if form == "csv" else render_json_lines)(rows)
+    return (render_csv if suffix.lower() == ".csv" else render_json_lines)(rows)
 
 
 @dataclass(frozen=True)
 class RowsFile:
-    """Where rows go, and in which form."""
+    """Where rows go.
 
-    out: Annotated[Path | None, Option(help="Write all rows to this file.")] = None
-    format: Annotated[
-        RowsFormat | None, Option(help="Format of the file. Default: from the suffix of --out.")
-    ] = None
+    Args:
+        out: Write all rows to this .jsonl or .csv file.
+    """
+
+    out: Path | None = None
     overwrite: Overwrite = False
 
     def check(self) -> None:
-        """Refuse, before any work is done, a file that cannot be written or whose form nobody says.
+        """Refuse, before any work is done, a file that cannot be written or whose format nobody knows.
 
         Raises:
-            InputError: so, or a form without a file.
+            InputError: so.
         """
         from service.writing import check_file_target
 
-        if self.out is not None:
-            form_of(self.out, self.format, ROWS_BY_SUFFIX)
-            check_file_target(self.out, overwrite=self.overwrite)
-        elif self.format is not None:
-            raise InputError("--format sets the format of a file. Name the file with --out.")
+        if self.out is None:
+            return
+        if self.out.suffix.lower() not in (".jsonl", ".csv"):
+            raise InputError(f"{self.out}: the format is unknown. End the name in .jsonl, .csv.")
+        check_file_target(self.out, overwrite=self.overwrite)
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows, if a file is named."""
         from service.writing import write_text
 
-        if self.out is None:
-            return
-        text = render_rows(rows, form_of(self.out, self.format, ROWS_BY_SUFFIX))
-        write_text(self.out, text, overwrite=self.overwrite)
-        output.note(f"{output.plural(len(rows), 'row')} written to {self.out}")
+        if self.out is not None:
+            write_text(self.out, render_rows(rows, self.out.suffix), overwrite=self.overwrite)
+            output.note(f"{output.plural(len(rows), 'row')} written to {self.out}")
 
 
 def write_tables(folder: Path | None, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
@@ -99,18 +96,21 @@ def write_tables(folder: Path | None, tables: Mapping[str, Sequence[Mapping[str,
     for target in targets:
         check_file_target(target, overwrite=None)
     for target, rows in targets.items():
-        write_text(target, render_rows(rows, "csv"), overwrite=None)
+        write_text(target, render_rows(rows, ".csv"), overwrite=None)
     output.note(f"{output.plural(len(targets), 'file')} written to {folder}")
 
 
 @dataclass(frozen=True)
 class ReportFile:
-    """Where a report goes, and in which form."""
+    """Where a report goes, and in which form.
 
-    format: Annotated[
-        ReportFormat | None, Option(help="Format. Default: from the suffix of --out, otherwise a table.")
-    ] = None
-    out: Annotated[Path | None, Option(help="Write to this file.")] = None
+    Args:
+        format: Format. Default: from the suffix of --out, otherwise a table.
+        out: Write to this file.
+    """
+
+    format: ReportFormat | None = None
+    out: Path | None = None
     overwrite: Overwrite = False
 
     def choose(self, terminal: "Terminal") -> ReportFormat:
@@ -140,11 +140,8 @@ class ReportFile:
         from service.writing import write_text
         from ui.cli.documents import render_text
 
-        if self.out is None and form == "json":
-            output.print_json(finite(record))
-            return
-        if self.out is None and form == "table":
-            output.show(document)
+        if self.out is None and form in ("json", "table"):
+            output.Terminal(form == "json").emit(finite(record), document)
             return
         if form == "json":
             text = render_json(record)
@@ -161,15 +158,15 @@ class ReportFile:
 
 @dataclass(frozen=True)
 class HubExport:
-    """Where on the Hub a data set goes."""
+    """Where on the Hub a data set goes.
 
-    push: Annotated[
-        str | None,
-        Option(
-            help="Push to this Hub dataset repository (OWNER/NAME). Requires HF_TOKEN in the environment."
-        ),
-    ] = None
-    public: Annotated[bool, Option(help="Make a new repository public. Default: private.")] = False
+    Args:
+        push: Push to this Hub dataset repository (OWNER/NAME). Requires HF_TOKEN in the environment.
+        public: Make a new repository public. Default: private.
+    """
+
+    push: str | None = None
+    public: bool = False
 
 
 def check_chart(chart: Path, *, overwrite: bool) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, Protocol, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from evaluator.reports.documents.document import Document
-    from service.telling import TellProgress, TellStage
-
-_P = ParamSpec("_P")
+    from service.telling import TellProgress
 
 PLAIN_PROGRESS_EVERY_S = 5.0
 TEXT_SHOWN = 90
@@ -76,41 +74,57 @@ def forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say(*lines: str) -> None:
-    """Print lines as they are, without any an empty one: no markup is read from them, no line is cut."""
-    for line in lines or ("",):
-        console.stdout().print(line, markup=False, soft_wrap=True)
+class Heading(str):
+    """A line to print in bold."""
 
 
-def say_some(lines: Sequence[str], limit: int, more: str) -> None:
-    """Print the first of these lines, indented, and how many are left; `more` says where those stand."""
-    for line in lines[:limit]:
-        say(f"  {line}")
-    if len(lines) > limit:
-        say(f"  and {len(lines) - limit:,} more ({more})")
+@dataclass(frozen=True)
+class Table:
+    """Rows to print as a table, numbers on the right; `empty` is printed if there are none."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    empty: str | None = None
 
 
-def say_next(after: object, total: int | None = None) -> None:
-    """Say how a list goes on behind this page (None: it ends here), and how much there is in all."""
-    if after is not None:
-        words = shlex.quote(str(after))
-        say(
-            f"more: --after {words}"
-            if total is None
-            else f"{total:,} in total; see more with --after {words}"
-        )
+Part: TypeAlias = "str | Table | Document | None"
+"""What commands print: lines, headings, tables, documents; None is left out."""
 
 
-def say_text(text: str, characters: int, *, full: bool) -> None:
-    """Print a text of so many characters, or its beginning, and how much is left of it."""
-    beginning = text if full else text[:CHARACTERS_SHOWN]
-    left = characters - len(beginning)
-    say(beginning + (f"\n[{left:,} more characters; --full shows them]" if left else ""))
+def say(*parts: Part) -> None:
+    """Print parts one after the other, without any an empty line. No markup is read, no line is cut."""
+    for part in parts or ("",):
+        if isinstance(part, str):
+            style = "bold" if isinstance(part, Heading) else None
+            console.stdout().print(part, markup=False, soft_wrap=style is None, style=style)
+        elif isinstance(part, Table):
+            _print_table(part)
+        elif part is not None:
+            from ui.cli.documents import text_parts
+
+            width = console.stdout().width if sys.stdout.isatty() else None
+            say(*(Heading(text) if title else text for text, title in text_parts(part, width=width)))
 
 
-def heading(text: str) -> None:
-    """Print a heading."""
-    console.stdout().print(text, markup=False, style="bold")
+def some(lines: Sequence[str], limit: int, more: str) -> list[str]:
+    """Return the first of these lines, indented, and how many are left; `more` says where those are."""
+    left = len(lines) - limit
+    rest = [f"  and {left:,} more ({more})"] if left > 0 else []
+    return [*(f"  {line}" for line in lines[:limit]), *rest]
+
+
+def next_page(after: object, total: int | None = None) -> str | None:
+    """Say how a list goes on after this page (None: it ends here), and how many rows there are."""
+    if after is None:
+        return None
+    words = shlex.quote(str(after))
+    return f"more: --after {words}" if total is None else f"{total:,} in total; see more with --after {words}"
+
+
+def shorten(text: str, characters: int, most: int, option: str) -> str:
+    """Return the beginning of a text of so many characters, and how many are left."""
+    left = characters - len(text[:most])
+    return text[:most] + (f"\n[{left:,} more characters; {option}]" if left else "")
 
 
 def one_line(text: str, length: int = TEXT_SHOWN) -> str:
@@ -135,11 +149,6 @@ def confirm(what: str, question: str) -> None:
     typer.confirm(question, err=True, abort=True)
 
 
-def print_json(result: object) -> None:
-    """Print the machine-readable result, a mapping or a dataclass: one JSON object on stdout."""
-    console.write_json(result)
-
-
 def _be_quiet(wanted: bool) -> bool:
     LOUDNESS.quiet |= wanted
     return wanted
@@ -152,99 +161,65 @@ def _be_verbose(wanted: bool) -> bool:
     return wanted
 
 
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", callback=_be_quiet, help="Print results and errors only.")
-]
-VerboseOption = Annotated[
-    bool,
-    typer.Option(
-        "--verbose",
-        "-v",
-        callback=_be_verbose,
-        help="Print the outcome of each request, and the traceback of an error.",
-    ),
-]
+QUIET = {"callback": _be_quiet, "help": "Print results and errors only."}
+VERBOSE = {
+    "callback": _be_verbose,
+    "help": "Print the outcome of each request, and the traceback of an error.",
+}
 
 
 @dataclass(frozen=True)
 class Terminal:
-    """Whether a command answers in text or in JSON, and how much it says beside it."""
+    """Whether a command answers in text or in JSON, and how much it says beside it.
 
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False
-    quiet: QuietOption = False
-    verbose: VerboseOption = False
+    Args:
+        as_json: Print one JSON object instead of text.
+    """
 
-    def emit(
-        self,
-        record: Mapping[str, Any] | object,
-        text: Callable[_P, object],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> None:
-        """Print the record, if JSON is wanted; else call `text`, which prints the same for people."""
+    as_json: Annotated[bool, typer.Option("--json")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", hidden=True, **QUIET)] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", hidden=True, **VERBOSE)] = False
+
+    def emit(self, record: Mapping[str, Any] | object, *parts: Part) -> None:
+        """Print the record as one JSON object, if JSON is wanted; else the parts, which say the same."""
         if self.as_json:
-            print_json(record)
+            console.write_json(record)
         else:
-            text(*args, **kwargs)
+            say(*parts)
 
     def rows(
         self,
         key: str,
         rows: Sequence[Any],
         columns: Mapping[str, str | Callable[[Any], object]],
-        *,
+        *notes: str | None,
         empty: str | None = None,
-        **more: object,
+        **more: Any,
     ) -> None:
         """Print rows as a table, or as the list `key` of a JSON object with the values `more`.
 
         Args:
             rows: Mappings or dataclasses.
             columns: By heading what a cell has: a key or field, or a function of the row.
+            notes: Lines after the table; with `after` in `more` another says how the list continues.
             empty: Said instead of a table without rows.
         """
-        if self.as_json:
-            print_json({**more, key: rows})
-        else:
-            cells = [[_value(row, column) for column in columns.values()] for row in rows]
-            table([*columns], cells, empty=empty)
-
-    def say_next(self, after: object, total: int | None = None) -> None:
-        """Say how a list goes on after this page, unless JSON is wanted."""
-        if not self.as_json:
-            say_next(after, total)
+        cells = [] if self.as_json else [[_value(row, each) for each in columns.values()] for row in rows]
+        page = next_page(more.get("after"), more.get("total"))
+        self.emit({**more, key: rows}, Table([*columns], cells, empty), *notes, page)
 
     def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Bar]":
         """Show how far long work is, unless JSON is wanted."""
         return progress(label, quiet=self.as_json or quiet)
 
-    @contextmanager
-    def stages(self, label: str) -> "Iterator[TellStage]":
-        """Show how far work in stages is, unless JSON is wanted."""
-        with self.progress(label) as bar:
-            yield stages(bar)
-
 
 def print_error(message: str) -> None:
     """Print `error: message` on stderr; with `--verbose` the traceback of what is being handled before it."""
     if LOUDNESS.verbose and isinstance(sys.exception(), Exception):
-        note_traceback()
+        import traceback
+
+        console.write_line(traceback.format_exc().rstrip())
     complain("error: ", "bold red", message)
-
-
-def note_traceback() -> None:
-    """Print the traceback of the error that is being handled on stderr."""
-    import traceback
-
-    console.write_line(traceback.format_exc().rstrip())
-
-
-def show(document: "Document") -> None:
-    """Print a document, its tables folded to the width of a terminal."""
-    from ui.cli.documents import text_parts
-
-    for text, title in text_parts(document, width=console.stdout().width if sys.stdout.isatty() else None):
-        (heading if title else say)(text)
 
 
 def note(message: str) -> None:
@@ -261,27 +236,20 @@ def complain(label: str, style: str, message: str) -> None:
     console.stderr().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
-def table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    title: str | None = None,
-    empty: str | None = None,
-) -> None:
-    """Print rows as a table, numbers on the right; where there are none say `empty`, if it is given."""
-    if not rows and empty is not None:
-        say(empty)
+def _print_table(table: Table) -> None:
+    if not table.rows and table.empty is not None:
+        say(table.empty)
         return
-    from rich.table import Table
+    from rich import table as drawing
 
-    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        numeric = bool(rows) and all(
-            isinstance(row[index], int | float) or row[index] is None for row in rows
+    drawn = drawing.Table(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(table.columns):
+        numeric = bool(table.rows) and all(
+            isinstance(row[index], int | float) or row[index] is None for row in table.rows
         )
         drawn.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(_cell(value) for value in row))
+    for row in table.rows:
+        drawn.add_row(*map(_cell, row))
     console.stdout().print(drawn)
 
 
@@ -304,31 +272,28 @@ def _cell(value: object) -> "Text":
     return Text(visible(str(value)))
 
 
-class Bar(Protocol):
-    """Long work reports here: how much is done of how much, and a few words on what happens now."""
+class Bar:
+    """Long work reports here: how much is done of how much, and a few words on what happens now.
 
-    def update(self, done: int, total: int | None = None, detail: str = "") -> None: ...
+    Called, it takes the name of a stage first, as a `TellStage`. This one shows nothing.
+    """
 
+    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
+        """Show how far the work is."""
 
-def stage(bar: Bar, words: str) -> "TellProgress":
-    """Return what shows how far one stage is, of which these words tell."""
-    return lambda done, total: bar.update(done, total, words)
+    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None:
+        self.update(done, total, " ".join(filter(None, (stage, detail))))
 
-
-def stages(bar: Bar) -> "TellStage":
-    """Return what shows a stage's name before the other words of a progress."""
-
-    def report(stage: str, done: int, total: int | None, detail: str = "") -> None:
-        bar.update(done, total, " ".join(filter(None, (stage, detail))))
-
-    return report
+    def stage(self, words: str) -> "TellProgress":
+        """Return what shows how far one stage is, which these words name."""
+        return lambda done, total: self.update(done, total, words)
 
 
 @contextmanager
 def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
     """Show a bar on a terminal, a plain line now and then elsewhere, nothing when quiet; all on stderr."""
     if quiet or LOUDNESS.quiet:
-        yield _Silent()
+        yield Bar()
     elif sys.stderr.isatty():
         from rich import progress as bars
         from rich.markup import escape
@@ -351,12 +316,7 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
         plain.finish()
 
 
-class _Silent:
-    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
-        pass
-
-
-class _Bar:
+class _Bar(Bar):
     def __init__(self, bar: Any, task: Any) -> None:
         self._bar, self._task = bar, task
 
@@ -364,7 +324,7 @@ class _Bar:
         self._bar.update(self._task, completed=done, total=total, detail=detail)
 
 
-class _Plain:
+class _Plain(Bar):
     """A line now and then; the newest state follows when its time has come, also where nothing moves."""
 
     def __init__(self, label: str) -> None:

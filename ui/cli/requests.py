@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from ui.cli import output
-from ui.cli.output import plural
+from ui.cli.output import Heading, Part, Table, plural
 from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ DryRun = Annotated[
 
 
 LONGEST_WORDS = 200
+COST_COLUMNS = ("requests for", "model", "requests", "prompt tokens", "answer tokens", "USD")
 
 
 def words_by_kind(errors: "Sequence[ErrorCount]") -> dict[str, str]:
@@ -53,98 +53,79 @@ def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]
     return [f"{name}: {' and '.join(parts)}; resume with {resume_command(name)}"] if parts else []
 
 
-def print_errors(errors: "Sequence[ErrorCount]") -> None:
-    """Print the errors of failed requests, the most frequent first."""
-    if errors:
-        output.table(["failed request", "count"], [[each.error, each.count] for each in errors])
+def errors_table(errors: "Sequence[ErrorCount]") -> Table | None:
+    """Return the errors of failed requests, the most frequent first; None if there are none."""
+    rows = [[each.error, each.count] for each in errors]
+    return Table(["failed request", "count"], rows) if rows else None
 
 
-def print_ledger(ledger: "Sequence[LedgerLine]") -> None:
-    """Print what a run has paid for, by kind of request and model, and how much of it is a worst case."""
+def ledger_parts(ledger: "Sequence[LedgerLine]") -> list[Part]:
+    """Return what a run has paid for, by kind of request and model, and how much of it is a worst case."""
     if not ledger:
-        return
-    output.say()
-    output.table(
-        ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
+        return []
+    rows = [
         [
-            [
-                line.kind,
-                line.model if line.model != "-" else "(no answer)",
-                line.requests,
-                line.prompt_tokens,
-                line.completion_tokens,
-                f"{line.usd:.4f}" if not line.unpriced else f"{line.usd:.4f} + {line.unpriced:,} unpriced",
-            ]
-            for line in ledger
-        ],
-    )
+            line.kind,
+            line.model if line.model != "-" else "(no answer)",
+            line.requests,
+            line.prompt_tokens,
+            line.completion_tokens,
+            f"{line.usd:.4f}" + (f" + {line.unpriced:,} unpriced" if line.unpriced else ""),
+        ]
+        for line in ledger
+    ]
     doubtful = sum(line.doubtful_usd for line in ledger)
-    if doubtful:
-        output.say(
-            f"${doubtful:.4f} of this is a worst case: requests that timed out, were cut off or were in "
-            "flight when the process was killed may have cost less"
-        )
+    note = (
+        f"${doubtful:.4f} of this is a worst case: requests that timed out, were cut off or were in flight "
+        "when the process was killed may have cost less"
+    )
+    return ["", Table(COST_COLUMNS, rows), note if doubtful else None]
 
 
-def print_estimates(
+def estimate_parts(
     estimates: "Mapping[str, Estimate]", unit: str, spread: str, max_usd: float | None
-) -> None:
-    """Print what runs are expected to take, each below its name where several may be meant."""
-    for name, estimate in estimates.items():
-        if name:
-            output.heading(name)
-        _print_estimate(estimate, unit, spread)
-    _print_cap(list(estimates.values()), max_usd)
-    output.say("Nothing was sent or stored.")
+) -> list[Part]:
+    """Return what runs are expected to take, each below its name if several may be meant.
 
-
-def _print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
-    """Print requests, tokens, money and hours, least to most; `spread`: what both are, from lengths alone."""
+    Requests, tokens, money and hours are ranges; `spread` says of what, if they come from lengths alone.
+    """
     from service.models.estimate import IMAGE_TOKENS
 
-    if estimate.trial is None:
-        output.say(
-            f"{plural(estimate.questions, unit)}; estimated from text lengths, {spread}. A trial run on a "
-            "few (--limit) narrows the range."
-        )
-    else:
-        of_trial = plural(estimate.trial_questions or 0, unit)
-        output.say(f"{plural(estimate.questions, unit)}; scaled from {of_trial} of run {estimate.trial}.")
-    output.table(
-        ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
-        [
+    parts: list[Part] = []
+    for name, estimate in estimates.items():
+        if estimate.trial is None:
+            size = (
+                f"{plural(estimate.questions, unit)}; estimated from text lengths, {spread}. A trial run "
+                "on a few (--limit) narrows the range."
+            )
+        else:
+            of_trial = plural(estimate.trial_questions or 0, unit)
+            size = f"{plural(estimate.questions, unit)}; scaled from {of_trial} of run {estimate.trial}."
+        rows = [
             [
                 stage.kind,
                 stage.model,
-                _whole(stage.requests),
-                _whole(stage.prompt_tokens),
-                _whole(stage.completion_tokens),
+                *map(_whole, (stage.requests, stage.prompt_tokens, stage.completion_tokens)),
                 _money(stage.usd),
             ]
             for stage in estimate.stages
-        ],
-    )
-    if estimate.images and estimate.trial is None:
-        output.say(
-            f"{plural(estimate.images, 'image')}: each model counts image tokens differently; assumed "
-            f"{IMAGE_TOKENS[0]:,.0f} to {IMAGE_TOKENS[1]:,.0f} tokens each. A trial run measures it."
-        )
-    output.say(
-        f"total: {_money(estimate.usd)}" + (" USD" if estimate.usd else " (set the model's price=[IN,OUT])")
-    )
-    if estimate.hours is not None:
-        output.say(
-            f"hours at the speed of {estimate.trial}: {estimate.hours[0]:.1f} to {estimate.hours[1]:.1f}"
-        )
-
-
-def _print_cap(estimates: "Sequence[Estimate]", max_usd: float | None) -> None:
-    """Say where a cap stops runs that are expected to take more, all together."""
-    ranges = [estimate.usd for estimate in estimates if estimate.usd is not None]
-    if max_usd is None or not ranges or sum(high for _, high in ranges) <= max_usd:
-        return
-    surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
-    output.say(f"--max-usd {max_usd:g} {surely} the run before it is complete")
+        ]
+        parts += [Heading(name) if name else None, size, Table(COST_COLUMNS, rows)]
+        if estimate.images and estimate.trial is None:
+            parts.append(
+                f"{plural(estimate.images, 'image')}: each model counts image tokens differently; assumed "
+                f"{IMAGE_TOKENS[0]:,.0f} to {IMAGE_TOKENS[1]:,.0f} tokens each. A trial run measures it."
+            )
+        unit_text = " USD" if estimate.usd else " (set the model's price=[IN,OUT])"
+        parts.append(f"total: {_money(estimate.usd)}{unit_text}")
+        if estimate.hours is not None:
+            low, high = estimate.hours
+            parts.append(f"hours at the speed of {estimate.trial}: {low:.1f} to {high:.1f}")
+    ranges = [estimate.usd for estimate in estimates.values() if estimate.usd is not None]
+    if max_usd is not None and ranges and sum(high for _, high in ranges) > max_usd:
+        surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
+        parts.append(f"--max-usd {max_usd:g} {surely} the run before it is complete")
+    return [*parts, "Nothing was sent or stored."]
 
 
 def _whole(values: "Range") -> str:

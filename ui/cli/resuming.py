@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ from typer import Argument
 from service.errors import InputError, NotFoundError
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, profiles_file, split_words
+from ui.cli.tree import find_function
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -18,19 +18,16 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 COMMANDS = {
-    "propose": ("ui.cli.rephrase.running", "run"),
-    "eval": ("ui.cli.eval.running", "run"),
-    "judge": ("ui.cli.eval.scoring", "score"),
-    "train": ("ui.cli.train.running", "run"),
+    "propose": "rephrase.running.run",
+    "eval": "eval.running.run",
+    "judge": "eval.scoring.score",
+    "train": "train.running.run",
 }
 """What resumes a run, by its kind."""
 
 
 def resume(
-    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...", help="Name or id of the run.")],
-    *,
-    db: Db,
-    terminal: Terminal,
+    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")], *, db: Db, terminal: Terminal
 ) -> None:
     """Resume a run: rephrasing, an evaluation, a judge or a training.
 
@@ -39,6 +36,9 @@ def resume(
     again.
 
     Example: tagrpo resume math-gpt4 max_usd=100
+
+    Args:
+        words: Name or id of the run.
     """
     from service.config import read_stored
     from service.runs.store import read_config
@@ -56,8 +56,7 @@ def resume(
     profiles = profiles_file().absolute()  # before the folder changes
     if Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    module, function = COMMANDS[chosen.kind]
-    command = getattr(import_module(module), function)
+    command = find_function(COMMANDS[chosen.kind])
     known = profiles if profiles.is_file() else None
     config = read_stored(command.verb.kind, kept.config, changes, profiles=known)
     if chosen.kind != "judge":

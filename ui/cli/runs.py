@@ -1,14 +1,13 @@
 """`tagrpo runs`: list, show, rename and remove runs of all kinds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from typer import Argument, Option
+from typer import Option
 
 from ui.cli import exits, output
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Part, Table, Terminal, plural
 from ui.cli.settings import Db, OnlyRun, RunArgument
 
 if TYPE_CHECKING:
@@ -19,108 +18,93 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 Kind = Literal["propose", "eval", "judge", "train"]
-Cells = Mapping[str, object]
-"""What a table shows of a run, by heading."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of a run, by its kind.
-
-    Attributes:
-        record: What JSON has in addition to the values that all kinds have.
-        text: Prints the same for people.
-        needed: What needs attention, empty if nothing does.
-    """
+    """The state of a run: what JSON has of it, the same as text, and what needs attention, if anything."""
 
     record: Mapping[str, Any]
-    text: Callable[[], None]
+    parts: Sequence[Part]
     needed: str = ""
 
 
-def list_(
-    kind: Annotated[
-        Kind | None,
-        Option(help="Only runs of this kind: neighbors, evaluations, judge runs or training runs."),
-    ] = None,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
     """List the runs, oldest first, with their input, model and size.
 
     --kind adds the columns of that kind.
 
     Example: tagrpo runs list --kind eval
+
+    Args:
+        kind: Only runs of this kind: neighbors, evaluations, judge runs or training runs.
     """
     with db.reading() as session:
         listed = [each for name in KINDS if kind in (None, name) for each in KINDS[name][1](session)]
-    listed.sort(key=lambda each: (each[0].created_at, each[0].name))
+    listed.sort(key=lambda each: (each.run.created_at, each.run.name))
     records = [
         {
-            "run": run.name,
-            "run_id": run.id,
-            "kind": run.kind,
-            **record,
-            "created_at": run.created_at,
-            "finished_at": run.finished_at,
+            "run": each.run.name,
+            "run_id": each.run.id,
+            "kind": each.run.kind,
+            **each.record,
+            **{name: getattr(each.run, name) for name in ("created_at", "finished_at")},
         }
-        for run, _, _, record in listed
+        for each in listed
     ]
-    rows: list[Cells] = [
+    rows = [
         {
-            "run": run.name,
-            **({"kind": run.kind, **common} if kind is None else special),
-            "finished": run.finished_at or "no",
+            "run": each.run.name,
+            **({"kind": each.run.kind, "over": each.over[1]} if kind is None else dict([each.over])),
+            "model": each.model,
+            **({"done": each.done} if kind is None else each.cells),
+            "finished": each.run.finished_at or "no",
         }
-        for run, common, special, _ in listed
+        for each in listed
     ]
     starts = [f"`tagrpo {start}`" for name, (start, _) in KINDS.items() if kind in (None, name)]
-    terminal.emit(
-        {"runs": records},
-        output.table,
-        [*rows[0]] if rows else [],
-        [[*row.values()] for row in rows],
-        empty=f"no runs yet; start one with {', '.join(starts)}",
-    )
+    empty = f"no runs yet; start one with {', '.join(starts)}"
+    cells = [[*row.values()] for row in rows]
+    terminal.emit({"runs": records}, Table([*rows[0]] if rows else [], cells, empty))
 
 
-Listed = tuple["Run", Cells, Cells, Mapping[str, Any]]
-"""A run, its cells among runs of all kinds and among those of its own, and its JSON."""
+class Listed(NamedTuple):
+    """A run in a list: what it is over (with its heading), how far it is, cells of its kind, and its JSON."""
+
+    run: "Run"
+    over: tuple[str, object]
+    model: str | None
+    done: str
+    cells: Mapping[str, object]
+    record: Mapping[str, Any]
 
 
-def _list_proposals(session: "Session") -> list[Listed]:
+def _list_proposals(session: "Session") -> Iterator[Listed]:
     from rephraser.views.runs import list_headers
 
-    listed: list[Listed] = []
     for each in list_headers(session):
         spec = each.run.spec
-        model = {"model": each.proposed_by}
         done = f"{each.candidates:,} candidates of {plural(each.questions, 'question')}"
-        special = {
+        cells = {
             "number": each.questions,
             "solvers": ", ".join(solver["model"] for solver in spec["solvers"]) or None,
             "candidates": each.candidates,
             "USD": each.usd,
         }
-        common = {"over": spec["questions"], **model, "done": done}
-        listed.append(
-            (each.run, common, {"questions": spec["questions"], **model, **special}, each.to_json())
+        yield Listed(
+            each.run, ("questions", spec["questions"]), each.proposed_by, done, cells, each.to_json()
         )
-    return listed
 
 
-def _list_evaluations(session: "Session") -> list[Listed]:
+def _list_evaluations(session: "Session") -> Iterator[Listed]:
     from evaluator.evals.overview import runs_overview
     from evaluator.evals.sources import BOX
     from evaluator.reports.documents.document import ABSENT, hundredths
 
-    listed: list[Listed] = []
     for each in runs_overview(session):
-        model = {"model": each.run.spec["model"]}
         done = f"{each.samples:,} samples of {plural(each.problems, 'problem')}"
         shares = each.sources.shares
-        special = {
+        cells = {
             "problems": each.problems,
             "samples each": str(each.most) if each.fewest == each.most else f"{each.fewest} to {each.most}",
             "graded": "all" if each.graded == each.samples else f"{each.graded:,} of {each.samples:,}",
@@ -128,27 +112,34 @@ def _list_evaluations(session: "Session") -> list[Listed]:
             "human grades": each.human,
             "boxed %": ABSENT if shares is None else hundredths(shares[BOX], 1),
         }
-        common = {"over": each.benchmark, **model, "done": done}
-        listed.append((each.run, common, {"benchmark": each.benchmark, **model, **special}, each.to_json()))
-    return listed
+        over = ("benchmark", each.benchmark)
+        yield Listed(each.run, over, each.run.spec["model"], done, cells, each.to_json())
 
 
-def _list_judgings(session: "Session") -> list[Listed]:
+def _list_judgings(session: "Session") -> Iterator[Listed]:
     from service.runs.progress import progress_of
     from service.runs.store import list_runs
 
     runs = list_runs(session)
     names = {run.id: run.name for run in runs}
-    listed: list[Listed] = []
     for each in progress_of(session, [run for run in runs if run.kind == "judge"]):
         spec = each.run.spec
-        over, model = names.get(spec["eval_run"]), {"model": spec["model"]}
         done = f"{each.done:,} of {plural(each.planned, 'response')} judged"
-        special = {"judged": spec["asked"], "requests": each.planned, "replies": each.done, "USD": each.usd}
+        cells = {"judged": spec["asked"], "requests": each.planned, "replies": each.done, "USD": each.usd}
         record = {"asked": spec["asked"], **_judging_numbers(each)}
-        common = {"over": over, **model, "done": done}
-        listed.append((each.run, common, {"evaluation": over, **model, **special}, record))
-    return listed
+        over = ("evaluation", names.get(spec["eval_run"]))
+        yield Listed(each.run, over, spec["model"], done, cells, record)
+
+
+def _list_trainings(session: "Session") -> Iterator[Listed]:
+    from trainer_adapter.record.runs import list_train_runs
+
+    for each in list_train_runs(session):
+        if each.problem:
+            output.note(each.problem)
+        done = f"{each.numbers.rollouts:,} rollouts in {plural(each.numbers.steps, 'step')}"
+        cells = {name.replace("_", " "): value for name, value in vars(each.numbers).items()}
+        yield Listed(each.run, ("recipe", each.recipe), each.model, done, cells, each.to_json())
 
 
 def _judging_numbers(progress: Any) -> dict[str, Any]:
@@ -156,22 +147,7 @@ def _judging_numbers(progress: Any) -> dict[str, Any]:
     return {name: getattr(progress, name) for name in names}
 
 
-def _list_trainings(session: "Session") -> list[Listed]:
-    from trainer_adapter.record.runs import list_train_runs
-
-    listed: list[Listed] = []
-    for each in list_train_runs(session):
-        if each.problem:
-            output.note(each.problem)
-        model, numbers = {"model": each.model}, vars(each.numbers)
-        done = f"{each.numbers.rollouts:,} rollouts in {plural(each.numbers.steps, 'step')}"
-        special = {name.replace("_", " "): value for name, value in numbers.items()}
-        common = {"over": each.recipe, **model, "done": done}
-        listed.append((each.run, common, {"recipe": each.recipe, **model, **special}, each.to_json()))
-    return listed
-
-
-KINDS: Mapping[str, tuple[str, Callable[["Session"], list[Listed]]]] = {
+KINDS: Mapping[str, tuple[str, Callable[["Session"], Iterator[Listed]]]] = {
     "propose": ("rephrase run", _list_proposals),
     "eval": ("eval run", _list_evaluations),
     "judge": ("eval score --judge", _list_judgings),
@@ -215,62 +191,49 @@ def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
         "versions": chosen.versions,
     }
     finished = chosen.finished_at or "no"
-
-    def print_state() -> None:
-        output.say(f"{chosen.name} ({chosen.id}), created {chosen.created_at}, finished: {finished}")
-        state.text()
-
-    terminal.emit(record, print_state)
+    created = f"{chosen.name} ({chosen.id}), created {chosen.created_at}, finished: {finished}"
+    terminal.emit(record, created, *state.parts)
     if state.needed:
         raise exits.needs_attention(state.needed)
 
 
 def _show_proposals(database: "Database", run: "Run") -> Standing:
     from rephraser.views.runs import summarize
-    from ui.cli.rephrase.running import print_run, run_attention
+    from ui.cli.rephrase.running import run_attention, run_parts
 
     with database.read() as session:
         summary = summarize(session, run)
-    return Standing(vars(summary), partial(print_run, run, summary), run_attention(summary))
+    return Standing(vars(summary), run_parts(run, summary), run_attention(summary))
 
 
 def _show_judging(database: "Database", run: "Run") -> Standing:
-    """Return the state of a judge's run. A response whose request failed for good keeps its grade."""
+    """Return the state of a judge's run. A response whose request failed permanently keeps its grade."""
     from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
-    from ui.cli.requests import open_words, print_errors, print_ledger
+    from ui.cli.requests import errors_table, ledger_parts, open_words
 
     with database.read() as session:
         line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
         errors = frequent_errors(session, run.id)
-
-    def text() -> None:
-        output.say(
-            f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
-            f"responses: {line.done:,} judged, {line.open:,} open, {line.failed:,} failed, "
-            f"{line.final:,} failed permanently",
-        )
-        print_errors(errors)
-        print_ledger(ledger)
-
-    record = {
-        **_judging_numbers(line),
-        "errors": {each.error: each.count for each in errors},
-        "ledger": ledger,
-    }
-    return Standing(record, text, "; ".join(open_words(run.name, line.open, line.failed, errors)))
+    counts = {each.error: each.count for each in errors}
+    states = {"judged": line.done, "open": line.open, "failed": line.failed, "failed permanently": line.final}
+    parts: list[Part] = [
+        f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
+        f"responses: {', '.join(f'{number:,} {word}' for word, number in states.items())}",
+        errors_table(errors),
+        *ledger_parts(ledger),
+    ]
+    record = {**_judging_numbers(line), "errors": counts, "ledger": ledger}
+    return Standing(record, parts, "; ".join(open_words(run.name, line.open, line.failed, errors)))
 
 
-def rename(
-    run: RunArgument,
-    name: Annotated[str, Argument(help="New name of the run.")],
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
     """Rename a run; its id and all references stay.
 
     Example: tagrpo runs rename first-try baseline
+
+    Args:
+        name: New name of the run.
     """
     from service.runs.removing import rename_run
     from service.runs.store import find_run
@@ -279,27 +242,15 @@ def rename(
         chosen = find_run(session, run)
         rename_run(session, chosen, name)
     record = {"run": name, "id": chosen.id, "before": chosen.name}
-    terminal.emit(record, output.say, f"run {chosen.name} is now {name}")
+    terminal.emit(record, f"run {chosen.name} is now {name}")
 
 
-SHOWN = {
-    "asks": "requests and their answers",
-    "proposals": "proposals",
-    "verdicts": "verdicts",
-    "audits": "audits",
-    "run_problems": "problems",
-    "samples": "samples",
-    "grades": "grades",
-}
-"""Tables that are worth a line, and what their rows are called."""
+SHOWN = ("asks", "proposals", "verdicts", "audits", "problems", "samples", "grades")
+"""Tables whose numbers of rows are printed before a run is removed."""
 
 
 def remove(
-    run: RunArgument,
-    yes: Annotated[bool, Option("--yes", help="Remove without confirmation.")] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
+    run: RunArgument, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal
 ) -> None:
     """Remove a run and its data: answers, verdicts, samples, grades.
 
@@ -308,6 +259,9 @@ def remove(
     audits contain human decisions. `tagrpo db upgrade --vacuum` releases the disk space.
 
     Example: tagrpo runs remove first-try
+
+    Args:
+        yes: Remove without confirmation.
     """
     from rephraser.sets import list_sets
     from service.runs.removing import holdings, remove_run
@@ -337,14 +291,15 @@ def remove(
         "sets": sets,
         "rollout_folders": folders,
     }
-    terminal.emit(record, output.say, f"removed run {chosen.name}")
+    terminal.emit(record, f"removed run {chosen.name}")
 
 
 def _note_content(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
     output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains:")
-    for table, noun in SHOWN.items():
-        if count := hanging.rows.get(table):
-            output.note(f"  {count:,} {noun}")
+    rows = {name.replace("run_problems", "problems"): count for name, count in hanging.rows.items()}
+    for name in SHOWN:
+        if count := rows.get(name):
+            output.note(f"  {count:,} {'requests and their answers' if name == 'asks' else name}")
     if hanging.usd:
         output.note(f"  cost ${hanging.usd:,.2f}")
     if sets:

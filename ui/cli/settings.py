@@ -8,20 +8,22 @@
     def run(config: RephraseConfig, *, db: Db, terminal: Terminal) -> None: ...
 
 The command of `run` has `--model`, `--max-usd`, `-c FILE`, `--db`, `--json`, and takes `key=value` for
-every other setting of the config. A flag has no `--no-` form unless it names one, and a `tuple[str, ...]`
-may be given several times.
+every other setting of the config. A flag has no `--no-` form unless it names one, and a list may be given
+several times.
 """
 
 import inspect
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from ui.cli.configured import Verb
 
 
+_HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
 def add_command(group: typer.Typer, name: str, function: Callable[..., Any]) -> None:
     """Add the command of a function to a group."""
     taken: Verb | None = getattr(function, "verb", None)
@@ -47,8 +52,12 @@ def add_command(group: typer.Typer, name: str, function: Callable[..., Any]) -> 
 
 
 def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as typer wants it: a parameter for each field of the settings that it takes."""
+    """Return the function as typer wants it: a parameter for each field of the settings that it takes.
+
+    The help of a parameter is what the section `Args` of the docstring says of it.
+    """
     hints = get_type_hints(function, include_extras=True)
+    helps = _helps(function)
     parameters: list[inspect.Parameter] = []
     settings: dict[str, type] = {}
     taken: Verb | None = getattr(function, "verb", None)
@@ -60,18 +69,19 @@ def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
             settings[name] = hint
             parameters += _parameters(hint)
         else:
-            parameters.append(_parameter(name, hint, parameter.default))
+            parameters.append(_parameter(name, hint, parameter.default, helps.get(name)))
 
     @wraps(function)
     def call(**values: Any) -> Any:
         for name, kind in settings.items():
-            values[name] = kind(**{each.name: _taken(each, values.pop(each.name)) for each in fields(kind)})
+            values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
             if kind is Db:
                 _DB_FILE.set(values[name].db_file)
         if taken is not None:
             values["config"] = taken.read(values, profiles_file())
         return function(**values)
 
+    call.__doc__ = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")[0]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
@@ -83,49 +93,48 @@ def profiles_file() -> Path:
     return Path("tagrpo.toml") if "://" in database else Path(database).parent / "tagrpo.toml"
 
 
+def _helps(*described: object) -> dict[str, str]:
+    """Return what docstrings say of parameters or fields in their sections `Args`."""
+    helps: dict[str, str] = {}
+    for each in described:
+        section = inspect.cleandoc(each.__doc__ or "").partition("\nArgs:\n")[2]
+        helps |= {name: " ".join(text.split()) for name, text in _HELP.findall(section)}
+    return helps
+
+
 def _parameters(kind: type) -> Iterator[inspect.Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
+    hints, helps = get_type_hints(kind, include_extras=True), _helps(*reversed(kind.__mro__))
     for each in fields(kind):
-        hint, default = hints[each.name], each.default
-        if isinstance(default, tuple):
-            base, *extras = get_args(hint)
-            hint, default = Annotated[list[get_args(base)[0]] | None, *extras], None  # type: ignore[misc]
-        yield _parameter(each.name, hint, inspect.Parameter.empty if default is MISSING else default)
+        default = inspect.Parameter.empty if each.default is MISSING else each.default
+        yield _parameter(each.name, hints[each.name], default, helps.get(each.name))
 
 
-def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
-    if get_origin(hint) is Annotated:
-        base, *extras = get_args(hint)
-        hint = Annotated[base, *(_named(extra, name, base) for extra in extras)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> inspect.Parameter:
+    """Return a parameter for typer. Without a default it is an argument, unless its type says otherwise.
 
-
-def _named(extra: Any, name: str, base: Any) -> Any:
-    """Return an option with one name; typer would give a flag without a name a second one, `--no-...`."""
-    if (
-        isinstance(extra, OptionInfo) and base is bool and extra.default is ...
-    ):  # where typer keeps the first name
-        extra = copy(extra)
+    typer would give a flag without a name a second one, `--no-...`.
+    """
+    base, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    extra = copy(extras[0]) if extras else Argument() if default is inspect.Parameter.empty else Option()
+    extra.help = extra.help or help
+    members = get_args(base) if get_origin(base) is UnionType else (base,)
+    if isinstance(extra, OptionInfo) and list in map(get_origin, members) and "Repeat" not in str(extra.help):
+        extra.help = f"{extra.help} Repeat the option for several."
+    if isinstance(extra, OptionInfo) and base is bool and extra.default is ...:  # where typer keeps the name
         extra.default = f"--{name.replace('_', '-')}"
-    return extra
-
-
-def _taken(field: Field[Any], value: Any) -> Any:
-    return tuple(value or ()) if isinstance(field.default, tuple) else value
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=Annotated[base, extra])
 
 
 @dataclass(frozen=True)
 class Db:
-    """The database that a command works on."""
+    """The database that a command works on.
 
-    db_file: Annotated[
-        str | None,
-        Option(
-            "--db",
-            envvar="TAGRPO_DB",
-            help="Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db.",
-        ),
-    ] = None
+    Args:
+        db_file: Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db.
+    """
+
+    db_file: Annotated[str | None, Option("--db", envvar="TAGRPO_DB")] = None
 
     @property
     def place(self) -> "Place":

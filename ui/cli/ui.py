@@ -3,10 +3,9 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from typer import Option
 
 from ui.cli import output
 from ui.cli.settings import Db
@@ -21,29 +20,15 @@ PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 def ui(
     *,
     db: Db,
-    demo: Annotated[
-        bool,
-        Option(
-            help="Show the results of a demo: those in this folder if there are any, otherwise those shipped "
-            "with tagrpo."
-        ),
-    ] = False,
-    review: Annotated[
-        bool, Option(help="Allow reviews to be written; the UI never writes anything else.")
-    ] = False,
-    host: Annotated[
-        str, Option(help="Address to listen on; the default accepts only connections from this machine.")
-    ] = "127.0.0.1",
-    port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8501,
-    allow_host: Annotated[
-        list[str] | None, Option(help="Additional host name by which browsers reach the server.")
-    ] = None,
-    password: Annotated[bool, Option(help="Ask for a password now, or read one line from a pipe.")] = False,
-    password_file: Annotated[
-        Path | None, Option(help="Read the password from the first line of this file.")
-    ] = None,
-    no_token: Annotated[bool, Option(help="Admit anyone who can reach the address.")] = False,
-    no_browser: Annotated[bool, Option(help="Print the address without opening a browser.")] = False,
+    demo: bool = False,
+    review: bool = False,
+    host: str = "127.0.0.1",
+    port: int = 8501,
+    allow_host: list[str] | None = None,
+    password: bool = False,
+    password_file: Path | None = None,
+    no_token: bool = False,
+    no_browser: bool = False,
 ) -> None:
     """Open the UI in a browser: questions, neighbors, sets, rollouts, curves.
 
@@ -52,6 +37,18 @@ def ui(
     TAGRPO_UI_PASSWORD replaces the token. Press Ctrl-C to stop the server.
 
     Example: tagrpo ui
+
+    Args:
+        demo: Show the results of a demo: those in this folder if there are any, otherwise those shipped with
+            tagrpo.
+        review: Allow reviews to be written; the UI never writes anything else.
+        host: Address to listen on; the default accepts only connections from this machine.
+        port: Port to listen on; 0 picks a free one.
+        allow_host: Additional host name by which browsers reach the server.
+        password: Ask for a password now, or read one line from a pipe.
+        password_file: Read the password from the first line of this file.
+        no_token: Admit anyone who can reach the address.
+        no_browser: Print the address without opening a browser.
     """
     from service.errors import InputError
     from service.web.listening import Address, bind

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ui.cli import exits, output
+from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import Terminal
 
@@ -13,16 +13,12 @@ if TYPE_CHECKING:
     from evaluator.grading import Grader
 
 FAILURES_SHOWN = 10
+AFTER = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
 
 
 def benchmarks(
-    names: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[NAME|FILE]...", help="Benchmarks to check, or .toml and .jsonl files of your own."
-        ),
-    ] = None,
-    check: Annotated[bool, Option("--check", help="Check all known benchmarks.")] = False,
+    names: Annotated[list[str] | None, Argument(metavar="[NAME|FILE]...")] = None,
+    check: Annotated[bool, Option("--check")] = False,
     *,
     rows: BenchmarkRows,
     terminal: Terminal,
@@ -39,6 +35,10 @@ def benchmarks(
     Example: tagrpo eval benchmarks mine.jsonl
 
     Example: tagrpo eval benchmarks aime24 --from aime24.jsonl
+
+    Args:
+        names: Benchmarks to check, or .toml and .jsonl files of your own.
+        check: Check all known benchmarks.
     """
     from evaluator.benchmarks.catalogue import BENCHMARKS
     from evaluator.benchmarks.loading import find_benchmark
@@ -48,7 +48,26 @@ def benchmarks(
 
     load = rows.loader(names or list(BENCHMARKS))
     if not names and not check:
-        _list(terminal)
+        terminal.rows(
+            "benchmarks",
+            [
+                {
+                    "name": benchmark.name,
+                    "title": benchmark.title,
+                    "rows": benchmark.rows,
+                    "kind": benchmark.kind.value,
+                    "from": benchmark.hub_id,
+                    "configs": list(benchmark.configs),
+                    **{name: getattr(benchmark, name) for name in AFTER},
+                }
+                for benchmark in BENCHMARKS.values()
+            ],
+            {
+                **{name: name for name in ("name", "title", "rows", "kind", "from")},
+                "gated": lambda row: "yes" if row["gated"] else "no",
+                "licence": "licence",
+            },
+        )
         return
     names = names or list(BENCHMARKS)
     for name in names:
@@ -68,31 +87,10 @@ def benchmarks(
             results.append(record)
             lines += details
         bar.update(len(names), len(names))
-    terminal.emit({"benchmarks": results}, output.say, *lines)
+    terminal.emit({"benchmarks": results}, *lines)
     failed = [name for name, result in zip(names, results, strict=True) if not result["ok"]]
     if failed:
         raise exits.needs_attention(f"failed checks: {', '.join(failed)}")
-
-
-def _list(terminal: Terminal) -> None:
-    from evaluator.benchmarks.catalogue import BENCHMARKS
-
-    after = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
-    rows = [
-        {
-            "name": benchmark.name,
-            "title": benchmark.title,
-            "rows": benchmark.rows,
-            "kind": benchmark.kind.value,
-            "from": benchmark.hub_id,
-            "configs": list(benchmark.configs),
-            **{name: getattr(benchmark, name) for name in after},
-        }
-        for benchmark in BENCHMARKS.values()
-    ]
-    columns = ["name", "title", "rows", "kind", "from", "gated", "licence"]
-    cells = [[{**row, "gated": "yes" if row["gated"] else "no"}[name] for name in columns] for row in rows]
-    terminal.emit({"benchmarks": rows}, output.table, columns, cells)
 
 
 def _check(loaded: "LoadedBenchmark", grader: "Grader") -> tuple[dict[str, Any], list[str]]:

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from ui.cli import output
 from ui.cli.eval.settings import EvalRun
 from ui.cli.files import HubExport, Overwrite, form_of
 from ui.cli.output import Terminal, plural
@@ -19,11 +18,8 @@ _BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"
 def export(
     run: EvalRun,
     *,
-    out: Annotated[Path, Option(help="File to write, or folder for hf.")],
-    form: Annotated[
-        SamplesFormat | None,
-        Option("--format", help="Format; hf: a dataset for the Hub. Default: from the suffix of --out."),
-    ] = None,
+    out: Annotated[Path, Option()],
+    form: Annotated[SamplesFormat | None, Option("--format")] = None,
     overwrite: Overwrite = False,
     hub: HubExport,
     db: Db,
@@ -34,6 +30,10 @@ def export(
     `tagrpo eval import` reads them back. Gated benchmarks are not exported.
 
     Example: tagrpo eval export Qwen3-4B.math500 --out samples.parquet
+
+    Args:
+        out: File to write, or folder for hf.
+        form: Format; hf: a dataset for the Hub. Default: from the suffix of --out.
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.exporting import export_samples
@@ -54,4 +54,4 @@ def export(
         pushed = push_folder(out, hub.push, message=message, private=not hub.public)
     record = {"run": chosen.name, "out": str(out), "format": form, "samples": count, "pushed_to": pushed}
     words = f"{chosen.name}: {plural(count, 'sample')} written to {out}"
-    terminal.emit(record, output.say, words + (f", pushed to {pushed}" if pushed else ""))
+    terminal.emit(record, words + (f", pushed to {pushed}" if pushed else ""))

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from service.errors import InputError
 from ui.cli import exits, output
@@ -17,7 +17,7 @@ from ui.cli.eval.settings import (
     OwnGrader,
     check_grader,
 )
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Part, Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -31,78 +31,31 @@ UNMATCHED_LISTED = 5
 
 
 @dataclass(frozen=True)
-class Columns:
-    """How the file is read."""
-
-    panel: ClassVar[str] = "Input file"
-
-    form: Annotated[
-        Literal["rows", "inspect", "lighteval", "lm-eval"] | None,
-        Option("--format", help="Tool that wrote the files. Default: detected automatically."),
-    ] = None
-    column: Annotated[
-        tuple[str, ...],
-        Option(
-            "--column", help="Column of a part (docs/other-tools.md lists the parts), as in response=text."
-        ),
-    ] = ()
-    scorer: Annotated[
-        str | None,
-        Option(help="Scorer, metric or column with the other tool's grades, to store next to tagrpo's."),
-    ] = None
-    opened_thoughts: Annotated[
-        bool,
-        Option(
-            help="The prompts opened a thought: treat responses that do not close it as cut off inside it."
-        ),
-    ] = False
-
-    def named(self) -> dict[str, str]:
-        """Return the columns by part."""
-        pairs = [pair.partition("=") for pair in self.column]
-        for part, equals, name in pairs:
-            if not (part and equals):
-                raise typer.BadParameter(
-                    f"--column {part}{equals}{name}: give PART=NAME, as in response=text"
-                )
-        return {part: name for part, _, name in pairs}
-
-
-@dataclass(frozen=True)
 class Questions(BenchmarkRows):
-    """What the responses answer."""
+    """What the responses answer.
 
-    panel: ClassVar[str] = "Problems"
+    Args:
+        benchmark: Benchmark, or a file of your own. Default: the questions and answers in the input file.
+        by: Match problems by equal text, text inside the prompt, or ids as row numbers.
+        kind: Kind of the answers, for problems from an input file that does not state it.
+    """
 
-    benchmark: Annotated[
-        str | None,
-        Option(
-            help="Benchmark, or a file of your own. Default: the questions and answers in the input file."
-        ),
-    ] = None
-    by: Annotated[
-        Literal["text", "inside", "position"],
-        Option(help="Match problems by equal text, text inside the prompt, or ids as row numbers."),
-    ] = "text"
-    kind: Annotated[
-        Literal["latex", "integer", "choice", "tolerance", "code"],
-        Option(help="Kind of the answers, for problems from an input file that does not state it."),
-    ] = "latex"
+    benchmark: str | None = None
+    by: Literal["text", "inside", "position"] = "text"
+    kind: Literal["latex", "integer", "choice", "tolerance", "code"] = "latex"
 
 
 def import_(
-    files: Annotated[list[Path], Argument(help="Files written by one tool, in order.")],
+    files: list[Path],
     *,
-    model: Annotated[
-        str | None, Option(help="Model that gave the responses; inspect_ai logs contain it.")
-    ] = None,
-    name: Annotated[
-        str | None, Option(help="Name of the run, stored as NAME.BENCHMARK. Default: the model.")
-    ] = None,
+    model: str | None = None,
+    name: str | None = None,
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
     questions: Questions,
-    columns: Columns,
+    form: Annotated[Literal["rows", "inspect", "lighteval", "lm-eval"] | None, Option("--format")] = None,
+    column: Annotated[list[str] | None, Option("--column")] = None,
+    opened_thoughts: bool = False,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -116,6 +69,15 @@ def import_(
     other tool got no response.
 
     Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
+
+    Args:
+        files: Files written by one tool, in order.
+        model: Model that gave the responses; inspect_ai logs contain it.
+        name: Name of the run, stored as NAME.BENCHMARK. Default: the model.
+        form: Tool that wrote the files. Default: detected automatically.
+        column: Column of a part (docs/other-tools.md lists the parts), as in response=text or score=NAME.
+        opened_thoughts: The prompts opened a thought: treat responses that do not close it as cut off inside
+            it.
     """
     from evaluator.benchmarks.golds import check_golds
     from evaluator.benchmarks.types import LoadedBenchmark
@@ -131,14 +93,18 @@ def import_(
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
     from service.runs.store import check_name
-    from ui.cli.eval.summary import print_numbers
+    from ui.cli.eval.summary import numbers_parts
 
     check_grader(own_grader, answers)
-    named = columns.named()
-    if questions.benchmark is not None:  # which has the images itself
-        named = {"images": "", **named}
-    file = open_responses(files, columns.form, named, columns.scorer)
-    file = with_thoughts_opened(file) if columns.opened_thoughts else file
+    named: dict[str, str] = (
+        {} if questions.benchmark is None else {"images": ""}
+    )  # a benchmark has the images itself
+    for part, equals, column_name in (pair.partition("=") for pair in column or ()):
+        if not (part and equals):
+            raise typer.BadParameter(f"--column {part}{equals}: give PART=NAME, as in response=text")
+        named[part] = column_name
+    file = open_responses(files, form, named)
+    file = with_thoughts_opened(file) if opened_thoughts else file
     drawn_by = model or file.model
     if drawn_by is None:
         raise InputError(f"{file.name} does not state its model. Give it with --model.")
@@ -173,9 +139,9 @@ def import_(
     ):
         posed = LoadedBenchmark(problems, problems, tuple(place.problem for place in placed), {}, None)
         note_golds(posed, len(check_golds(posed, rules)), output.note)
-        storing = output.stage(bar, "storing")
+        storing = bar.stage("storing")
         stored = import_responses(database, run_name, spec, file, matcher, read, placed, storing)
-        grading = output.stage(bar, "grading")
+        grading = bar.stage("grading")
         graded = grade_run(database, stored.run.id, grader, grading, version=run_version(stored.run))
         numbers = read_numbers(database, stored.run)
         with database.read() as session:
@@ -191,17 +157,15 @@ def import_(
         "without_response": read.lost.total(),
         "agreement": agreement and agreement.to_json(),
     }
-
-    def print_import() -> None:
-        before = f", {stored.there:,} already stored" if stored.there else ""
-        output.say(f"{plural(stored.new, 'response')} imported ({file.form}){before}")
-        print_numbers(numbers)
-        if agreement is not None:
-            output.say()
-            output.show(agreement_document(agreement))
-            output.say(f"`tagrpo eval compare {run_name} --tool-grades` lists the differences")
-
-    terminal.emit(record, print_import)
+    before = f", {stored.there:,} already stored" if stored.there else ""
+    parts: list[Part] = [
+        f"{plural(stored.new, 'response')} imported ({file.form}){before}",
+        *numbers_parts(numbers),
+    ]
+    if agreement is not None:
+        differences = f"`tagrpo eval compare {run_name} --tool-grades` lists the differences"
+        parts += ["", agreement_document(agreement), differences]
+    terminal.emit(record, *parts)
     left_out = [] if benchmark is None else _left_out(read, benchmark)
     if read.lost:
         left_out.append(

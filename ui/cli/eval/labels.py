@@ -7,11 +7,10 @@ import typer
 from typer import Argument, Option
 
 from service.errors import InputError, NotFoundError
-from ui.cli import output
 from ui.cli.eval.settings import EvalRun
 from ui.cli.eval.showing import find_problem
 from ui.cli.files import RowsFile
-from ui.cli.output import Terminal
+from ui.cli.output import Part, Table, Terminal, plural
 from ui.cli.settings import Db, Reviewer, reviewer_name
 
 if TYPE_CHECKING:
@@ -20,19 +19,27 @@ if TYPE_CHECKING:
     from evaluator.evals.human import HumanValue
     from service.runs.store import Run
 
+COLUMNS = {
+    "problem": "position",
+    "sample": "ordinal",
+    "grader": "grader",
+    "person": "value",
+    "by": "reviewer",
+    "comment": "comment",
+    "when": "created_at",
+    "withdrawn": "withdrawn_at",
+}
+"""Fields of a human grade by the headings of the list."""
+
 
 def label(
     run: EvalRun,
-    problem: Annotated[
-        str | None, Argument(help="Position of the problem in the run, from 0, or its id.")
-    ] = None,
-    sample: Annotated[
-        int | None, Argument(help="Number of the response, as shown by `eval show`.", min=0)
-    ] = None,
-    correct: Annotated[bool, Option(help="Grade the response as correct.")] = False,
-    wrong: Annotated[bool, Option(help="Grade the response as wrong.")] = False,
-    withdraw: Annotated[bool, Option(help="Withdraw your newest grade of this response.")] = False,
-    comment: Annotated[str, Option(help="Reason for the grade.", show_default=False)] = "",
+    problem: Annotated[str | None, Argument()] = None,
+    sample: Annotated[int | None, Argument(min=0)] = None,
+    correct: bool = False,
+    wrong: bool = False,
+    withdraw: bool = False,
+    comment: Annotated[str, Option(show_default=False)] = "",
     reviewer: Reviewer = None,
     *,
     file: RowsFile,
@@ -48,7 +55,18 @@ def label(
     Example: tagrpo eval label Qwen3-4B.amc23 7 3 --correct --comment "1/2, as the gold"
 
     Example: tagrpo eval label Qwen3-4B.amc23 --out grades.jsonl
+
+    Args:
+        problem: Position of the problem in the run, from 0, or its id.
+        sample: Number of the response, as shown by `eval show`.
+        correct: Grade the response as correct.
+        wrong: Grade the response as wrong.
+        withdraw: Withdraw your newest grade of this response.
+        comment: Reason for the grade.
     """
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.human import list_human_grades
+    from evaluator.evals.overview import shown_grader
     from evaluator.evals.runs import find_eval_run
 
     if problem is None:
@@ -57,9 +75,17 @@ def label(
         file.check()
         with db.reading() as session:
             chosen = find_eval_run(session, run)
-            rows, effect = _grades(session, chosen), _effect(session, chosen)
+            grader = shown_grader(session, chosen.id)
+            grades = list_human_grades(session, chosen.id, None if grader is None else grader.id)
+            effect = _effect(session, chosen)
+        hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
+        rows = [{**asdict(grade), **hidden} for grade in grades]
         file.write(rows)
-        terminal.emit({"run": chosen.name, "grades": rows, **effect}, _print_list, chosen.name, rows, effect)
+        cells = [[*map(row.get, COLUMNS.values())] for row in rows]
+        table = Table([*COLUMNS], cells, f"run {chosen.name}: no human grades")
+        terminal.emit(
+            {"run": chosen.name, "grades": rows, **effect}, table, *(["", *_score(effect)] if rows else [])
+        )
         return
     if correct + wrong + withdraw != 1 or sample is None:
         raise typer.BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")
@@ -70,14 +96,9 @@ def label(
         chosen = find_eval_run(session, run)
         record = {"run": chosen.name, **_grade(session, chosen, problem, sample, value, reviewer, comment)}
         effect = _effect(session, chosen)
-
-    def print_grade() -> None:
-        place = f"{record['run']}, problem {record['problem']}, response {sample}"
-        grader = record["grader"] or "nothing yet"
-        output.say(f"{place}: {record['recorded']}; the grader says {grader}")
-        _print_score(effect)
-
-    terminal.emit({**record, **effect}, print_grade)
+    place = f"{record['run']}, problem {record['problem']}, response {sample}"
+    line = f"{place}: {record['recorded']}; the grader says {record['grader'] or 'nothing yet'}"
+    terminal.emit({**record, **effect}, line, *_score(effect))
 
 
 def _grade(
@@ -110,27 +131,10 @@ def _grade(
         recorded = f"{withdrawn} by {who} withdrawn"
     else:
         grader = shown_grader(session, run.id)
-        new = add_human_grade(
-            session,
-            page[0].id,
-            value,
-            reviewer=who,
-            comment=comment,
-            grader_id=None if grader is None else grader.id,
-        )
+        grader_id = None if grader is None else grader.id
+        new = add_human_grade(session, page[0].id, value, reviewer=who, comment=comment, grader_id=grader_id)
         recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
     return {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}
-
-
-def _grades(session: "Session", run: "Run") -> list[dict[str, Any]]:
-    from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals.human import list_human_grades
-    from evaluator.evals.overview import shown_grader
-
-    grader = shown_grader(session, run.id)
-    hidden = {"comment": None} if is_secret(run.spec["problems"]) else {}
-    grades = list_human_grades(session, run.id, None if grader is None else grader.id)
-    return [{**asdict(grade), **hidden} for grade in grades]
 
 
 def _effect(session: "Session", run: "Run") -> dict[str, Any]:
@@ -142,35 +146,17 @@ def _effect(session: "Session", run: "Run") -> dict[str, Any]:
         effects = [asdict(effect) for effect in human_effect(session, run)]
     except InputError as error:
         return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
-    return {
-        "human_grades": result.human,
-        "overruled": result.overruled,
-        "pass_at_k": effects,
-        "why": None,
-    }
+    return {"human_grades": result.human, "overruled": result.overruled, "pass_at_k": effects, "why": None}
 
 
-def _print_list(run: str, rows: list[dict[str, Any]], effect: dict[str, Any]) -> None:
-    fields = ("position", "ordinal", "grader", "value", "reviewer", "comment", "created_at", "withdrawn_at")
-    output.table(
-        ["problem", "sample", "grader", "person", "by", "comment", "when", "withdrawn"],
-        [[*map(row.get, fields)] for row in rows],
-        empty=f"run {run}: no human grades",
-    )
-    if rows:
-        output.say()
-        _print_score(effect)
-
-
-def _print_score(effect: dict[str, Any]) -> None:
+def _score(effect: dict[str, Any]) -> list[Part]:
     from evaluator.reports.documents.document import hundredths
 
     if effect["pass_at_k"] is None:
-        output.say(f"no score yet: {effect['why']}")
-        return
-    count = output.plural(effect["human_grades"], "human grade")
-    output.say(f"{count} counted, {effect['overruled']:,} different from the grader's")
-    output.table(
-        ["k", "pass@k by the grader", "with human grades"],
-        [[row["k"], hundredths(row["grader"]), hundredths(row["human"])] for row in effect["pass_at_k"]],
-    )
+        return [f"no score yet: {effect['why']}"]
+    count = plural(effect["human_grades"], "human grade")
+    rows = [[row["k"], hundredths(row["grader"]), hundredths(row["human"])] for row in effect["pass_at_k"]]
+    return [
+        f"{count} counted, {effect['overruled']:,} different from the grader's",
+        Table(["k", "pass@k by the grader", "with human grades"], rows),
+    ]

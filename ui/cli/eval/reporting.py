@@ -1,8 +1,9 @@
 """`tagrpo eval report` and `compare`: models in a table, two of them problem by problem."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -14,8 +15,8 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.reports.documents.document import Document
     from evaluator.reports.report import Majority
+    from evaluator.reports.scores import Metric
     from service.database import Database
 
 References = Annotated[
@@ -23,11 +24,23 @@ References = Annotated[
     Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
 ]
 Ks = Annotated[str | None, Option("--k", help="Values of k: 32 or 1,2,4,8.")]
-AllowMissing = Annotated[
-    bool, Option("--allow-missing", help="Leave out problems with too few samples, and report their number.")
-]
-PoolAnyway = Annotated[
-    bool, Option("--pool-anyway", help="Allow pooling runs that differ in more than the seed.")
+
+
+class Allowed(StrEnum):
+    """What is refused unless the user allows it."""
+
+    MISSING = "missing"
+    POOLING = "pooling"
+
+
+Allow = Annotated[
+    list[Allowed] | None,
+    Option(
+        "--allow",
+        metavar="missing|pooling",
+        help="missing: leave out problems with too few samples. pooling: pool runs that differ in more than "
+        "the seed. Repeat the option for both.",
+    ),
 ]
 
 
@@ -35,25 +48,12 @@ def report(
     references: References,
     *,
     k: Ks = None,
-    metric: Annotated[
-        Literal["pass@k", "pass^k", "g-pass@k", "maj@k"],
-        Option(help="Metric. pass^k: all k correct; g-pass@k: at least a share tau; maj@k: majority vote."),
-    ] = "pass@k",
-    tau: Annotated[float, Option(help="Threshold for g-pass@k.", min=0, max=1)] = 0.5,
-    interval: Annotated[
-        Literal["new-problems", "same-problems"], Option(help="Problems that the intervals generalize to.")
-    ] = "new-problems",
-    paper: Annotated[
-        str | None,
-        Option(
-            help="Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none. "
-            "Default: the runs' model."
-        ),
-    ] = None,
+    metric: str = "pass@k",
+    interval: Literal["new-problems", "same-problems"] = "new-problems",
+    paper: str | None = None,
     counted: Counted,
-    chart: Annotated[Path | None, Option(help="Plot the curves to a .png, .svg or .html file.")] = None,
-    allow_missing: AllowMissing = False,
-    pool_anyway: PoolAnyway = False,
+    chart: Path | None = None,
+    allow: Allow = None,
     file: ReportFile,
     db: Db,
     terminal: Terminal,
@@ -61,27 +61,35 @@ def report(
     """Compare runs in a table with intervals, next to the published figures of a paper.
 
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
+
+    Args:
+        metric: pass@k; pass^k: all k correct; g-pass@k:TAU: at least a share TAU of them; or maj@k:
+            majority vote.
+        interval: Problems that the intervals generalize to.
+        paper: Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none.
+            Default: the runs' model.
+        chart: Plot the curves to a .png, .svg or .html file.
     """
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records
     from evaluator.reports.report import build_report
-    from evaluator.reports.scores import INTERVALS, Metric, check_interval
+    from evaluator.reports.scores import INTERVALS, check_interval
 
     form = file.choose(terminal)
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
-    measured, question = Metric(metric, tau), INTERVALS[interval]
+    measured, question = _metric(metric), INTERVALS[interval]
     check_interval(measured, question)
     with db.open() as database:
         with database.read() as session:
-            methods, warnings = counted.load(session, references, pool_anyway=pool_anyway)
+            methods, warnings = counted.load(session, references, allow)
         built = build_report(
             methods,
             ks=_whole_numbers(k),
             metric=measured,
             interval=question,
             paper=paper,
-            allow_missing=allow_missing,
+            allow_missing="missing" in (allow or ()),
             majority=_majority(database, quiet=form == "json") if metric == "maj@k" else None,
         )
     document = report_document(built, warnings)
@@ -108,25 +116,15 @@ def report(
 
 
 def compare(
-    a: Annotated[str, Argument(help="Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
-    b: Annotated[
-        str | None, Argument(help="Model B, on problems of the same benchmarks. Not with --tool-grades.")
-    ] = None,
+    a: str,
+    b: Annotated[str | None, Argument()] = None,
     *,
     k: Ks = None,
-    tool_grades: Annotated[
-        bool,
-        Option(help="Compare the grades of an imported run A with those of the tool that sampled them."),
-    ] = False,
-    changes: Annotated[
-        int, Option(help="Number of problems with the largest gains and losses to show.", min=0)
-    ] = 5,
-    common_only: Annotated[
-        bool, Option(help="If the problems differ, compare only those that both have.")
-    ] = False,
+    tool_grades: bool = False,
+    changes: Annotated[int, Option(min=0)] = 5,
+    common_only: bool = False,
     counted: Counted,
-    allow_missing: AllowMissing = False,
-    pool_anyway: PoolAnyway = False,
+    allow: Allow = None,
     file: ReportFile,
     db: Db,
     terminal: Terminal,
@@ -136,7 +134,16 @@ def compare(
     Example: tagrpo eval compare tuned base --k 1,32
 
     Example: tagrpo eval compare Qwen3-4B.math500 --tool-grades --out differences.csv
+
+    Args:
+        a: Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.
+        b: Model B, on problems of the same benchmarks. Not with --tool-grades.
+        tool_grades: Compare the grades of an imported run A with those of the tool that sampled them.
+        changes: Number of problems with the largest gains and losses to show.
+        common_only: If the problems differ, compare only those that both have.
     """
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
     from evaluator.reports.comparing import change_records, compare_methods, comparison_records
     from evaluator.reports.comparison_layout import comparison_document
 
@@ -144,17 +151,26 @@ def compare(
     if (b is None) != tool_grades:
         raise BadParameter("give two models, or one run with --tool-grades")
     if b is None:
-        document, record = _compare_grades(a, counted.judge, db)
-        file.deliver(document, record["unlike"], record, form)
+        with db.reading() as session:
+            chosen, judge = find_eval_run(session, a), counted.judge
+            agrees = read_agreement(session, chosen.id, judge=judge)
+            if agrees is None:
+                ours = "ours" if judge is None else f"those of the judge {judge}"
+                raise NotFoundError(
+                    f"run {chosen.name} has no grades of another tool to compare with {ours}."
+                )
+            unlike = unlike_grades(session, chosen, agrees, judge)
+        record = {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
+        file.deliver(agreement_document(agrees, unlike), unlike, record, form)
         return
     with db.open() as database, database.read() as session:
-        methods, warnings = counted.load(session, [a, b], pool_anyway=pool_anyway)
+        methods, warnings = counted.load(session, [a, b], allow)
     if len(methods) != 2:
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
     comparison = compare_methods(
-        *methods, ks=_whole_numbers(k), allow_missing=allow_missing, common_only=common_only
+        *methods, ks=_whole_numbers(k), allow_missing="missing" in (allow or ()), common_only=common_only
     )
     document = comparison_document(comparison, warnings, changes=changes)
     rows = comparison_records(comparison)
@@ -171,18 +187,14 @@ def compare(
     file.deliver(document, rows, record, form)
 
 
-def _compare_grades(run: str, judge: str | None, db: Db) -> "tuple[Document, dict[str, Any]]":
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
+def _metric(text: str) -> "Metric":
+    from evaluator.reports.scores import Metric
 
-    with db.reading() as session:
-        chosen = find_eval_run(session, run)
-        agrees = read_agreement(session, chosen.id, judge=judge)
-        if agrees is None:
-            ours = "ours" if judge is None else f"those of the judge {judge}"
-            raise NotFoundError(f"run {chosen.name} has no grades of another tool to compare with {ours}.")
-        unlike = unlike_grades(session, chosen, agrees, judge)
-    return agreement_document(agrees, unlike), {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
+    name, colon, tau = text.partition(":")
+    try:
+        return Metric(name, float(tau)) if colon and name == "g-pass@k" else Metric(text)
+    except ValueError:
+        raise InputError(f"--metric {text}: give the share as a number, as in g-pass@k:0.5.") from None
 
 
 def _whole_numbers(text: str | None) -> list[int] | None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,11 @@ from evaluator.config import EvalConfig
 from ui.cli import exits, output
 from ui.cli.configured import verb
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, print_estimates, words_by_kind
+from ui.cli.requests import DryRun, estimate_parts, words_by_kind
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.evals.evaluating import ProblemSet
     from evaluator.evals.running import EvalOutcome
-    from evaluator.grading import Grader
     from service.database import Database
     from service.runs.progress import ErrorCount
     from service.runs.store import Run
@@ -49,8 +46,10 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
     --base-url http://localhost:8000/v1 temperature=0.7
     """
     from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
+    from evaluator.reports.standing import read_numbers
     from service.asks.ask import INTERRUPTED
     from service.models.stopping import deliver_signal
+    from ui.cli.eval.summary import numbers_parts
 
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
@@ -58,25 +57,46 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
             estimates = estimate(config, stored, note=output.note, neighbors=_neighbors(config, stored))
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         spread = "ranging from short responses to max_tokens tokens"
-        terminal.emit(record, print_estimates, estimates, "problem", spread, config.max_usd)
+        terminal.emit(record, *estimate_parts(estimates, "problem", spread, config.max_usd))
         return
-    summing = _Summing(config.n, terminal)
+    problems: list[str] = []
+    reasons: set[str | None] = set()
+    records: list[dict[str, Any]] = []
+
+    def add(run: "Run", outcome: "EvalOutcome") -> None:
+        numbers = read_numbers(database, run, config.n)
+        names = ("drawn", "stopped", "message", "failures")
+        of_outcome = {name: getattr(outcome, name) for name in names}
+        records.append({**numbers.record, **of_outcome, "graded": outcome.graded.samples})
+        if not terminal.as_json:
+            output.say(*numbers_parts(numbers))
+        if (most := numbers.record["most_samples"]) > config.n:
+            output.note(
+                f"run {run.name} has up to {plural(most, 'sample')} per problem; those beyond --n "
+                f"{config.n:,} count too"
+            )
+        problems.extend(complaints(run, outcome, numbers.errors))
+        reasons.add(outcome.stopped)
+
     loaded = load_benchmarks(config)  # a wrong name leaves no new database
     with db.open(create=config.neighbors is None) as database:
         worked = asyncio.run(
             evaluate(
                 config,
                 database,
-                progress=terminal.stages,
+                progress=terminal.progress,
                 note=output.note,
-                each=partial(summing.add, database),
+                each=add,
                 loaded=loaded,
                 neighbors=_neighbors(config, database),
             )
         )
     if worked[-1][1].stopped == INTERRUPTED:
         deliver_signal()
-    summing.finish()
+    if terminal.as_json:
+        terminal.emit({"runs": records})
+    if problems:
+        raise exits.unfinished(reasons, "; ".join(problems) + ".")
 
 
 def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
@@ -85,50 +105,7 @@ def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
 
     if config.neighbors is None or database is None:
         return None
-
-    def load(grader: "Grader") -> "ProblemSet":
-        return load_neighbors(config, database, grader, output.note)
-
-    return load
-
-
-class _Summing:
-    """Prints each run when it ends, and says at the end what needs attention."""
-
-    def __init__(self, n: int, terminal: Terminal) -> None:
-        self._n, self._terminal = n, terminal
-        self._problems: list[str] = []
-        self._reasons: set[str] = set()
-        self._records: list[dict[str, Any]] = []
-
-    def add(self, database: "Database", run: "Run", outcome: "EvalOutcome") -> None:
-        from evaluator.reports.standing import read_numbers
-        from ui.cli.eval.summary import print_numbers
-
-        numbers = read_numbers(database, run, self._n)
-        names = ("drawn", "stopped", "message", "failures")
-        self._records.append(
-            {
-                **numbers.record,
-                **{name: getattr(outcome, name) for name in names},
-                "graded": outcome.graded.samples,
-            }
-        )
-        if not self._terminal.as_json:
-            print_numbers(numbers)
-        if (most := numbers.record["most_samples"]) > self._n:
-            output.note(
-                f"run {run.name} has up to {plural(most, 'sample')} per problem; those beyond --n "
-                f"{self._n:,} count too"
-            )
-        self._problems += complaints(run, outcome, numbers.errors)
-        self._reasons |= {outcome.stopped} if outcome.stopped else set()
-
-    def finish(self) -> None:
-        if self._terminal.as_json:
-            output.print_json({"runs": self._records})
-        if self._problems:
-            raise exits.unfinished(self._reasons, "; ".join(self._problems) + ".")
+    return lambda grader: load_neighbors(config, database, grader, output.note)
 
 
 def complaints(run: "Run", outcome: "EvalOutcome", errors: "Sequence[ErrorCount]") -> list[str]:

@@ -4,16 +4,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from evaluator.config import ScoreConfig
 from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.configured import verb
-from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, print_estimates, print_ledger
+from ui.cli.output import Part, Table, Terminal, plural
+from ui.cli.requests import DryRun, estimate_parts, ledger_parts
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -32,12 +30,7 @@ FLAGS = {
 
 @verb("score", ScoreConfig, "run", FLAGS)
 def score(
-    config: ScoreConfig,
-    *,
-    changes: Annotated[bool, Option(help="List the samples whose grade changed.")] = False,
-    dry_run: DryRun = False,
-    db: Db,
-    terminal: Terminal,
+    config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False, db: Db, terminal: Terminal
 ) -> None:
     """Grade the samples of a run that have no grade yet: by this version's rules, or by a judge model.
 
@@ -54,6 +47,9 @@ def score(
     Example: tagrpo eval score Qwen3-4B.amc23 --answers boxed --changes
 
     Example: tagrpo eval score Qwen3-4B.math500 --judge gpt-4o --max-usd 2
+
+    Args:
+        changes: List the samples whose grade changed.
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.judging.running import estimate_judging
@@ -67,7 +63,7 @@ def score(
             estimate = estimate_judging(config, database)
             spread = "ranging from a bare verdict to max_tokens tokens"
             record = {"run": chosen.name, **estimate.to_json()}
-            terminal.emit(record, print_estimates, {"": estimate}, "response", spread, config.max_usd)
+            terminal.emit(record, *estimate_parts({"": estimate}, "response", spread, config.max_usd))
         elif config.model is None:
             _grade(config, chosen, database, changes, terminal)
         else:
@@ -87,7 +83,7 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
     grading = Grader(workers=config.workers, cache=GradeCache(database), own=config.grader)
     with grading as grader, terminal.progress(run.name) as bar:
         version = grader.version if config.grader else version_taking(config.answers or run_answers(run))
-        graded = grade_run(database, run.id, grader, output.stage(bar, "grading"), version=version)
+        graded = grade_run(database, run.id, grader, bar.stage("grading"), version=version)
     with database.read() as session:
         old = other_version(session, run.id, version)
         changed = grade_changes(session, run, old, version) if old is not None else []
@@ -113,26 +109,22 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
         **({"changes": changed} if changes else {}),
     }
 
-    def print_grades() -> None:
-        output.say(f"run {run.name}: {plural(graded.samples, 'new grade')} by {version}")
-        output.say(f"{correct:,} of {result.samples:,} correct, {result.unknown:,} unknown")
-        if result.human:
-            output.say(human_words(result))
-        if old is None:
-            return
+    parts: list[Part] = [
+        f"run {run.name}: {plural(graded.samples, 'new grade')} by {version}",
+        f"{correct:,} of {result.samples:,} correct, {result.unknown:,} unknown",
+        human_words(result) if result.human else None,
+    ]
+    if old is not None:
         counted = ", ".join(f"{move} {count:,}" for move, count in sorted(moves.items()))
         words = f"compared with {old}: {plural(moves.total(), 'verdict')} changed"
-        output.say("", words + (f": {counted}" if counted else ""))
-        if moves:
-            rows = [
-                [f"{before} to {after}", then or NONE_FOUND, now or NONE_FOUND, count]
-                for (before, after, then, now), count in by_source
-            ]
-            output.table(["verdict", "answer found", "now", "grades"], rows)
-        if changes:
-            _print_changes(changed)
-
-    terminal.emit(record, print_grades)
+        parts += ["", words + (f": {counted}" if counted else "")]
+        rows = [
+            [f"{before} to {after}", then or NONE_FOUND, now or NONE_FOUND, count]
+            for (before, after, then, now), count in by_source
+        ]
+        parts.append(Table(["verdict", "answer found", "now", "grades"], rows) if moves else None)
+        parts += _change_parts(changed) if changes else []
+    terminal.emit(record, *parts)
 
 
 _COUNTS = {
@@ -154,7 +146,7 @@ def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
     from service.models.stopping import deliver_signal
     from service.runs.spending import read_ledger
 
-    with terminal.stages(run.name) as report:
+    with terminal.progress(run.name) as report:
         judged = asyncio.run(running.judge(config, database, report, output.note))
     if judged.stopped == INTERRUPTED:
         deliver_signal()
@@ -180,32 +172,32 @@ def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
         **({"changes": changed} if changes else {}),
     }
 
-    def print_verdicts() -> None:
-        output.say(f"{run.name}, judged in {judged.run.name}")
-        rows = [[words, judged.by_outcome[name]] for name, words in _COUNTS.items()]
-        output.table(["judge's verdict", "samples"], rows)
-        if after and points:
-            output.say(
+    rows = [[words, judged.by_outcome[name]] for name, words in _COUNTS.items()]
+    parts: list[Part] = [
+        f"{run.name}, judged in {judged.run.name}",
+        Table(["judge's verdict", "samples"], rows),
+    ]
+    if after and points:
+        parts += [
+            (
                 f"the judge gave {plural(points.grades, 'grade')}, {points.correct:,} of them correct: "
                 f"{hundredths(points.points)} points of pass@1; unknown grades: {before.unknown:,} before, "
-                f"{after.unknown:,} after",
-                f"`tagrpo eval report {run.name} --judge {points.model}` counts these grades",
-            )
-        print_ledger(ledger)
-        if changed:
-            _print_changes(changed)
-
-    terminal.emit(record, print_verdicts)
+                f"{after.unknown:,} after"
+            ),
+            f"`tagrpo eval report {run.name} --judge {points.model}` counts these grades",
+        ]
+    parts += ledger_parts(ledger)
+    terminal.emit(record, *parts, *(_change_parts(changed) if changed else []))
     if judged.waiting:
         raise exits.unfinished(
-            {judged.stopped} if judged.stopped else set(),
+            {judged.stopped},
             f"{run.name}: {plural(judged.waiting, 'sample')} still waiting for the judge"
             + (f": {judged.message or judged.stopped}" if judged.stopped else "")
             + "; run the same command again to resume.",
         )
 
 
-def _print_changes(changes: Sequence[dict[str, Any]]) -> None:
+def _change_parts(changes: Sequence[dict[str, Any]]) -> list[Part]:
     rows = [
         [
             *(row["position"], row["ordinal"], row["gold"]),
@@ -214,5 +206,4 @@ def _print_changes(changes: Sequence[dict[str, Any]]) -> None:
         ]
         for row in changes
     ]
-    output.say()
-    output.table(["problem", "sample", "gold", "old", "new", "previous answer", "now"], rows)
+    return ["", Table(["problem", "sample", "gold", "old", "new", "previous answer", "now"], rows)]

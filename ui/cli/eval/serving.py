@@ -5,7 +5,6 @@ import os
 import re
 import secrets
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,78 +19,19 @@ TOKEN_VARIABLE = "TAGRPO_GRADE_TOKEN"
 SHORTEST_TOKEN = 16
 
 
-@dataclass(frozen=True)
-class Listening:
-    """Where the server listens, and whom it answers."""
-
-    host: Annotated[
-        str, Option(help="Address to listen on; the default accepts only connections from this machine.")
-    ] = "127.0.0.1"
-    port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8600
-    token_file: Annotated[
-        Path | None,
-        Option(help=f"Require the token in the first line of this file (or in {TOKEN_VARIABLE})."),
-    ] = None
-    no_token: Annotated[bool, Option(help="Require no token, even for requests from other machines.")] = False
-
-    def token(self) -> str | None:
-        """Return the token from the file, else from the environment; None where none is given.
-
-        Raises:
-            InputError: both a file and none are asked for, the file cannot be read, or the token is short.
-        """
-        # Taken out of the environment, so that no child of this process inherits it.
-        token, place = os.environ.pop(TOKEN_VARIABLE, None), TOKEN_VARIABLE
-        if self.no_token and self.token_file is not None:
-            raise InputError("give only one of --token-file and --no-token.")
-        if self.no_token:
-            return None
-        if self.token_file is not None:
-            place = str(self.token_file)
-            try:
-                token = self.token_file.read_text(encoding="ascii").partition("\n")[0]
-            except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"{place}: cannot read the token ({error}).") from error
-        if token is None:
-            return None
-        token = token.strip()
-        if len(token) < SHORTEST_TOKEN or not re.fullmatch(r"[\w.~-]+", token, re.A):
-            raise InputError(
-                f"{place}: the token is too short. Use at least {SHORTEST_TOKEN} letters and digits."
-            )
-        return token
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """How much is graded at a time, and for how long."""
-
-    workers: Annotated[
-        int | None, Option(min=1, help="Number of comparison processes. Default: one per CPU, at most 8.")
-    ] = None
-    time_limit_s: Annotated[float, Option(min=0.1, help="Time limit of one comparison, in seconds.")] = 10.0
-    memory_limit_mb: Annotated[int, Option(min=64, help="Memory limit of one comparison.")] = 2048
-    deadline_s: Annotated[
-        float,
-        Option(min=1, help="Time limit of a request, in seconds; cases not graded by then are unknown."),
-    ] = 120.0
-    queue: Annotated[int, Option(min=1, help="Maximum cases in flight; further requests get HTTP 429.")] = (
-        16_384
-    )
-    body_mb: Annotated[int, Option(min=1, help="Maximum size of a request in megabytes.")] = 64
-
-
 def serve(
-    *,
-    listening: Listening,
-    capacity: Capacity,
-    unknown_reward: Annotated[
-        float | None,
-        Option(help="Reward for an unknown grade, for trainers that accept only numbers. Required."),
-    ] = None,
-    answers: Annotated[
-        Answers, Option(help="Answers that earn a reward: only boxed ones, or any final answer.")
-    ] = "boxed",
+    host: str = "127.0.0.1",
+    port: int = 8600,
+    token_file: Path | None = None,
+    no_token: bool = False,
+    workers: Annotated[int | None, Option(min=1)] = None,
+    time_limit_s: Annotated[float, Option(min=0.1)] = 10.0,
+    memory_limit_mb: Annotated[int, Option(min=64)] = 2048,
+    deadline_s: Annotated[float, Option(min=1)] = 120.0,
+    queue: Annotated[int, Option(min=1)] = 16_384,
+    body_mb: Annotated[int, Option(min=1)] = 64,
+    unknown_reward: float | None = None,
+    answers: Answers = "boxed",
     grader: OwnGrader = None,
 ) -> None:
     """Grade responses over HTTP for OpenRLHF, NeMo Gym and any client that posts JSON.
@@ -101,6 +41,20 @@ def serve(
     SIGTERM, in-flight requests finish before the server stops.
 
     Example: tagrpo eval serve --unknown-reward 0
+
+    Args:
+        host: Address to listen on; the default accepts only connections from this machine.
+        port: Port to listen on; 0 picks a free one.
+        token_file: Require the token in the first line of this file (or in TAGRPO_GRADE_TOKEN).
+        no_token: Require no token, even for requests from other machines.
+        workers: Number of comparison processes. Default: one per CPU, at most 8.
+        time_limit_s: Time limit of one comparison, in seconds.
+        memory_limit_mb: Memory limit of one comparison.
+        deadline_s: Time limit of a request, in seconds; cases not graded by then are unknown.
+        queue: Maximum cases in flight; further requests get HTTP 429.
+        body_mb: Maximum size of a request in megabytes.
+        unknown_reward: Reward for an unknown grade, for trainers that accept only numbers. Required.
+        answers: Answers that earn a reward: only boxed ones, or any final answer.
     """
     from evaluator.grading import Grader
     from service.web.listening import Address, bind, is_loopback
@@ -115,24 +69,24 @@ def serve(
         raise PrerequisiteError(
             f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
         ) from error
-    token = listening.token()
-    made = token is None and not listening.no_token and not is_loopback(listening.host)
+    token = _read_token(token_file, no_token)
+    made = token is None and not no_token and not is_loopback(host)
     if made:
         token = secrets.token_urlsafe(24)
-    graded_by = Grader(capacity.workers, capacity.time_limit_s, capacity.memory_limit_mb, own=grader)
-    socket = bind(Address(listening.host, listening.port))
-    address = Address(listening.host, socket.getsockname()[1])
+    graded_by = Grader(workers, time_limit_s, memory_limit_mb, own=grader)
+    socket = bind(Address(host, port))
+    address = Address(host, socket.getsockname()[1])
 
     def say() -> None:
         words = f"; token: {token}" if made else "; requests need the token" if token else ""
         output.say(f"tagrpo grader at {address.url}{words} (Ctrl-C stops it)")
         sys.stdout.flush()
 
-    desk = Desk(graded_by, capacity.deadline_s)
+    desk = Desk(graded_by, deadline_s)
     app = grading_app(
         desk,
-        most_cases=capacity.queue,
-        most_body_bytes=capacity.body_mb * 10**6,
+        most_cases=queue,
+        most_body_bytes=body_mb * 10**6,
         unknown_reward=unknown_reward,
         boxed_only=answers == "boxed",
         token=token,
@@ -140,3 +94,31 @@ def serve(
     )
     run_server(socket, app, desk)
     output.note("ended")
+
+
+def _read_token(file: Path | None, none: bool) -> str | None:
+    """Return the token from the file, else from the environment; None if there is none.
+
+    Raises:
+        InputError: both a file and none are asked for, the file cannot be read, or the token is short.
+    """
+    # Taken out of the environment, so that no child of this process inherits it.
+    token, place = os.environ.pop(TOKEN_VARIABLE, None), TOKEN_VARIABLE
+    if none and file is not None:
+        raise InputError("give only one of --token-file and --no-token.")
+    if none:
+        return None
+    if file is not None:
+        place = str(file)
+        try:
+            token = file.read_text(encoding="ascii").partition("\n")[0]
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{place}: cannot read the token ({error}).") from error
+    if token is None:
+        return None
+    token = token.strip()
+    if len(token) < SHORTEST_TOKEN or not re.fullmatch(r"[\w.~-]+", token, re.A):
+        raise InputError(
+            f"{place}: the token is too short. Use at least {SHORTEST_TOKEN} letters and digits."
+        )
+    return token

@@ -41,22 +41,18 @@ OwnGrader = Annotated[
 
 @dataclass(frozen=True)
 class BenchmarkRows:
-    """Where the rows of benchmarks come from, and which are taken."""
+    """Where the rows of benchmarks come from, and which are taken.
 
-    source: Annotated[
-        tuple[str, ...],
-        Option(
-            "--from",
-            help="File with the rows, instead of the Hub. For several benchmarks: one per benchmark in "
-            "order, or NAME=FILE.",
-        ),
-    ] = ()
-    options_seed: Annotated[
-        int, Option(help="Seed that shuffles the options of multiple-choice questions.")
-    ] = 0
-    allow_changed: Annotated[
-        bool, Option(help="Accept a benchmark whose content differs from the version known to tagrpo.")
-    ] = False
+    Args:
+        source: File with the rows, instead of the Hub. For several benchmarks: one per benchmark in order, or
+            NAME=FILE.
+        options_seed: Seed that shuffles the options of multiple-choice questions.
+        allow_changed: Accept a benchmark whose content differs from the version known to tagrpo.
+    """
+
+    source: Annotated[list[str] | None, Option("--from")] = None
+    options_seed: int = 0
+    allow_changed: bool = False
 
     def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
         """Return what loads each of these benchmarks; nothing is read yet.
@@ -67,7 +63,7 @@ class BenchmarkRows:
         from evaluator.benchmarks.loading import load_benchmark
         from evaluator.evals.evaluating import match_files
 
-        files = match_files(names, self.source)
+        files = match_files(names, self.source or ())
 
         def load(name: str) -> "LoadedBenchmark":
             return load_benchmark(
@@ -82,28 +78,24 @@ class BenchmarkRows:
 
 @dataclass(frozen=True)
 class Counted:
-    """Which grades count in reports."""
+    """Which grades count in reports.
 
-    answers: Annotated[
-        AnswersName | None,
-        Option(help="Answers that count: any final answer, or only boxed ones. Default: as in the run."),
-    ] = None
-    grades: Annotated[
-        Literal["human", "grader"],
-        Option(
-            help="Grades that count. human: human grades override the grader's; grader: ignore human grades."
-        ),
-    ] = "human"
+    Args:
+        answers: Answers that count: any final answer, or only boxed ones. Default: as in the run.
+        grades: Grades that count. human: human grades override the grader's; grader: ignore human grades.
+        judge: Also count the grades of this judge model from `eval score --judge`.
+    """
+
+    answers: AnswersName | None = None
+    grades: Literal["human", "grader"] = "human"
     own_grader: OwnGrader = None
-    judge: Annotated[
-        str | None, Option(help="Also count the grades of this judge model from `eval score --judge`.")
-    ] = None
+    judge: str | None = None
 
     def __post_init__(self) -> None:
         check_grader(self.own_grader, self.answers)
 
     def load(
-        self, session: "Session", references: Sequence[str], *, pool_anyway: bool
+        self, session: "Session", references: Sequence[str], allow: Sequence[str] | None
     ) -> "tuple[list[Method], list[str]]":
         """Return the methods that references name, and what is known of their contamination."""
         from evaluator.reports.methods import load_methods
@@ -112,7 +104,7 @@ class Counted:
         methods = load_methods(
             session,
             references,
-            pool_anyway=pool_anyway,
+            pool_anyway="pooling" in (allow or ()),
             answers=self.answers,
             grades=self.grades,
             own=self.own_grader,

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import EvalRun
-from ui.cli.output import Terminal
+from ui.cli.output import Heading, Part, Terminal, next_page
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -17,15 +17,12 @@ if TYPE_CHECKING:
 
 def show(
     run: EvalRun,
-    problem: Annotated[str, Argument(help="Position of the problem in the run, from 0, or its id.")],
-    grade: Annotated[
-        str | None,
-        Option(help="Only correct, wrong, unknown or ungraded samples, or human: those graded by a person."),
-    ] = None,
-    text: Annotated[str | None, Option(help="Only samples that contain this text.")] = None,
-    after: Annotated[int, Option(help="Continue after this sample.", show_default=False)] = -1,
-    limit: Annotated[int, Option(min=1, help="Number of samples per page.")] = 5,
-    full: Annotated[bool, Option(help="Show whole texts, not only their beginnings.")] = False,
+    problem: str,
+    grade: str | None = None,
+    text: str | None = None,
+    after: Annotated[int, Option(show_default=False)] = -1,
+    limit: Annotated[int, Option(min=1)] = 5,
+    full: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -33,12 +30,20 @@ def show(
     """Show a problem and its responses, page by page. For gated benchmarks, only ids and grades are shown.
 
     Example: tagrpo eval show Qwen3-4B.amc23 0 --grade wrong
+
+    Args:
+        problem: Position of the problem in the run, from 0, or its id.
+        grade: Only correct, wrong, unknown or ungraded samples, or human: those graded by a person.
+        text: Only samples that contain this text.
+        after: Continue after this sample.
+        limit: Number of samples per page.
+        full: Show whole texts, not only their beginnings.
     """
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.problems import run_problems
     from evaluator.evals.runs import find_eval_run
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
-    from service.questions.images import load_headers
+    from service.questions.images import load_headers, name_images
 
     with db.reading() as session:
         chosen = find_eval_run(session, run)
@@ -67,37 +72,37 @@ def show(
     if not secret:
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
-    terminal.emit(record, _print, record)
+    question = "a gated benchmark: questions, gold answers and responses are not shown"
+    if not secret:
+        question = f"{name_images(place.text, record['images'])}\ngold: {place.answer}"
+    title = Heading(f"{chosen.name}, problem {place.position} ({place.problem_id})")
+    parts = [part for sample in samples for part in _sample_parts(sample)]
+    more = next_page(record["after"])
+    terminal.emit(
+        record,
+        title,
+        question,
+        *(parts if parts else ["no such samples"]),
+        *(["", more] if parts and more else []),
+    )
 
 
-def _print(record: dict[str, Any]) -> None:
-    from service.questions.images import name_images
-
-    output.heading(f"{record['run']}, problem {record['problem']} ({record['problem_id']})")
-    if "question" in record:
-        output.say(name_images(record["question"], record["images"]), f"gold: {record['answer']}")
-    else:
-        output.say("a gated benchmark: questions, gold answers and responses are not shown")
-    for sample in record["samples"]:
-        tokens, extracted = sample["completion_tokens"], sample.get("extracted")
-        parts = [
-            sample["human"] and f"{sample['human']} by a person",
-            sample["value"] or "not graded",
-            sample["reason"],
-            sample["stop_reason"],
-            None if tokens is None else f"{tokens:,} tokens",
-            None if extracted is None else f"extracted answer: {extracted}",
-            sample["source"] and f"found in: {sample['source']}",
-        ]
-        output.say()
-        output.heading(f"sample {sample['ordinal']}: {', '.join(part for part in parts if part)}")
-        if "text" in sample:
-            output.say_text(sample["text"], sample["characters"], full=True)
-    if not record["samples"]:
-        output.say("no such samples")
-    elif record["after"] is not None:
-        output.say()
-        output.say_next(record["after"])
+def _sample_parts(sample: dict[str, Any]) -> list[Part]:
+    tokens, extracted = sample["completion_tokens"], sample.get("extracted")
+    words = [
+        sample["human"] and f"{sample['human']} by a person",
+        sample["value"] or "not graded",
+        sample["reason"],
+        sample["stop_reason"],
+        None if tokens is None else f"{tokens:,} tokens",
+        None if extracted is None else f"extracted answer: {extracted}",
+        sample["source"] and f"found in: {sample['source']}",
+    ]
+    title = Heading(f"sample {sample['ordinal']}: {', '.join(filter(None, words))}")
+    if "text" not in sample:
+        return ["", title]
+    text, characters = sample["text"], sample["characters"]
+    return ["", title, output.shorten(text, characters, len(text), "--full shows them")]
 
 
 def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":

@@ -7,9 +7,8 @@ from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import hundredths
 from evaluator.reports.standing import RunNumbers, read_numbers
-from ui.cli import output
-from ui.cli.output import plural
-from ui.cli.requests import error_words, open_words, print_errors, print_ledger
+from ui.cli.output import Heading, Part, Table, plural
+from ui.cli.requests import error_words, errors_table, ledger_parts, open_words
 from ui.cli.runs import Standing
 
 if TYPE_CHECKING:
@@ -28,12 +27,8 @@ def standing(database: "Database", run: "Run") -> Standing:
         imported = is_imported(EvalSpec.model_validate(run.spec))
         problems.append(lost_words(run.name, lost, imported=imported, errors=numbers.errors))
 
-    def print_run() -> None:
-        _print_settings(run)
-        print_numbers(numbers)
-        print_ledger(numbers.ledger)
-
-    return Standing(record, print_run, "; ".join(problems))
+    parts = [*_settings(run), *numbers_parts(numbers), *ledger_parts(numbers.ledger)]
+    return Standing(record, parts, "; ".join(problems))
 
 
 def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequence[ErrorCount]" = ()) -> str:
@@ -53,8 +48,8 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     )
 
 
-def print_numbers(numbers: RunNumbers) -> None:
-    """Print a run's numbers: pass@k with both intervals, and what qualifies it."""
+def numbers_parts(numbers: RunNumbers) -> list[Part]:
+    """Return a run's numbers: pass@k with both intervals, and what qualifies it."""
     record = numbers.record
     fewest, most, missing = record["fewest_samples"], record["most_samples"], record["missing"]
     each = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
@@ -65,28 +60,28 @@ def print_numbers(numbers: RunNumbers) -> None:
     if questions < size:
         words = f"{questions:,} of {plural(size, 'problem')}"
         words += f", {problems:,} including neighbors" if problems > questions else ""
-    output.heading(f"{record['run']}: {words}, {each} samples per problem{lacking}")
-    if record["open_requests"] or record["failed_requests"]:
-        output.say(f"requests: {record['open_requests']:,} open, {record['failed_requests']:,} failed")
-    print_errors(numbers.errors)
+    waiting, failed = record["open_requests"], record["failed_requests"]
+    parts: list[Part] = [
+        Heading(f"{record['run']}: {words}, {each} samples per problem{lacking}"),
+        f"requests: {waiting:,} open, {failed:,} failed" if waiting or failed else None,
+        errors_table(numbers.errors),
+    ]
     if numbers.result is None or numbers.curve is None:
-        output.say(record["why"] or "pass@k needs at least one sample of each problem")
-        return
-    result, curve = numbers.result, numbers.curve
-    unknown = bool(result.counts.unknown.any())
-    output.table(
-        ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"],
+        return [*parts, record["why"] or "pass@k needs at least one sample of each problem"]
+    unknown = bool(numbers.result.counts.unknown.any())
+    rows = [
         [
-            [
-                point.k,
-                hundredths(point.value, 1) + (f" to {hundredths(point.value_high, 1)}" if unknown else ""),
-                f"{hundredths(point.new_problems.low, 1)} to {hundredths(point.new_problems.high, 1)}",
-                f"{hundredths(point.same_problems.low, 1)} to {hundredths(point.same_problems.high, 1)}",
-            ]
-            for point in curve.points
-        ],
-    )
-    output.say(", ".join(_remarks(result)))
+            point.k,
+            hundredths(point.value, 1) + (f" to {hundredths(point.value_high, 1)}" if unknown else ""),
+            *(
+                f"{hundredths(interval.low, 1)} to {hundredths(interval.high, 1)}"
+                for interval in (point.new_problems, point.same_problems)
+            ),
+        ]
+        for point in numbers.curve.points
+    ]
+    columns = ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"]
+    return [*parts, Table(columns, rows), ", ".join(_remarks(numbers.result))]
 
 
 def _remarks(result: "RunResult") -> list[str]:
@@ -124,28 +119,29 @@ def human_words(result: "RunResult") -> str:
     return f"{count} {counted}, {result.overruled:,} different from the grader's"
 
 
-def _print_settings(run: "Run") -> None:
-    """Print what shaped the responses, and with which packages."""
+def _settings(run: "Run") -> list[Part]:
+    """Return what shaped the responses, and with which packages."""
     spec = run.spec
-    sampling, prompt = spec["sampling"], spec["prompt"]
-    output.say(f"{spec['problems']} ({_words(spec['source'])})")
-    output.say(f"model {spec['model']} ({_words(spec['engine'])})")
-    if "answers" in spec:
-        output.say(f"answers {spec['answers']}: only boxed answers count")
-    if "grader" in spec:
-        output.say(f"graded by {spec['grader']} instead of the built-in rules")
+    prompt = spec["prompt"]
+    parts: list[Part] = [
+        f"{spec['problems']} ({_words(spec['source'])})",
+        f"model {spec['model']} ({_words(spec['engine'])})",
+        f"answers {spec['answers']}: only boxed answers count" if "answers" in spec else None,
+        f"graded by {spec['grader']} instead of the built-in rules" if "grader" in spec else None,
+    ]
     if is_imported(EvalSpec.model_validate(spec)):
-        output.say(
+        parts.append(
             "prompt and sampling are those of the tool that sampled the responses, as far as it records them"
         )
     else:
         system = f", system {prompt['system']!r}" if prompt["system"] else ""
         arguments = _words(prompt["chat_template_kwargs"] or {})
         template = f", chat template with {arguments}" if arguments else ""
-        output.say(_words(sampling))
-        output.say(f"{prompt['form']} prompt: {prompt['template']!r}{system}{template}")
-    output.say(_words(run.versions))
-    output.say()
+        parts += [
+            _words(spec["sampling"]),
+            f"{prompt['form']} prompt: {prompt['template']!r}{system}{template}",
+        ]
+    return [*parts, _words(run.versions), ""]
 
 
 def _words(settings: Mapping[str, Any]) -> str:

@@ -10,22 +10,15 @@ from ui.cli.settings import Db
 
 
 def list_(
-    name: Annotated[str | None, Argument(help="Name of a question set. Default: list all sets.")] = None,
-    limit: Annotated[int, Option(min=1, help="Questions per page.")] = 20,
-    after: Annotated[int, Option(min=-1, help="Continue after this row.", show_default=False)] = -1,
-    level: Annotated[str | None, Option(help='Only this level; 5 also matches "Level 5".')] = None,
-    subject: Annotated[str | None, Option(help="Only this subject.")] = None,
-    held: Annotated[bool, Option(help="Only questions that were held back.")] = False,
-    search: Annotated[
-        str | None, Option(help="Only questions whose text or answer contains this text.")
-    ] = None,
-    suspects: Annotated[
-        bool,
-        Option(help="List questions for which solvers agree on an answer other than the gold answer."),
-    ] = False,
-    run: Annotated[
-        str | None, Option(help="With --suspects: name or id of a run. Default: all runs.")
-    ] = None,
+    name: Annotated[str | None, Argument()] = None,
+    limit: Annotated[int, Option(min=1)] = 20,
+    after: Annotated[int, Option(min=-1, show_default=False)] = -1,
+    level: str | None = None,
+    subject: str | None = None,
+    held: bool = False,
+    search: str | None = None,
+    suspects: bool = False,
+    run: str | None = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -40,6 +33,17 @@ def list_(
     Example: tagrpo questions list math --level 5 --subject algebra --limit 10
 
     Example: tagrpo questions list --suspects --run math-gpt4
+
+    Args:
+        name: Name of a question set. Default: list all sets.
+        limit: Questions per page.
+        after: Continue after this row.
+        level: Only this level; 5 also matches "Level 5".
+        subject: Only this subject.
+        held: Only questions that were held back.
+        search: Only questions whose text or answer contains this text.
+        suspects: List questions for which solvers agree on an answer other than the gold answer.
+        run: With --suspects: name or id of a run. Default: all runs.
     """
     filtered = held or level or subject or search or after >= 0
     if suspects:
@@ -73,7 +77,6 @@ def list_(
             total=page.total,
             after=page.after,
         )
-        terminal.say_next(page.after, page.total)
         return
     if filtered:
         raise BadParameter("these filters need the name of a question set")
@@ -102,6 +105,7 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
     with db.reading() as session:
         run_id = None if run is None else choose_run(session, run).id
         suspects = find_suspects(session, run_id=run_id)
+    more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(suspects) else ""
     terminal.rows(
         "suspects",
         [suspect.to_json() for suspect in (suspects if terminal.as_json else suspects[:limit])],
@@ -115,25 +119,21 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
             "gold answer": "gold_given",
             "run": "run",
         },
+        f"{plural(len(suspects), 'question')}{more}: either the gold answer is wrong, or the solvers "
+        "always err. Check them"
+        if suspects
+        else None,
         empty="for no question do solvers agree on an answer other than the gold answer",
     )
-    if suspects and not terminal.as_json:
-        more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(suspects) else ""
-        output.say(
-            f"{plural(len(suspects), 'question')}{more}: either the gold answer is wrong, or the solvers "
-            "always err. Check them"
-        )
 
 
-def show(
-    id: Annotated[str, Argument(help="Id of a question, or its first characters.")],
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def show(id: str, *, db: Db, terminal: Terminal) -> None:
     """Show one question with its gold answer, labels and sets.
 
     Example: tagrpo questions show q_3fa1
+
+    Args:
+        id: Id of a question, or its first characters.
     """
     from service.questions import browsing
     from service.questions.images import load_headers, name_images
@@ -145,7 +145,6 @@ def show(
     sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
     terminal.emit(
         {**question.to_json(), "sets": sets},
-        output.say,
         question.id,
         f"level: {question.level or '-'}   subject: {question.subject or '-'}",
         *(
@@ -158,19 +157,17 @@ def show(
     )
 
 
-def remove(
-    name: Annotated[str, Argument(help="Name of a question set.")],
-    yes: Annotated[bool, Option("--yes", help="Remove without confirmation.")] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal) -> None:
     """Remove a question set, for example one imported with a wrong column. Its name becomes free again.
 
     Questions that are in no other set stay in the database. A set that is used by a run or a mix cannot be
     removed. Sets published from it stay.
 
     Example: tagrpo questions remove math-wrong
+
+    Args:
+        name: Name of a question set.
+        yes: Remove without confirmation.
     """
     from service.questions.store import check_removable, load_members, remove_set
 
@@ -184,4 +181,4 @@ def remove(
         with database.write() as session:
             remove_set(session, name)
     record = {"set": name, "questions": members, "spec": stored.spec}
-    terminal.emit(record, output.say, f'removed question set "{name}" ({plural(members, "question")})')
+    terminal.emit(record, f'removed question set "{name}" ({plural(members, "question")})')

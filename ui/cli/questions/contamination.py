@@ -1,34 +1,25 @@
 """`tagrpo questions contamination`: which questions or neighbors repeat problems of a benchmark."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
-from ui.cli import exits, output
+from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.files import RowsFile
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Table, Terminal, plural, some
 from ui.cli.settings import Db
-
-if TYPE_CHECKING:
-    from rephraser.contamination import Contamination
 
 PAIRS_SHOWN = 20
 
 
 def contamination(
-    set_name: Annotated[str, Argument(metavar="SET", help="Name of a question set.")],
-    benchmark: Annotated[
-        list[str], Option(help="Known benchmark, or a .toml or .jsonl file. Repeat the option for several.")
-    ],
-    neighbors: Annotated[
-        str | None, Option(help="Also check the neighbors of this neighbor set (NAME, NAME@3).")
-    ] = None,
-    ngram: Annotated[int, Option(help="Number of words in an n-gram.")] = 8,
-    threshold: Annotated[
-        float, Option(help="Share of a problem's n-grams that a text must contain to match, 0 to 1.")
-    ] = 0.5,
-    ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts match, 50 to 100.")] = 90,
+    set_name: Annotated[str, Argument(metavar="SET")],
+    benchmark: Annotated[list[str], Option()],
+    neighbors: str | None = None,
+    ngram: int = 8,
+    threshold: float = 0.5,
+    ratio: float = 90,
     *,
     rows: BenchmarkRows,
     file: RowsFile,
@@ -47,34 +38,40 @@ def contamination(
     Example: tagrpo questions contamination math --benchmark math500
 
     Example: tagrpo questions contamination math --benchmark mine.jsonl --out pairs.jsonl
+
+    Args:
+        set_name: Name of a question set.
+        benchmark: Known benchmark, or a .toml or .jsonl file.
+        neighbors: Also check the neighbors of this neighbor set (NAME, NAME@3).
+        ngram: Number of words in an n-gram.
+        threshold: Share of a problem's n-grams that a text must contain to match, 0 to 1.
+        ratio: Fuzzy ratio from which two texts match, 50 to 100.
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination
-    from service.questions.contamination import Settings
+    from service.questions.contamination import MEASURES, VARIANT, Settings
 
     load = rows.loader(benchmark)
     file.check()
     settings = Settings(ngram, threshold, ratio)
-    with terminal.stages("contamination") as report, db.open() as database, Grader() as grader:
+    with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
         loaded = [load(name) for name in benchmark]
         overlaps = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
     file.write(overlaps.pairs)
-    record = {"settings": settings.to_json(), "checks": overlaps.checks, "pairs": overlaps.pairs}
-    terminal.emit(record, _print, overlaps)
-    if overlaps.repeated:
-        raise exits.needs_attention(f"{plural(overlaps.repeated, 'benchmark problem')} repeated")
-
-
-def _print(overlaps: "Contamination") -> None:
-    from service.questions.contamination import MEASURES, VARIANT
-
     columns = ("set", "texts", "benchmark", "problems")
-    rows = [[*(check[name] for name in columns), *check["pairs"].values()] for check in overlaps.checks]
-    output.table([*columns, *MEASURES], rows)
     lines = [
         f"{pair['measure']} {pair['score']:g}: row {pair['row']} of {pair['set']} ({pair['source_id']}), "
         f"row {pair['problem_row']} of {pair['benchmark']}"
         for pair in overlaps.pairs
         if pair["measure"] != VARIANT
     ]
-    output.say_some(lines, PAIRS_SHOWN, "--out or --json for all")
+    terminal.emit(
+        {"settings": settings.to_json(), "checks": overlaps.checks, "pairs": overlaps.pairs},
+        Table(
+            [*columns, *MEASURES],
+            [[*map(check.get, columns), *check["pairs"].values()] for check in overlaps.checks],
+        ),
+        *some(lines, PAIRS_SHOWN, "--out or --json for all"),
+    )
+    if overlaps.repeated:
+        raise exits.needs_attention(f"{plural(overlaps.repeated, 'benchmark problem')} repeated")

@@ -3,10 +3,10 @@
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter, Option
 
-from ui.cli import exits, output
-from ui.cli.output import Terminal, plural
+from ui.cli import exits
+from ui.cli.output import Part, Terminal, plural, some
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -21,36 +21,17 @@ PARTS = ("question", "answer", "solution", "level", "subject", "images")
 
 
 def import_(
-    source: Annotated[
-        str,
-        Argument(help="A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name)."),
-    ],
-    name: Annotated[str | None, Option(help="Name of the set. Default: the file's name.")] = None,
-    column: Annotated[
-        list[str] | None,
-        Option(
-            metavar="PART=NAME",
-            help="Column with the question, answer, solution, level, subject or images; dots select nested "
-            "values. By default usual names are found. Repeat the option for several parts, and for a "
-            "question in several columns, in order; a list becomes options with letters. images= imports no "
-            "images. Without an answer column, the gold answer is the solution's last \\boxed{}.",
-        ),
-    ] = None,
-    kind: Annotated[
-        Literal["latex", "code"],
-        Option(help="Kind of the answers; code: a program that passes the tests in the answer column."),
-    ] = "latex",
-    config: Annotated[
-        list[str] | None, Option(help="Hub: configuration of the dataset. Repeat the option to join several.")
-    ] = None,
-    split: Annotated[str | None, Option(help="Hub: split. Default: train.")] = None,
-    revision: Annotated[str | None, Option(help="Hub: branch, tag or commit. Default: the newest.")] = None,
-    limit: Annotated[int | None, Option(min=1, help="Read only the first N rows.")] = None,
-    max_characters: Annotated[
-        int, Option(min=1, help="Maximum characters of a question or answer.")
-    ] = 100_000,
-    strip_control: Annotated[bool, Option(help="Remove NUL and other control characters.")] = False,
-    skip_bad_rows: Annotated[bool, Option(help="Skip unusable rows and list them.")] = False,
+    source: str,
+    name: str | None = None,
+    column: Annotated[list[str] | None, Option(metavar="PART=NAME")] = None,
+    kind: Literal["latex", "code"] = "latex",
+    config: list[str] | None = None,
+    split: str | None = None,
+    revision: str | None = None,
+    limit: Annotated[int | None, Option(min=1)] = None,
+    max_characters: Annotated[int, Option(min=1)] = 100_000,
+    strip_control: bool = False,
+    skip_bad_rows: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -72,6 +53,22 @@ def import_(
     Example: tagrpo questions import math_train.jsonl --name math
 
     Example: tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000
+
+    Args:
+        source: A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name).
+        name: Name of the set. Default: the file's name.
+        column: Column with the question, answer, solution, level, subject or images; dots select nested
+            values. By default usual names are found. Repeat the option for several parts, and for a question
+            in several columns, in order; a list becomes options with letters. images= imports no images.
+            Without an answer column, the gold answer is the solution's last \\boxed{}.
+        kind: Kind of the answers; code: a program that passes the tests in the answer column.
+        config: Hub: configuration of the dataset. Repeat the option to join several.
+        split: Hub: split. Default: train.
+        revision: Hub: branch, tag or commit. Default: the newest.
+        limit: Read only the first N rows.
+        max_characters: Maximum characters of a question or answer.
+        strip_control: Remove NUL and other control characters.
+        skip_bad_rows: Skip unusable rows and list them.
     """
     from evaluator.grading import AnswerKind, Grader
     from service.questions import RowLimits, read_source, store_import
@@ -93,8 +90,8 @@ def import_(
             revision=revision,
         )
         with db.open(create=True) as database, Grader() as grader:
-            report = store_import(database, rows, grader, name=name, progress=output.stages(bar))
-    terminal.emit(report.to_json(), _print_report, report)
+            report = store_import(database, rows, grader, name=name, progress=bar)
+    terminal.emit(report.to_json(), *_report_parts(report))
     if report.needs_attention:
         raise exits.needs_attention("; ".join(short for short, _ in _problems(report)))
 
@@ -116,15 +113,13 @@ def _read_columns(words: "Sequence[str]") -> "Columns":
 
 
 def mix(
-    name: Annotated[str, Argument(help="Name of the new set.")],
-    base: Annotated[str, Option(help="Base set; the mix has all its usable questions.")],
-    extra: Annotated[str, Option(help="Extra set; the mix has random chunks of it.")],
-    seed: Annotated[int, Option(help="Random seed of the chunks.")] = 0,
-    times: Annotated[float | None, Option(help="Size of the mix as a multiple of the base.")] = None,
-    chunks: Annotated[int | None, Option(min=0, help="Number of chunks; an alternative to --times.")] = None,
-    chunk: Annotated[
-        int | None, Option(min=1, help="Questions per chunk. Default: half of the base.")
-    ] = None,
+    name: str,
+    base: Annotated[str, Option()],
+    extra: Annotated[str, Option()],
+    seed: int = 0,
+    times: float | None = None,
+    chunks: Annotated[int | None, Option(min=0)] = None,
+    chunk: Annotated[int | None, Option(min=1)] = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -136,10 +131,19 @@ def mix(
     mix contains the smaller ones.
 
     Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7
+
+    Args:
+        name: Name of the new set.
+        base: Base set; the mix has all its usable questions.
+        extra: Extra set; the mix has random chunks of it.
+        seed: Random seed of the chunks.
+        times: Size of the mix as a multiple of the base.
+        chunks: Number of chunks; an alternative to --times.
+        chunk: Questions per chunk. Default: half of the base.
     """
     from service.questions import mix_sets
 
-    with terminal.stages("mix") as progress, db.open() as database:
+    with terminal.progress("mix") as progress, db.open() as database:
         drawn: dict[str, Any] = {"base": base, "extra": extra, "seed": seed}
         drawn |= {"chunk": chunk, "chunks": chunks, "times": times}
         report = mix_sets(database, name, **drawn, progress=progress)
@@ -154,7 +158,6 @@ def mix(
     passed_over = f"skipped in {extra}: {overlaps.same_text:,} identical, {overlaps.near:,} near-duplicates"
     terminal.emit(
         record,
-        output.say,
         f'{"created" if report.created else "unchanged: the set already exists,"} "{report.name}"',
         f"{report.base + report.extra:,} questions ({report.times:.4g}x): {report.base:,} of {base}, "
         f"{plural(report.chunks, 'chunk')} of {report.chunk:,} of {extra}",
@@ -162,8 +165,8 @@ def mix(
     )
 
 
-def _print_report(report: "ImportReport") -> None:
-    """Print an import: the counts first, then what was odd."""
+def _report_parts(report: "ImportReport") -> list[Part]:
+    """Return what an import did: the counts first, then what was odd."""
     what = "imported as" if report.created else "unchanged: already imported as"
     named = report.columns.as_dict()
     named["question"] = " + ".join((named["question"], *report.columns.further))
@@ -171,28 +174,23 @@ def _print_report(report: "ImportReport") -> None:
         f"{plural(report.rows, 'row')} read",
         f"{report.usable:,} usable",
         f"{len(report.held):,} held back",
+        *([f"{len(report.duplicates):,} repeated"] if report.duplicates else []),
+        *([f"{len(report.bad_rows):,} left out"] if report.bad_rows else []),
     ]
-    if report.duplicates:
-        counts.append(f"{len(report.duplicates):,} repeated")
-    if report.bad_rows:
-        counts.append(f"{len(report.bad_rows):,} left out")
-    output.say(
+    known = report.usable + len(report.held) - report.counts.new
+    old = f", {known:,} already stored" if known else ""
+    images = f"{plural(report.images, 'image')}, {report.new_images:,} new in the database"
+    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
+    parts: list[Part] = [
         f'{report.source}: {what} "{report.name}"',
         f"columns: {', '.join(f'{part} from {name}' for part, name in named.items())}",
         ", ".join(counts),
-    )
-    if report.created:
-        known = report.usable + len(report.held) - report.counts.new
-        old = f", {known:,} already stored" if known else ""
-        output.say(f"{plural(report.counts.new, 'question')} new in the database{old}")
-    if report.images:
-        output.say(f"{plural(report.images, 'image')}, {report.new_images:,} new in the database")
-    for short, advice in _problems(report):
-        if advice:
-            output.say(f"{short}. {advice}")
-    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
-    output.say_some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
-    output.say_some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json")
+        f"{plural(report.counts.new, 'question')} new in the database{old}" if report.created else None,
+        images if report.images else None,
+        *(f"{short}. {advice}" for short, advice in _problems(report) if advice),
+        *some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held"),
+        *some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json"),
+    ]
     likeness = report.likeness
     for title, lines in (
         ("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates]),
@@ -212,17 +210,18 @@ def _print_report(report: "ImportReport") -> None:
     ):
         if lines:
             more = f"; and {len(lines) - ROWS_SHOWN:,} more (--json)" if len(lines) > ROWS_SHOWN else ""
-            output.say(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
+            parts.append(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
     if report.counts.other_labels:
-        output.say(
+        parts.append(
             f"{report.counts.other_labels:,} of these have another level or subject here; the labels of the "
             "first import are kept"
         )
     if report.unpictured:
-        output.say(
+        parts.append(
             f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there "
             "is a column of images, name it with --column images=NAME"
         )
+    return parts
 
 
 def _problems(report: "ImportReport") -> list[tuple[str, str]]:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from ui.cli import exits, output
-from ui.cli.output import Terminal
-from ui.cli.rephrase.reviewing import say_sheet
+from ui.cli import exits
+from ui.cli.output import Part, Table, Terminal
+from ui.cli.rephrase.reviewing import sheet_lines
 from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
@@ -19,17 +19,10 @@ IDS_SHOWN = 10
 
 def audit(
     run: OnlyRun = None,
-    sample: Annotated[
-        int, Option(min=4, help="Number of candidates to sample; with --groups, of questions.")
-    ] = 50,
-    groups: Annotated[bool, Option(help="Sample questions with all their accepted neighbors.")] = False,
-    seed: Annotated[int, Option(help="Random seed of the sample.")] = 0,
-    out: Annotated[
-        Path | None,
-        Option(
-            help="Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet."
-        ),
-    ] = None,
+    sample: Annotated[int, Option(min=4)] = 50,
+    groups: bool = False,
+    seed: int = 0,
+    out: Path | None = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -52,6 +45,12 @@ def audit(
     Example: tagrpo rephrase audit math-gpt4 --sample 50 --seed 7
 
     Example: tagrpo rephrase audit math-gpt4 --groups --seed 7 --out sheet.jsonl
+
+    Args:
+        sample: Number of candidates to sample; with --groups, of questions.
+        groups: Sample questions with all their accepted neighbors.
+        seed: Random seed of the sample.
+        out: Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet.
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
@@ -66,41 +65,29 @@ def audit(
             rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
             exported = None if out is None else write_sheet(session, drawn, out)
     record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
-    terminal.emit(record, _print, drawn, rates, of_groups, new=new)
-    if out is not None and exported is not None and not terminal.as_json:
-        say_sheet(out, exported)
+    terminal.emit(record, *_parts(drawn, rates, of_groups, new=new), *sheet_lines(out, exported))
     if not rates.complete:
         raise exits.needs_attention(
             f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision"
         )
 
 
-def _print(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, new: bool) -> None:
+def _parts(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, new: bool) -> list[Part]:
     made = "drawn" if new else f"drawn on {audit.created_at}"
-    size = (
-        f"sample {audit.size}"
-        if groups is None
-        else f"{audit.size} questions with all their accepted neighbors"
-    )
-    output.say(f"audit {audit.id} of run {audit.run_name}, {size}, seed {audit.seed}: {made}")
-    if groups is None:
-        _print_candidates(audit, rates)
-    else:
-        _print_groups(rates, groups)
+    size = f"{audit.size} questions with all their accepted neighbors" if groups else f"sample {audit.size}"
+    parts: list[Part] = [f"audit {audit.id} of run {audit.run_name}, {size}, seed {audit.seed}: {made}"]
+    parts += _candidate_parts(audit, rates) if groups is None else _group_parts(rates, groups)
     if len(rates.reviewers) > 1:
-        output.say("", "if reviewers disagree, the rates above use the newest decision. By reviewer:")
+        parts += ["", "if reviewers disagree, the rates above use the newest decision. By reviewer:"]
         for each in rates.reviewers:
-            output.say(
+            parts.append(
                 f"  {each.reviewer}, {each.reviewed:,} reviewed: false accepts {_rate(each.false_accept)}; "
                 f"false rejects {_rate(each.false_reject)}"
             )
     for pair in rates.agreements:
-        kappa = (
-            "kappa is undefined, since both reviewers always made the same decision"
-            if pair.kappa is None
-            else f"Cohen's kappa {pair.kappa:.2f}"
-        )
-        output.say(f"{pair.first} and {pair.second} agree on {pair.agreed} of {pair.shared}; {kappa}")
+        kappa = "kappa is undefined, since both reviewers always made the same decision"
+        kappa = kappa if pair.kappa is None else f"Cohen's kappa {pair.kappa:.2f}"
+        parts.append(f"{pair.first} and {pair.second} agree on {pair.agreed} of {pair.shared}; {kappa}")
     done = rates.complete
     for name, ids in (
         ("disputed", rates.disputed),
@@ -110,57 +97,51 @@ def _print(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, n
     ):
         if ids:
             more = ", ... (--json lists all)" if len(ids) > IDS_SHOWN else ""
-            output.say(f"{name}: {', '.join(ids[:IDS_SHOWN])}{more}")
+            parts.append(f"{name}: {', '.join(ids[:IDS_SHOWN])}{more}")
     if not done:
-        output.say("", "review it blind with", f"  tagrpo rephrase review --audit {audit.id} --interactive")
+        parts += ["", "review it blind with", f"  tagrpo rephrase review --audit {audit.id} --interactive"]
+    return parts
 
 
-def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
-    output.say(
+def _group_parts(rates: "ErrorRates", groups: "GroupRate") -> list[Part]:
+    reviewed = f"{groups.complete:,} of {groups.drawn:,} groups fully reviewed"
+    parts: list[Part] = [
         f"{groups.drawn:,} of the run's {groups.size:,} questions with accepted neighbors",
-        f"{rates.drawn:,} neighbors, {rates.reviewed:,} reviewed; {groups.complete:,} of {groups.drawn:,} "
-        "groups fully reviewed",
-    )
-    if groups.complete:
-        output.say(f"groups with a broken neighbor: {_rate(groups.broken)}")
-    if groups.complete < groups.drawn:
-        output.say(f"among all groups, {groups.bounds}")
+        f"{rates.drawn:,} neighbors, {rates.reviewed:,} reviewed; {reviewed}",
+        f"groups with a broken neighbor: {_rate(groups.broken)}" if groups.complete else None,
+        f"among all groups, {groups.bounds}" if groups.complete < groups.drawn else None,
+    ]
     if rates.reviewed:
-        output.say(
+        parts.append(
             f"broken neighbors: {rates.false_accept.count:,} of {rates.false_accept.reviewed:,} reviewed. "
             "Errors within a question may be correlated, so rely on the group rate"
         )
+    return parts
 
 
-def _print_candidates(audit: "Audit", rates: "ErrorRates") -> None:
-    if rates.drawn < audit.size:
-        output.say(
-            f"the run has only {rates.drawn:,} candidates with a final verdict; the audit contains all of "
-            "them"
-        )
-    output.table(
-        ["verdict", "in the run", "in the audit", "reviewed", "rejected by reviewers"],
-        [
-            [
-                s.status,
-                s.size,
-                s.drawn,
-                s.rejected.reviewed,
-                s.rejected.count if s.rejected.reviewed else None,
-            ]
-            for s in rates.strata
-        ],
+def _candidate_parts(audit: "Audit", rates: "ErrorRates") -> list[Part]:
+    all_of_them = (
+        f"the run has only {rates.drawn:,} candidates with a final verdict; the audit contains all of them"
     )
+    rows = [
+        [s.status, s.size, s.drawn, s.rejected.reviewed, s.rejected.count if s.rejected.reviewed else None]
+        for s in rates.strata
+    ]
+    parts: list[Part] = [
+        all_of_them if rates.drawn < audit.size else None,
+        Table(["verdict", "in the run", "in the audit", "reviewed", "rejected by reviewers"], rows),
+    ]
     if not rates.reviewed:
-        return
-    output.say()
-    if not rates.complete:
-        output.say(f"provisional: {rates.open:,} of {rates.drawn:,} candidates have no decision yet")
-    output.say(
+        return parts
+    provisional = f"provisional: {rates.open:,} of {rates.drawn:,} candidates have no decision yet"
+    return [
+        *parts,
+        "",
+        None if rates.complete else provisional,
         f"false accepts (accepted by the verdict, rejected by reviewers): {_rate(rates.false_accept)}",
         f"false rejects (rejected by the verdict, accepted by reviewers): {_rate(rates.false_reject)}",
         f"broken among publishable candidates{_broken(rates.broken)}",
-    )
+    ]
 
 
 def _rate(rate: "Rate") -> str:

@@ -1,6 +1,7 @@
 """`tagrpo rephrase list`, `show` and `edit`: candidates with their verdicts and reviews."""
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,34 +10,26 @@ from typer import Argument, BadParameter, Option
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.files import RowsFile
-from ui.cli.output import Terminal, one_line
+from ui.cli.output import Part, Table, Terminal, one_line
 from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
 if TYPE_CHECKING:
-    from rephraser.reviews.store import Review
-    from rephraser.views.candidates import Cost, Detail, Proposal, StoredVerdict
+    from rephraser.views.candidates import Cost, Proposal
     from rephraser.views.evidence import Exchange
 
 CANDIDATE = Argument(help="Id of a candidate, or its first characters.")
 
 
 def list_(
-    run: Annotated[str | None, Option(help="Name or id of the run; optional if there is only one.")] = None,
-    status: Annotated[
-        Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None,
-        Option(help="Only candidates with this status; pending: not judged yet."),
-    ] = None,
-    strategy: Annotated[str | None, Option(help="Only candidates from this strategy.")] = None,
-    question: Annotated[
-        str | None, Option(help="Only candidates of this question: its id or first characters.")
-    ] = None,
-    finding: Annotated[str | None, Option(help="Only candidates with this structural finding.")] = None,
-    limit: Annotated[int, Option(min=1, help="Candidates per page.")] = 20,
-    after: Annotated[str | None, Option(help="Continue after this candidate.")] = None,
-    reviews: Annotated[bool, Option(help="List human decisions, not candidates (--run: of a run).")] = False,
-    out: Annotated[
-        Path | None, Option(help="With --reviews: write all decisions to this .jsonl or .csv file.")
-    ] = None,
+    run: str | None = None,
+    status: Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None = None,
+    strategy: str | None = None,
+    question: str | None = None,
+    finding: str | None = None,
+    limit: Annotated[int, Option(min=1)] = 20,
+    after: str | None = None,
+    reviews: bool = False,
+    out: Path | None = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -49,6 +42,17 @@ def list_(
     Example: tagrpo rephrase list --run math-gpt4 --status rejected --finding number_missing
 
     Example: tagrpo rephrase list --reviews --run math-gpt4 --out reviews.jsonl
+
+    Args:
+        run: Name or id of the run; optional if there is only one.
+        status: Only candidates with this status; pending: not judged yet.
+        strategy: Only candidates from this strategy.
+        question: Only candidates of this question: its id or first characters.
+        finding: Only candidates with this structural finding.
+        limit: Candidates per page.
+        after: Continue after this candidate.
+        reviews: List human decisions, not candidates (--run: of a run).
+        out: With --reviews: write all decisions to this .jsonl or .csv file.
     """
     from rephraser.run.start import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
@@ -83,7 +87,6 @@ def list_(
         total=page.total,
         after=page.after,
     )
-    terminal.say_next(page.after, page.total)
 
 
 def _list_reviews(run: str | None, file: RowsFile, db: Db, terminal: Terminal) -> None:
@@ -110,23 +113,20 @@ def _list_reviews(run: str | None, file: RowsFile, db: Db, terminal: Terminal) -
     )
 
 
-def show(
-    candidate: Annotated[str, CANDIDATE],
-    raw: Annotated[
-        bool, Option(help="Also show the prompt that produced it and the model's raw reply.")
-    ] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, terminal: Terminal) -> None:
     """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
 
     Example: tagrpo rephrase show c_3fa1 --raw
+
+    Args:
+        raw: Also show the prompt that produced it and the model's raw reply.
     """
+    from rephraser.checks.wording import likeness
     from rephraser.reviews.store import find_candidate
     from rephraser.views.candidates import read_detail
     from rephraser.views.evidence import proposing_exchange
     from service.questions.browsing import find_question
+    from service.questions.images import name_images
 
     with db.reading() as session:
         stored = find_candidate(session, candidate)
@@ -136,17 +136,34 @@ def show(
             for proposal in detail.proposals
             if raw
         ]
-    terminal.emit(detail.to_json(exchanges), _print_detail, detail, exchanges)
+    parts: list[Part] = [
+        f"candidate {detail.candidate.id}",
+        f"of question {detail.question.id}, gold answer: {detail.question.answer or '-'}",
+        *_text("original", name_images(detail.question.text, detail.images)),
+        *_text("candidate", name_images(detail.candidate.text, detail.images)),
+        "",
+        f"similarity of the wordings: {likeness(detail.question.text, detail.candidate.text):.2f}",
+    ]
+    for index, proposal in enumerate(detail.proposals):
+        parts += _proposal_parts(proposal)
+        parts += _exchange_parts(exchanges[index]) if exchanges else []
+    if detail.answering.requests:
+        parts += ["", f"answers to the candidate, in all runs: {_cost(detail.answering)}"]
+    if detail.reviews:
+        parts += ["", "reviews, oldest first; the last one that was not withdrawn counts"]
+    for review in detail.reviews:
+        audit = f", audit {review.audit_id}" if review.audit_id is not None else ""
+        reason = f": {review.reason}" if review.reason else ""
+        taken = f" (withdrawn {review.withdrawn_at})" if review.withdrawn_at is not None else ""
+        parts.append(f"  {review.created_at}  {review.decision} by {review.reviewer}{audit}{reason}{taken}")
+    terminal.emit(detail.to_json(exchanges), *parts)
 
 
 def edit(
     candidate: Annotated[str, CANDIDATE],
-    text: Annotated[str | None, Option(help="The edited text.")] = None,
-    text_file: Annotated[Path | None, Option(help="Read the edited text from a file; - reads stdin.")] = None,
-    run: Annotated[
-        str | None,
-        Option(help="Run that judges the new candidate; optional if only one run has the edited candidate."),
-    ] = None,
+    text: str | None = None,
+    text_file: Path | None = None,
+    run: str | None = None,
     reviewer: Reviewer = None,
     *,
     db: Db,
@@ -158,6 +175,11 @@ def edit(
     for any other candidate.
 
     Example: tagrpo rephrase edit c_3fa1 --text "How long is the side of a square of area 9?"
+
+    Args:
+        text: The edited text.
+        text_file: Read the edited text from a file; - reads stdin.
+        run: Run that judges the new candidate; optional if only one run has the edited candidate.
     """
     from rephraser.reviews.mending import mend_candidate
     from rephraser.reviews.status import read_status
@@ -188,63 +210,46 @@ def edit(
     ]
     if not status.final:
         lines.append(f"{resume_command(edited.run.name)} collects and judges its answers")
-    terminal.emit(record, output.say, *lines)
+    terminal.emit(record, *lines)
 
 
 CLASS_SHOWN, HALF_SHOWN = 60, 50
 """Letters of a class of answers; of a text or reason that share a line."""
 
 
-def _print_detail(detail: "Detail", exchanges: "list[Exchange | None]") -> None:
-    from rephraser.checks.wording import likeness
-    from service.questions.images import name_images
-
-    output.say(
-        f"candidate {detail.candidate.id}",
-        f"of question {detail.question.id}, gold answer: {detail.question.answer or '-'}",
-    )
-    _print_text("original", name_images(detail.question.text, detail.images))
-    _print_text("candidate", name_images(detail.candidate.text, detail.images))
-    output.say("", f"similarity of the wordings: {likeness(detail.question.text, detail.candidate.text):.2f}")
-    for index, proposal in enumerate(detail.proposals):
-        _print_proposal(proposal)
-        if exchanges:
-            _print_exchange(exchanges[index])
-    if detail.answering.requests:
-        output.say("", f"answers to the candidate, in all runs: {_cost(detail.answering)}")
-    if detail.reviews:
-        output.say("", "reviews, oldest first; the last one that was not withdrawn counts")
-        output.say(*(f"  {_review(review)}" for review in detail.reviews))
+def _text(title: str, text: str) -> list[str]:
+    return ["", f"--- {title} ---", text]
 
 
-def _review(review: "Review") -> str:
-    audit = f", audit {review.audit_id}" if review.audit_id is not None else ""
-    reason = f": {review.reason}" if review.reason else ""
-    taken = f" (withdrawn {review.withdrawn_at})" if review.withdrawn_at is not None else ""
-    return f"{review.created_at}  {review.decision} by {review.reviewer}{audit}{reason}{taken}"
-
-
-def _print_text(title: str, text: str) -> None:
-    output.say("", f"--- {title} ---", text)
-
-
-def _print_proposal(proposal: "Proposal") -> None:
+def _proposal_parts(proposal: "Proposal") -> Iterator[Part]:
     status = proposal.standing
     versions = {each["name"]: f" v{each['version']}" for each in proposal.run.spec["strategies"]}
-    output.say(
-        "",
-        f"--- run {proposal.run.name} ---",
-        f"status: {status.status or 'pending'}{' by review' if status.reviewed else ''}",
-        f"proposed by: {status.model}, strategy {status.strategy}{versions.get(status.strategy, '')} "
-        f"({status.strategy_hash or 'no hash'}), round {status.round}",
-    )
+    strategy = f"{status.strategy}{versions.get(status.strategy, '')} ({status.strategy_hash or 'no hash'})"
+    yield from ("", f"--- run {proposal.run.name} ---")
+    yield f"status: {status.status or 'pending'}{' by review' if status.reviewed else ''}"
+    yield f"proposed by: {status.model}, strategy {strategy}, round {status.round}"
     if status.mended_from is not None:
-        output.say(f"edited from {status.mended_from} by {status.mended_by}")
+        yield f"edited from {status.mended_from} by {status.mended_by}"
     if proposal.cost is not None:
         shared = f", for {proposal.siblings} candidates" if proposal.siblings > 1 else ""
-        output.say(f"cost of proposing: {_cost(proposal.cost)}{shared}")
+        yield f"cost of proposing: {_cost(proposal.cost)}{shared}"
     for number, verdict in enumerate(proposal.verdicts, start=1):
-        _print_verdict(number, verdict)
+        evidence = verdict.evidence
+        more = "" if verdict.final else ", not final"
+        yield from (
+            "",
+            f"verdict {number}: {verdict.status}{more}, {verdict.created_at}",
+            f"  {verdict.reason}",
+        )
+        for finding in evidence.get("findings", []):
+            yield f"  finding: {finding['name']} ({finding['severity']}): {finding['detail']}"
+        if (premises := evidence.get("premises")) is not None:
+            numbers = ", ".join(f"{len(premises[name])} {name}" for name in ("kept", "changed", "dropped"))
+            yield f"  premises according to {premises['model']}: {numbers}"
+        if "rule" in evidence:
+            yield f"  rule: {evidence['rule']['rule']}"
+        if "counts" in evidence:
+            yield from _answer_parts(evidence, evidence["counts"])
 
 
 def _cost(cost: "Cost") -> str:
@@ -255,51 +260,34 @@ def _cost(cost: "Cost") -> str:
     )
 
 
-def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
-    evidence = verdict.evidence
-    more = "" if verdict.final else ", not final"
-    lines = [f"verdict {number}: {verdict.status}{more}, {verdict.created_at}", f"  {verdict.reason}"]
-    for finding in evidence.get("findings", []):
-        lines.append(f"  finding: {finding['name']} ({finding['severity']}): {finding['detail']}")
-    if (premises := evidence.get("premises")) is not None:
-        numbers = ", ".join(f"{len(premises[name])} {name}" for name in ("kept", "changed", "dropped"))
-        lines.append(f"  premises according to {premises['model']}: {numbers}")
-    if "rule" in evidence:
-        lines.append(f"  rule: {evidence['rule']['rule']}")
-    output.say("", *lines)
-    if "counts" in evidence:
-        _print_answers(evidence["counts"])
-        output.say(
-            f"  overlap {evidence['overlap']}; most frequent new answer: {evidence['new_top']} times; most "
-            f"frequent original answer: {evidence['original_top']} times",
-        )
-        for solver, drawn in evidence.get("by_solver", {}).items():
-            drawn_to = f"{drawn['original']} answers to the original, {drawn['candidate']} to the candidate"
-            output.say(f"  solver {solver}: {drawn_to}")
-
-
-def _print_answers(counts: dict[str, Any]) -> None:
-    rows = [
-        [one_line(answer, CLASS_SHOWN), original, candidate, "gold" if index == counts["gold"] else ""]
-        for index, (answer, original, candidate) in enumerate(
-            zip(counts["classes"], counts["original"], counts["candidate"], strict=True)
-        )
+def _answer_parts(evidence: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the answers to original and candidate, by class and by solver."""
+    both = zip(counts["classes"], counts["original"], counts["candidate"], strict=True)
+    rows: list[list[object]] = [
+        [f"  {one_line(answer, CLASS_SHOWN)}", *numbers, "gold" if index == counts["gold"] else ""]
+        for index, (answer, *numbers) in enumerate(both)
     ]
     for title, kind in (("no answer found", "unparsed"), ("comparison timed out", "unsettled")):
         of_both = [counts.get(f"original_{kind}"), counts.get(f"candidate_{kind}")]
-        if any(of_both):
-            rows.append([title, *of_both, ""])
-    output.table(["  answer", "original", "candidate", ""], [[f"  {row[0]}", *row[1:]] for row in rows])
+        rows += [[f"  {title}", *of_both, ""]] if any(of_both) else []
+    yield Table(["  answer", "original", "candidate", ""], rows)
     if counts.get("unknown_pairs"):
-        output.say(f"  {counts['unknown_pairs']} pairs of answers could not be compared")
+        yield f"  {counts['unknown_pairs']} pairs of answers could not be compared"
+    yield (
+        f"  overlap {evidence['overlap']}; most frequent new answer: {evidence['new_top']} times; most "
+        f"frequent original answer: {evidence['original_top']} times"
+    )
+    for solver, drawn in evidence.get("by_solver", {}).items():
+        drawn_to = f"{drawn['original']} answers to the original, {drawn['candidate']} to the candidate"
+        yield f"  solver {solver}: {drawn_to}"
 
 
-def _print_exchange(exchange: "Exchange | None") -> None:
+def _exchange_parts(exchange: "Exchange | None") -> Iterator[Part]:
     if exchange is None:
-        output.say("", "no model request produced this candidate")
+        yield from ("", "no model request produced this candidate")
         return
     for role, text in exchange.prompt:
-        _print_text(f"prompt, {role}", text)
-    _print_text("answer", "(none yet)" if exchange.text is None else exchange.text)
+        yield from _text(f"prompt, {role}", text)
+    yield from _text("answer", "(none yet)" if exchange.text is None else exchange.text)
     if exchange.body is not None:
-        _print_text("raw answer", exchange.body)
+        yield from _text("raw answer", exchange.body)

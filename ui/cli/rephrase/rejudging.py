@@ -1,23 +1,19 @@
 """`tagrpo rephrase rejudge`: judge stored answers again with other thresholds."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
-from ui.cli import output
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Table, Terminal, plural
 from ui.cli.settings import Db, split_words
-
-if TYPE_CHECKING:
-    from rephraser.run.rejudge import Rejudged
 
 CHANGES_SHOWN = 20
 
 
 def rejudge(
-    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...", help="Name or id of the run.")],
-    dry_run: Annotated[bool, Option(help="Show what would change; store nothing.")] = False,
+    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")],
+    dry_run: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -30,6 +26,10 @@ def rejudge(
     thresholds.
 
     Example: tagrpo rephrase rejudge math-gpt4 accept=11 --dry-run
+
+    Args:
+        words: Name or id of the run.
+        dry_run: Show what would change; store nothing.
     """
     from evaluator.grading import Grader
     from rephraser.config import Verdict
@@ -48,37 +48,39 @@ def rejudge(
             run = find_neighbor_run(session, name)
         rule = make_rule(thresholds, rule_from_spec(run.spec["rule"]))
         with terminal.progress(run.name) as bar, Grader() as grader:
-            report = output.stage(bar, "comparing answers")
+            report = bar.stage("comparing answers")
             rejudged = judge_again(database, run, rule, grader, dry_run=dry_run, report=report)
-    record = {"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **vars(rejudged)}
-    terminal.emit(record, _print, run.name, rejudged, dry_run=dry_run)
-
-
-def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
-    output.say(
-        f"run {run}: stored answers of {plural(rejudged.judged, 'candidate')} judged again, "
-        f"{plural(rejudged.stored, 'verdict')} added" + (" (dry run)" if dry_run else "")
-    )
-    for count, what in (
-        (rejudged.waiting, "have no verdict from the run yet; `tagrpo resume` continues it"),
-        (rejudged.without_answers, "have no compared answers: rejected by structural checks, or unverified"),
-        (rejudged.too_few, "have fewer stored answers than the rule requires; unchanged"),
-    ):
-        if count:
-            output.say(f"  {count:,} {what}")
     kinds = Counter((change.before, change.after) for change in rejudged.changes)
-    output.say(*(f"{count:,} {would}{old} -> {new}" for (old, new), count in kinds.most_common()))
     reviewed = sum(change.reviewed for change in rejudged.changes)
-    if reviewed:
-        output.say(f"{reviewed:,} of them are reviewed; the human decision takes precedence")
-    output.table(
-        ["candidate", "question", "before", "after", "why"],
-        [
-            [change.candidate_id, change.question_id, change.before, change.after, change.reason]
-            for change in rejudged.changes[:CHANGES_SHOWN]
-        ],
-        empty="no verdict changes",
+    more = len(rejudged.changes) > CHANGES_SHOWN
+    terminal.emit(
+        {"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **vars(rejudged)},
+        f"run {run.name}: stored answers of {plural(rejudged.judged, 'candidate')} judged again, "
+        f"{plural(rejudged.stored, 'verdict')} added" + (" (dry run)" if dry_run else ""),
+        *(
+            f"  {count:,} {what}"
+            for count, what in (
+                (rejudged.waiting, "have no verdict from the run yet; `tagrpo resume` continues it"),
+                (
+                    rejudged.without_answers,
+                    "have no compared answers: rejected by structural checks, or unverified",
+                ),
+                (rejudged.too_few, "have fewer stored answers than the rule requires; unchanged"),
+            )
+            if count
+        ),
+        *(f"{count:,} {would}{old} -> {new}" for (old, new), count in kinds.most_common()),
+        f"{reviewed:,} of them are reviewed; the human decision takes precedence" if reviewed else None,
+        Table(
+            ["candidate", "question", "before", "after", "why"],
+            [
+                [change.candidate_id, change.question_id, change.before, change.after, change.reason]
+                for change in rejudged.changes[:CHANGES_SHOWN]
+            ],
+            "no verdict changes",
+        ),
+        f"showing the first {CHANGES_SHOWN} of {len(rejudged.changes):,}; --json prints all"
+        if more
+        else None,
     )
-    if len(rejudged.changes) > CHANGES_SHOWN:
-        output.say(f"showing the first {CHANGES_SHOWN} of {len(rejudged.changes):,}; --json prints all")

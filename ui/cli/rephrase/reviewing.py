@@ -15,43 +15,24 @@ from ui.cli.settings import Db, Reviewer, reviewer_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlalchemy.orm import Session
-
-    from rephraser.reviews.sheet import Sheet
     from service.database import Database
 
 CHOICES = "[a]ccept, [r]eject, [s]kip, [q]uit: "
 
 
 def review(
-    candidate: Annotated[str | None, Argument(help="Id of a candidate, or its first characters.")] = None,
-    accept: Annotated[bool, Option(help="Accept: the candidate poses the same problem.")] = False,
-    reject: Annotated[
-        bool, Option(help="Reject: it poses another problem. Give the reason with --reason.")
-    ] = False,
-    withdraw: Annotated[bool, Option(help="Withdraw your newest decision on this candidate.")] = False,
-    reason: Annotated[str, Option(help="Reason; required for a rejection.", show_default=False)] = "",
+    candidate: Annotated[str | None, Argument()] = None,
+    accept: bool = False,
+    reject: bool = False,
+    withdraw: bool = False,
+    reason: Annotated[str, Option(show_default=False)] = "",
     reviewer: Reviewer = None,
-    audit: Annotated[int | None, Option(help="Record the decisions in this audit.")] = None,
-    sheet: Annotated[
-        Path | None,
-        Option(
-            "--sheet",
-            help="JSON Lines file with candidate, decision (accept or reject) and reason. All rows are "
-            "recorded, or none.",
-        ),
-    ] = None,
-    interactive: Annotated[bool, Option(help="Show one candidate at a time and ask for a decision.")] = False,
-    run: Annotated[
-        str | None, Option(help="Interactive: review candidates of this run; alternatively name an --audit.")
-    ] = None,
-    status: Annotated[
-        Literal["accepted", "rejected", "undecided", "unverified"] | None,
-        Option(help="Interactive: only candidates of the run with this status. Default: undecided."),
-    ] = None,
-    blind: Annotated[
-        bool, Option(help="Interactive: hide verdict, strategy and model. Audits always do.")
-    ] = False,
+    audit: int | None = None,
+    sheet: Annotated[Path | None, Option("--sheet")] = None,
+    interactive: bool = False,
+    run: str | None = None,
+    status: Literal["accepted", "rejected", "undecided", "unverified"] | None = None,
+    blind: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -71,6 +52,20 @@ def review(
     Example: tagrpo rephrase review --run math-gpt4 --interactive --status undecided
 
     Example: tagrpo rephrase review --audit 1 --interactive
+
+    Args:
+        candidate: Id of a candidate, or its first characters.
+        accept: Accept: the candidate poses the same problem.
+        reject: Reject: it poses another problem. Give the reason with --reason.
+        withdraw: Withdraw your newest decision on this candidate.
+        reason: Reason; required for a rejection.
+        audit: Record the decisions in this audit.
+        sheet: JSON Lines file with candidate, decision (accept or reject) and reason. All rows are recorded,
+            or none.
+        interactive: Show one candidate at a time and ask for a decision.
+        run: Interactive: review candidates of this run; alternatively name an --audit.
+        status: Interactive: only candidates of the run with this status. Default: undecided.
+        blind: Interactive: hide verdict, strategy and model. Audits always do.
     """
     if sum((candidate is not None, sheet is not None, interactive)) != 1:
         raise BadParameter("name a candidate, or give --sheet FILE or --interactive")
@@ -86,7 +81,7 @@ def review(
         raise BadParameter("an audit has its own candidates. Remove --run and --status")
     from rephraser.reviews.audit import get_audit
     from rephraser.reviews.sheet import Sheet, read_sheet
-    from rephraser.reviews.store import Decision, find_candidate
+    from rephraser.reviews.store import Decision, Withdrawal, find_candidate, record_reviews, withdraw_review
 
     who = reviewer_name(reviewer)
     with db.open() as database:
@@ -96,56 +91,41 @@ def review(
         with database.write() as session:
             if audit is not None:
                 get_audit(session, audit)
-            if candidate is None:
-                assert sheet is not None
-                read = read_sheet(session, sheet, reviewer=who, audit_id=audit)
-                record, lines = _record(session, read)
-            elif withdraw:
-                record, lines = _withdraw(session, find_candidate(session, candidate).id, who, audit)
+            if withdraw:
+                chosen = find_candidate(session, str(candidate)).id
+                taken = withdraw_review(session, Withdrawal(chosen, who, audit))
+                if taken is None:
+                    where = f"in audit {audit}" if audit else "outside of audits (name one with --audit)"
+                    raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
+                line = f"{chosen}: {taken.decision} by {who} withdrawn"
+            elif candidate is not None:
+                chosen, why = find_candidate(session, candidate).id, reason.strip()
+                decision = Decision(chosen, "accepted" if accept else "rejected", why, who, audit)
+                decided = Sheet((decision,), blank=0)
             else:
-                chosen = find_candidate(session, candidate).id
-                decision = Decision(chosen, "accepted" if accept else "rejected", reason.strip(), who, audit)
-                record, lines = _record(session, Sheet((decision,), blank=0))
-        terminal.emit(record, output.say, *lines)
-
-
-def _withdraw(
-    session: "Session", candidate_id: str, reviewer: str, audit_id: int | None
-) -> tuple[object, list[str]]:
-    from rephraser.reviews.store import Withdrawal, withdraw_review
-
-    taken = withdraw_review(session, Withdrawal(candidate_id, reviewer, audit_id))
-    if taken is None:
-        where = "outside of audits (name one with --audit)" if audit_id is None else f"in audit {audit_id}"
-        raise NotFoundError(f"{candidate_id}: {reviewer} has no decision {where} to withdraw.")
-    return taken, [f"{candidate_id}: {taken.decision} by {reviewer} withdrawn"]
-
-
-def _record(session: "Session", sheet: "Sheet") -> tuple[object, list[str]]:
-    """Record decisions; return them for JSON, and as lines."""
-    from rephraser.reviews.store import record_reviews
-
-    recorded = record_reviews(session, sheet.decisions)
-    known = len(sheet.decisions) - recorded
-    record = {
-        "recorded": recorded,
-        "unchanged": known,
-        "without_decision": sheet.blank,
-        "decisions": sheet.decisions,
-    }
-    if len(sheet.decisions) == 1:
-        [made] = sheet.decisions
+                assert sheet is not None
+                decided = read_sheet(session, sheet, reviewer=who, audit_id=audit)
+            recorded = 0 if withdraw else record_reviews(session, decided.decisions)
+    if withdraw:
+        terminal.emit(taken, line)
+        return
+    known = len(decided.decisions) - recorded
+    line = f"{recorded:,} decisions recorded" + (f", {known:,} already recorded" if known else "")
+    if len(decided.decisions) == 1:
+        [made] = decided.decisions
         before = "; this was already recorded" if known else ""
         line = f"{made.candidate_id}: {made.decision} by {made.reviewer}{before}"
-    else:
-        line = f"{recorded:,} decisions recorded" + (f", {known:,} already recorded" if known else "")
-    return record, [line, *([f"{sheet.blank:,} rows have no decision yet"] if sheet.blank else [])]
+    record = {"recorded": recorded, "unchanged": known, "without_decision": decided.blank}
+    blank = f"{decided.blank:,} rows have no decision yet" if decided.blank else None
+    terminal.emit({**record, "decisions": decided.decisions}, line, blank)
 
 
-def say_sheet(path: Path, rows: int) -> None:
-    """Say what to do with a sheet that was written."""
-    output.say(f"{rows:,} rows written to {path}; fill in decision and reason, then run")
-    output.say(f"  tagrpo rephrase review --sheet {shlex.quote(str(path))}")
+def sheet_lines(path: Path | None, rows: int | None) -> list[str]:
+    """Say what to do with a sheet, if one was written."""
+    if path is None or rows is None:
+        return []
+    command = f"  tagrpo rephrase review --sheet {shlex.quote(str(path))}"
+    return [f"{rows:,} rows written to {path}; fill in decision and reason, then run", command]
 
 
 class _StopReviewing(Exception):
@@ -214,7 +194,7 @@ def _review_interactively(
         say("")
     left = len(queue) - counts["accepted"] - counts["rejected"]
     if terminal.as_json:
-        output.print_json({**counts, "left": left})
+        terminal.emit({**counts, "left": left})
     say(", ".join(f"{count:,} {word}" for word, count in counts.items()) + f", {left:,} left to review")
     if report and not left:
         say(f"result of the audit: {report}")

@@ -1,13 +1,14 @@
 """`tagrpo rephrase run` and `import`: start a run of candidates and verdicts, or resume one."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rephraser.config import RephraseConfig
 from ui.cli import exits, output
 from ui.cli.configured import verb
-from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, open_words, print_estimates, print_ledger
+from ui.cli.output import Part, Table, Terminal, plural
+from ui.cli.requests import DryRun, estimate_parts, ledger_parts, open_words
 from ui.cli.settings import Db, resume_command
 
 if TYPE_CHECKING:
@@ -43,19 +44,19 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
             expected = estimate(config, database)
             spread = "one round to all rounds for all questions"
             record = expected.to_json()
-            terminal.emit(record, print_estimates, {"": expected}, "question", spread, config.max_usd)
+            terminal.emit(record, *estimate_parts({"": expected}, "question", spread, config.max_usd))
             return
         with terminal.progress(config.name) as bar:
-            done, outcome = asyncio.run(rephrase(config, database, output.stages(bar), output.note))
+            done, outcome = asyncio.run(rephrase(config, database, bar, output.note))
         with database.read() as session:
             summary = summarize(session, done)
     if outcome.stopped == INTERRUPTED:  # requests in flight are stored
         deliver_signal()
     record = {**vars(summary), "stopped": outcome.stopped, "message": outcome.message}
-    terminal.emit(record, print_summary, summary, ended=not outcome.stopped)
+    terminal.emit(record, *summary_parts(summary, ended=not outcome.stopped))
     problems = _run_problems(outcome, summary)
     if problems:
-        raise exits.unfinished({outcome.stopped} if outcome.stopped else set(), "; ".join(problems) + ".")
+        raise exits.unfinished({outcome.stopped}, "; ".join(problems) + ".")
 
 
 @verb(
@@ -81,31 +82,29 @@ def run_attention(summary: "RunSummary") -> str:
     return "; ".join(problems + _failed_for_good(summary))
 
 
-def print_run(run: "Run", summary: "RunSummary") -> None:
-    """Print the settings and the state of a run, for `runs show`."""
+def run_parts(run: "Run", summary: "RunSummary") -> list[Part]:
+    """Return the settings and the state of a run, for `runs show`."""
     from rephraser.views.runs import proposed_by
 
     spec = run.spec
     strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
     solvers = ", ".join(solver["model"] for solver in spec["solvers"])
     answers = f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver"
-    output.say(
+    return [
         f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})",
         f"{spec['n']} neighbors per question, at most {spec['rounds']} rounds, {answers}",
-    )
-    print_summary(summary, unfinished=20, ended=run.finished_at is not None)
+        *summary_parts(summary, unfinished=20, ended=run.finished_at is not None),
+    ]
 
 
-def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = False) -> None:
-    """Print the state of a run, with the first `unfinished` of its questions.
+def summary_parts(summary: "RunSummary", *, unfinished: int = 5, ended: bool = False) -> Iterator[Part]:
+    """Yield the state of a run, with the first `unfinished` of its questions.
 
     `ended`: the run did what it was to do, so that resuming it asks nothing more.
     """
     kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
-    output.say(
-        f"run {summary.run}: {summary.complete:,} of {summary.questions:,} questions have all "
-        f"{summary.wanted} {kind}"
-    )
+    done = f"{summary.complete:,} of {summary.questions:,} questions have all {summary.wanted}"
+    yield f"run {summary.run}: {done} {kind}"
     for title, counts in (
         ("neighbors", summary.questions_by_neighbors),
         ("candidates", summary.candidates),
@@ -114,48 +113,38 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
         ("failed request", summary.errors),
     ):
         if counts:
-            output.say()
             unit = "questions" if title == "neighbors" else "count"
-            output.table([title, unit], [[name, count] for name, count in counts.items()])
-    print_ledger(summary.ledger)
-    for note in _remarks(summary):
-        output.say("", note)
-    if summary.unfinished:
-        missing = len(summary.unfinished)
-        cut = f"; showing the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
-        few = f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors"
-        output.say("", f"{few}{cut if missing > unfinished else ''}:")
-        output.table(
-            ["question", "neighbors", "candidates so far"],
-            [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:unfinished]],
-        )
-        if ended and not (summary.open_questions or summary.failed_questions):
-            output.say(
-                "",
-                "This run is complete; a higher cap would add nothing. To find more neighbors, start a run "
-                "with another name and another model or strategy.",
-            )
-
-
-def _remarks(summary: "RunSummary") -> list[str]:
-    notes = []
+            yield from ("", Table([title, unit], [*counts.items()]))
+    yield from ledger_parts(summary.ledger)
     if summary.suspects:
-        notes.append(
-            f"{plural(summary.suspects, 'question')} with a suspect gold answer that the solvers contradict: "
-            f"`tagrpo questions list --suspects --run {summary.run}`"
+        yield (
+            f"\n{plural(summary.suspects, 'question')} with a suspect gold answer that the solvers "
+            f"contradict: `tagrpo questions list --suspects --run {summary.run}`"
         )
     if summary.unreadable_questions:
-        notes.append(
-            f"{plural(summary.unreadable_questions, 'question')} without enough readable answers: their "
+        yield (
+            f"\n{plural(summary.unreadable_questions, 'question')} without enough readable answers: their "
             "candidates stay undecided, and no more answers are requested. If solvers were cut off, raise "
             "solver.max_tokens."
         )
     if not summary.compared_answers:
-        notes.append(
-            "No answers were compared because no --solver was given, so these neighbors are unverified. "
+        yield (
+            "\nNo answers were compared because no --solver was given, so these neighbors are unverified. "
             "Publish them with --include unverified, or start a run with --solver."
         )
-    return notes
+    if not summary.unfinished:
+        return
+    missing = len(summary.unfinished)
+    cut = f"; showing the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
+    few = f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors"
+    rows = [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:unfinished]]
+    yield f"\n{few}{cut if missing > unfinished else ''}:"
+    yield Table(["question", "neighbors", "candidates so far"], rows)
+    if ended and not (summary.open_questions or summary.failed_questions):
+        yield (
+            "\nThis run is complete; a higher cap would add nothing. To find more neighbors, start a run "
+            "with another name and another model or strategy."
+        )
 
 
 def _failed_for_good(summary: "RunSummary") -> list[str]:

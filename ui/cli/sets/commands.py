@@ -1,16 +1,15 @@
 """`tagrpo sets`: publish, list, show and tag versions; `exports` has the files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
-from ui.cli.output import Terminal, one_line
+from ui.cli.output import Terminal, one_line, some
 from ui.cli.settings import Db, resume_command
 
 if TYPE_CHECKING:
-    from evaluator.signal.cost import ChoiceRow
     from rephraser.sets import Draft, Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
 
 Reference = Annotated[str, Argument(help="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")]
@@ -20,58 +19,18 @@ LINES_SHOWN = 10
 
 
 def publish(
-    name: Annotated[str, Argument(help="Name of the set.")],
-    run: Annotated[
-        list[str], Option(help="Name or id of a run to publish from. Repeat the option for several.")
-    ],
-    n: Annotated[
-        int | None, Option("--n", min=1, help="Maximum neighbors per question. Default: all that qualify.")
-    ] = None,
-    adaptive: Annotated[
-        int | None,
-        Option(
-            min=2,
-            help="Give no neighbors to questions that probably yield a gradient without them, in groups of "
-            "this many responses.",
-        ),
-    ] = None,
-    pilot: Annotated[
-        str | None,
-        Option(
-            help="With --adaptive: eval run of the policy that gives the success rates. Default: the "
-            "answers sampled for the verdicts."
-        ),
-    ] = None,
-    prefer: Annotated[
-        Literal["any", "easier", "harder", "level"],
-        Option(help="Neighbors to prefer, by success rate compared with the question's."),
-    ] = "any",
-    min_distance: Annotated[
-        float | None,
-        Option(
-            min=0,
-            max=1,
-            help="Minimum distance in wording from the question and from neighbors chosen earlier. Default: "
-            "0.15; 0 for runs by rules.",
-        ),
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        Option(
-            help="Also include unverified, undecided or rejected candidates, ranked after accepted ones. "
-            "Repeat the option for several."
-        ),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None, Option(help="Only neighbors from this strategy. Repeat the option for several.")
-    ] = None,
-    model: Annotated[
-        list[str] | None, Option(help="Only neighbors from this model. Repeat the option for several.")
-    ] = None,
-    only_with_neighbors: Annotated[bool, Option(help="Leave out questions without neighbors.")] = False,
-    dry_run: Annotated[
-        bool, Option(help="Publish nothing; show the content and the expected yield of other choices.")
-    ] = False,
+    name: str,
+    run: Annotated[list[str], Option()],
+    n: Annotated[int | None, Option("--n", min=1)] = None,
+    adaptive: Annotated[int | None, Option(min=2)] = None,
+    pilot: str | None = None,
+    prefer: Literal["any", "easier", "harder", "level"] = "any",
+    min_distance: Annotated[float | None, Option(min=0, max=1)] = None,
+    include: list[str] | None = None,
+    strategy: list[str] | None = None,
+    model: list[str] | None = None,
+    only_with_neighbors: bool = False,
+    dry_run: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -87,6 +46,23 @@ def publish(
     Example: tagrpo sets publish math --run math-gpt4 --n 3
 
     Example: tagrpo sets publish math --run math-gpt4 --run math-qwen --adaptive 8
+
+    Args:
+        name: Name of the set.
+        run: Name or id of a run to publish from.
+        n: Maximum neighbors per question. Default: all that qualify.
+        adaptive: Give no neighbors to questions that probably yield a gradient without them, in groups of
+            this many responses.
+        pilot: With --adaptive: eval run of the policy that gives the success rates. Default: the answers
+            sampled for the verdicts.
+        prefer: Neighbors to prefer, by success rate compared with the question's.
+        min_distance: Minimum distance in wording from the question and from neighbors chosen earlier.
+            Default: 0.15; 0 for runs by rules.
+        include: Also include unverified, undecided or rejected candidates, ranked after accepted ones.
+        strategy: Only neighbors from this strategy.
+        model: Only neighbors from this model.
+        only_with_neighbors: Leave out questions without neighbors.
+        dry_run: Publish nothing; show the content and the expected yield of other choices.
     """
     from rephraser import sets
     from rephraser.checks.wording import usual_distance
@@ -122,6 +98,8 @@ def publish(
 
 
 def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
+    from evaluator.reports.diagnosis_layout import choice_blocks
+    from evaluator.reports.documents.document import Document
     from evaluator.signal.cost import compare_choices
     from evaluator.signal.groups import count_groups
     from evaluator.signal.rate_model import fit_rates
@@ -140,33 +118,23 @@ def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
     except InputError as error:
         reason = str(error)
     record = {"counts": counts, "choices": [choice_record(row) for row in rows], "no_choices": reason}
-    terminal.emit(record, _print_draft, counts, rows, g, len(draft.groups), reason)
-
-
-def _print_draft(
-    counts: Mapping[str, Any], rows: "Sequence[ChoiceRow]", g: int, groups: int, reason: str | None
-) -> None:
-    from evaluator.reports.diagnosis_layout import choice_blocks
-    from evaluator.reports.documents.document import Document
-
-    output.say("would be published:")
-    print_members(counts)
-    if rows:
-        output.say()
-        output.show(Document(choice_blocks(rows, g, groups)))
-    if reason:
+    terminal.emit(
+        record,
+        "would be published:",
+        *member_lines(counts),
+        *(["", Document(choice_blocks(rows, g, len(draft.groups)))] if rows else []),
+    )
+    if reason and not terminal.as_json:
         output.note(f"the yield of other numbers of neighbors is unknown: {reason}")
 
 
-def list_(
-    name: Annotated[str | None, Argument(help="Only versions of this set.")] = None,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def list_(name: Annotated[str | None, Argument()] = None, *, db: Db, terminal: Terminal) -> None:
     """List the published versions with their counts and tags.
 
     Example: tagrpo sets list
+
+    Args:
+        name: Only versions of this set.
     """
     from rephraser import sets
 
@@ -196,15 +164,10 @@ def list_(
 
 def show(
     reference: Reference,
-    limit: Annotated[int, Option(min=0, help="Number of questions, or lines of a difference, to show.")] = 0,
-    first: Annotated[int, Option(min=0, help="First question to show, counted from 0.")] = 0,
-    diff: Annotated[
-        str | None,
-        Option(metavar="REFERENCE", help="Show the changes from this other version to the one shown."),
-    ] = None,
-    verify: Annotated[
-        bool, Option(help="Recompute the hash from the members and compare it with the published one.")
-    ] = False,
+    limit: Annotated[int, Option(min=0)] = 0,
+    first: Annotated[int, Option(min=0)] = 0,
+    diff: Annotated[str | None, Option(metavar="REFERENCE")] = None,
+    verify: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -218,6 +181,12 @@ def show(
     Example: tagrpo sets show math@2 --diff math@1 --limit 10
 
     Example: tagrpo sets show math@1 --verify
+
+    Args:
+        limit: Number of questions, or lines of a difference, to show.
+        first: First question to show, counted from 0.
+        diff: Show the changes from this other version to the one shown.
+        verify: Recompute the hash from the members and compare it with the published one.
     """
     from rephraser import sets
 
@@ -226,41 +195,30 @@ def show(
     with db.reading() as session:
         if diff is not None:
             difference = sets.diff(session, diff, reference)
-            terminal.emit(difference.to_json(), _print_diff, difference, limit or LINES_SHOWN)
+            terminal.emit(difference.to_json(), *_diff_lines(difference, limit or LINES_SHOWN))
             return
         if verify:
-            _verify(sets.verify(session, reference), terminal)
+            report = sets.verify(session, reference)
+            ref, ok, derived = report.header.ref, report.ok, report.derived_hash
+            record = {"set": ref, "ok": ok, "content_hash": report.header.content_hash}
+            terminal.emit(
+                {**record, "derived_hash": derived, "problems": report.problems},
+                f"{ref}: {'matches its published content' if ok else 'CHANGED'}, {derived}",
+                *(f"  {each}" for each in report.problems),
+            )
+            if not ok:
+                raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
             return
         header = sets.find_set(session, reference)
         entries = sets.load_entries(session, header.id, first=first, limit=limit) if limit else []
     record = _header_record(header) | ({"entries": entries} if limit else {})
-    terminal.emit(record, _print_version, header, entries)
-
-
-def _verify(report: Any, terminal: Terminal) -> None:
-    ref = report.header.ref
-    record = {
-        "set": ref,
-        "ok": report.ok,
-        "content_hash": report.header.content_hash,
-        "derived_hash": report.derived_hash,
-        "problems": report.problems,
-    }
-    state = "matches its published content" if report.ok else "CHANGED"
-    terminal.emit(
-        record,
-        output.say,
-        f"{ref}: {state}, {report.derived_hash}",
-        *(f"  {each}" for each in report.problems),
-    )
-    if not report.ok:
-        raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
+    terminal.emit(record, *_version_lines(header, entries))
 
 
 def tag(
     reference: Reference,
-    tag_name: Annotated[str, Argument(metavar="TAG", help="Name of the tag.")],
-    remove: Annotated[bool, Option(help="Remove the tag from the set.")] = False,
+    tag_name: Annotated[str, Argument(metavar="TAG")],
+    remove: bool = False,
     *,
     db: Db,
     terminal: Terminal,
@@ -268,6 +226,10 @@ def tag(
     """Point a tag to a version, moving it if it exists; NAME@TAG then refers to that version.
 
     Example: tagrpo sets tag math@2 paper
+
+    Args:
+        tag_name: Name of the tag.
+        remove: Remove the tag from the set.
     """
     from rephraser import sets
 
@@ -279,7 +241,7 @@ def tag(
         else:
             header = sets.tag(session, reference, tag_name)
     record = {"set": header.ref, "id": header.id, "tags": header.tags}
-    terminal.emit(record, output.say, f"{header.name}@{tag_name} is {'removed' if remove else header.ref}")
+    terminal.emit(record, f"{header.name}@{tag_name} is {'removed' if remove else header.ref}")
 
 
 def _header_record(header: "SetHeader") -> dict[str, Any]:
@@ -294,36 +256,34 @@ def show_published(published: "PublishedSet", verb: str, terminal: Terminal) -> 
     header = published.header
     record = {**_header_record(header), "created": published.created, "same_as": published.same_as}
     del record["spec"]
-    if terminal.as_json:
-        output.print_json(record)
-        return
-    output.say(
-        f"{verb} {header.ref}" if published.created else f"unchanged: {header.ref} already has this content"
+    known = f"unchanged: {header.ref} already has this content"
+    terminal.emit(
+        record,
+        f"{verb} {header.ref}" if published.created else known,
+        f"the content is identical to {published.same_as}" if published.same_as else None,
+        *count_lines(header),
     )
-    if published.same_as:
-        output.say(f"the content is identical to {published.same_as}")
-    print_counts(header)
 
 
-def print_counts(header: "SetHeader") -> None:
-    """Print id, hash and counts of a version."""
-    output.say(f"id            {header.id}", f"content hash  {header.content_hash}")
-    print_members(header.counts)
+def count_lines(header: "SetHeader") -> list[str]:
+    """Return id, hash and counts of a version."""
+    named = [f"id            {header.id}", f"content hash  {header.content_hash}"]
+    return [*named, *member_lines(header.counts)]
 
 
-def print_members(counts: Mapping[str, Any]) -> None:
-    """Print questions and neighbors by number and verdict, success rates and acceptance rates."""
+def member_lines(counts: Mapping[str, Any]) -> list[str]:
+    """Return questions and neighbors by number and verdict, success rates and acceptance rates."""
     from rephraser.sets import accept_rates
     from rephraser.sets.card import percent
 
     sizes = ", ".join(f"{number:,} with {size}" for size, number in counts["questions_by_neighbors"].items())
     verdicts = counts["neighbors_by_verdict"]
     by_verdict = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
-    output.say(
+    needs = counts.get("adaptive") or {}
+    lines = [
         f"questions     {counts['questions']:,}: {sizes} neighbors",
         f"neighbors     {counts['neighbors']:,}: {by_verdict or 'none'}; {counts['reviewed']:,} reviewed",
-    )
-    needs = counts.get("adaptive") or {}
+    ]
     for number, what in (
         (counts.get("questions_left_out"), "questions left out: they have no neighbors"),
         (needs.get("in need"), "questions probably yield no gradient without neighbors"),
@@ -334,30 +294,29 @@ def print_members(counts: Mapping[str, Any]) -> None:
         (counts.get("contradicted"), "candidates left out: rejected by the answers of another run"),
         (verdicts["unverified"], "unverified: answers of question and neighbor were not compared"),
     ):
-        if number:
-            output.say(f"              {number:,} {what}")
+        lines += [f"              {number:,} {what}"] if number else []
     if successes := counts.get("successes"):
         difficulties = ", ".join(f"{number:,} {name}" for name, number in successes["difficulty"].items())
-        output.say(
+        lines.append(
             f"success       {successes['neighbor_rate']:.1%} on {successes['neighbors']:,} neighbors, "
-            f"{successes['question_rate']:.1%} on their questions, by {', '.join(successes['solvers'])}",
-            f"              compared with the question: {difficulties}",
+            f"{successes['question_rate']:.1%} on their questions, by {', '.join(successes['solvers'])}"
         )
+        lines.append(f"              compared with the question: {difficulties}")
     for rate in accept_rates(counts.get("proposals", [])):
-        output.say(
+        lines.append(
             f"acceptance    {rate.strategy}: {percent(rate)}; {rate.accepted:,} accepted of {rate.judged:,} "
             f"judged, {rate.unverified:,} unverified"
         )
+    return lines
 
 
-def _print_version(header: "SetHeader", entries: "Sequence[SetEntry]") -> None:
+def _version_lines(header: "SetHeader", entries: "Sequence[SetEntry]") -> Iterator[str]:
     from rephraser.sets.card import provenance
 
-    output.say(f"{header.ref}, tags: {', '.join(header.tags) or 'none'}")
-    print_counts(header)
-    output.say("", provenance(header))
+    yield f"{header.ref}, tags: {', '.join(header.tags) or 'none'}"
+    yield from (*count_lines(header), "", provenance(header))
     for entry in entries:
-        output.say("", f"{entry.question.id}  answer: {entry.question.answer}", entry.question.text)
+        yield from ("", f"{entry.question.id}  answer: {entry.question.answer}", entry.question.text)
         for number, neighbor in enumerate(entry.neighbors, start=1):
             rates = ""
             if (counts := neighbor.successes) is not None:
@@ -365,17 +324,17 @@ def _print_version(header: "SetHeader", entries: "Sequence[SetEntry]") -> None:
                     f"; correct {counts.neighbor_right}/{counts.neighbor_drawn}, question "
                     f"{counts.question_right}/{counts.question_drawn}, {counts.difficulty}"
                 )
-            made = f"{neighbor.strategy}, {neighbor.model}{rates}"
-            output.say(f"  {number}. [{_judged(neighbor)}] {made}", f"     {neighbor.text}")
+            yield f"  {number}. [{_judged(neighbor)}] {neighbor.strategy}, {neighbor.model}{rates}"
+            yield f"     {neighbor.text}"
         if not entry.neighbors:
-            output.say("  no neighbors")
+            yield "  no neighbors"
 
 
-def _print_diff(difference: "SetDiff", limit: int) -> None:
-    """Print a difference: the counts, then up to `limit` lines of each kind."""
-    output.say(f"{difference.a.ref} -> {difference.b.ref}")
+def _diff_lines(difference: "SetDiff", limit: int) -> Iterator[str]:
+    """Yield a difference: the counts, then up to `limit` lines of each kind."""
+    yield f"{difference.a.ref} -> {difference.b.ref}"
     if difference.same:
-        output.say("the same content")
+        yield "the same content"
     for title, lines in (
         ("questions added", [f"+ {key}" for key in difference.questions_added]),
         ("questions removed", [f"- {key}" for key in difference.questions_removed]),
@@ -394,8 +353,8 @@ def _print_diff(difference: "SetDiff", limit: int) -> None:
         ("questions with reordered neighbors", list(difference.reordered)),
     ):
         if lines:
-            output.say(f"{title}: {len(lines):,}")
-            output.say_some(lines, limit, "--limit, or --json for all")
+            yield f"{title}: {len(lines):,}"
+            yield from some(lines, limit, "--limit, or --json for all")
 
 
 def _line(neighbor: "Neighbor") -> str:

@@ -4,20 +4,18 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import exits, output
 from ui.cli.configured import verb
 from ui.cli.files import HubExport, Overwrite
 from ui.cli.output import Terminal
-from ui.cli.sets.commands import print_counts, show_published
+from ui.cli.sets.commands import count_lines, show_published
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from rephraser.sets import ExportReport
-    from trainer_adapter.verl.export import VerlExportReport
-    from trainer_adapter.verl.prompts import PromptTemplate
+    pass
 
 
 FLAGS = {
@@ -32,15 +30,9 @@ FLAGS = {
 def export(
     config: VerlExportConfig,
     *,
-    out: Annotated[Path, Option(help="Folder (hf, verl) or file to write.")],
-    form: Annotated[
-        Literal["hf", "jsonl", "parquet", "verl"],
-        Option("--format", help="hf: dataset with card; verl: training files; otherwise one file."),
-    ],
-    license_name: Annotated[
-        str | None,
-        Option("--license", help="License identifier for card and manifest (cc-by-4.0, mit, ...)."),
-    ] = None,
+    out: Annotated[Path, Option()],
+    form: Annotated[Literal["hf", "jsonl", "parquet", "verl"], Option("--format")],
+    license_name: Annotated[str | None, Option("--license")] = None,
     overwrite: Overwrite = False,
     hub: HubExport,
     db: Db,
@@ -57,6 +49,11 @@ def export(
     Example: tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors
 
     Example: tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B
+
+    Args:
+        out: Folder (hf, verl) or file to write.
+        form: hf: dataset with card; verl: training files; otherwise one file.
+        license_name: License identifier for card and manifest (cc-by-4.0, mit, ...).
     """
     for foreign, options in (
         (form != "hf" and hub != HubExport(), "--push and --public"),
@@ -90,18 +87,17 @@ def export(
         "license": license_name,
         "pushed_to": report.pushed_to,
     }
-    terminal.emit(record, _print_export, report, form, license_name)
-
-
-def _print_export(report: "ExportReport", form: str, license_name: str) -> None:
-    output.say(f"{report.header.ref} written to {report.target}")
-    print_counts(report.header)
-    if form == "hf":
-        output.say(f'load it with `datasets.load_dataset("{report.target}", split="train")`')
-        if license_name == "other":
-            output.note("the card states no license; set one with --license")
-    if report.pushed_to:
-        output.say(f"pushed to {report.pushed_to}")
+    stated = form != "hf" or license_name != "other"
+    load = f'load it with `datasets.load_dataset("{report.target}", split="train")`'
+    terminal.emit(
+        record,
+        f"{report.header.ref} written to {report.target}",
+        *count_lines(report.header),
+        load if form == "hf" else None,
+        f"pushed to {report.pushed_to}" if report.pushed_to else None,
+    )
+    if not stated and not terminal.as_json:
+        output.note("the card states no license; set one with --license")
 
 
 def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db, terminal: Terminal) -> None:
@@ -139,7 +135,18 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
         "neighbors_by_verdict": report.verdicts,
         **{name: value for name, value in vars(report).items() if name not in ("directory", "verdicts")},
     }
-    terminal.emit(record, _print_verl, header.ref, report, template)
+    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
+    arguments = [f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()]
+    counted = "estimated; pass --tokenizer for exact counts"
+    counted = counted if report.lengths_estimated else "counted"
+    terminal.emit(
+        record,
+        f"{header.ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
+        f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",
+        f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
+        f"longest       {report.longest_prompt:,} tokens ({counted})",
+        f"template      {', '.join(arguments)}" if arguments else None,
+    )
     if report.dropped_neighbors or report.dropped_questions:
         raise exits.needs_attention(
             f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
@@ -148,26 +155,8 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
         )
 
 
-def _print_verl(ref: str, report: "VerlExportReport", template: "PromptTemplate") -> None:
-    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
-    arguments = [f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()]
-    how = "estimated; pass --tokenizer for exact counts" if report.lengths_estimated else "counted"
-    output.say(
-        f"{ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
-        f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",
-        f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
-        f"longest       {report.longest_prompt:,} tokens ({how})",
-        *([f"template      {', '.join(arguments)}"] if arguments else []),
-    )
-
-
 def import_(
-    path: Annotated[Path, Argument(help="Folder of an hf export, or a .parquet or .jsonl file.")],
-    name: Annotated[str, Option(help="Name of the set in this database.")],
-    accept_changes: Annotated[bool, Option(help="Accept rows that were edited after the export.")] = False,
-    *,
-    db: Db,
-    terminal: Terminal,
+    path: Path, name: Annotated[str, Option()], accept_changes: bool = False, *, db: Db, terminal: Terminal
 ) -> None:
     """Import an export as the next version of a set; its content hash is that of the export.
 
@@ -175,6 +164,11 @@ def import_(
     `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
     Example: tagrpo sets import out/math --name math
+
+    Args:
+        path: Folder of an hf export, or a .parquet or .jsonl file.
+        name: Name of the set in this database.
+        accept_changes: Accept rows that were edited after the export.
     """
     from rephraser import sets
     from service.runs.store import check_name

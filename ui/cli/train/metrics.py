@@ -5,12 +5,12 @@ from fnmatch import filter as matching
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument
 
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.files import RowsFile, check_chart
-from ui.cli.output import Terminal
+from ui.cli.output import Table, Terminal
 from ui.cli.settings import Db
 
 MAIN_METRICS = (
@@ -22,21 +22,10 @@ MAIN_METRICS = (
 
 
 def metrics(
-    runs: Annotated[
-        list[str] | None, Argument(metavar="[RUN]...", help="Training runs; optional if there is only one.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            help="Logged metric; * matches any characters. Repeat the option for several. Default: four main "
-            "ones."
-        ),
-    ] = None,
-    seeds: Annotated[
-        bool,
-        Option(help="Combine runs that differ only in the seed: mean, lowest and highest."),
-    ] = False,
-    chart: Annotated[Path | None, Option(help="Plot one metric to a .png, .svg or .html file.")] = None,
+    runs: Annotated[list[str] | None, Argument(metavar="[RUN]...")] = None,
+    metric: list[str] | None = None,
+    seeds: bool = False,
+    chart: Path | None = None,
     *,
     file: RowsFile,
     db: Db,
@@ -50,6 +39,13 @@ def metrics(
     Example: tagrpo train metrics ta --metric "tagrpo/zero/*"
 
     Example: tagrpo train metrics ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv
+
+    Args:
+        runs: Training runs; optional if there is only one.
+        metric: Logged metric; * matches any characters. Repeat the option for several. Default: four main
+            ones.
+        seeds: Combine runs that differ only in the seed: mean, lowest and highest.
+        chart: Plot one metric to a .png, .svg or .html file.
     """
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import metric_names, metric_points, over_seeds, seed_groups
@@ -95,22 +91,14 @@ def metrics(
         )
         save_chart(step_chart(drawn, title=names[0], y_title="as logged", seeds=most), chart)
         output.note(f"chart written to {chart}")
-    terminal.emit({"metrics": rows}, _print, rows, names)
-
-
-def _print(rows: list[dict[str, Any]], names: list[str]) -> None:
-    """Print a row for each run and step, with the metrics as columns."""
     cells: dict[tuple[str, int], dict[str, object]] = {}
     for row in rows:
-        value = (
-            f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})" if row["n"] > 1 else row["value"]
-        )
+        spread = f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
+        value = spread if row["n"] > 1 else row["value"]
         cells.setdefault((row["label"], row["step"]), {})[row["metric"]] = value
-    output.table(
-        ["run", "step", *names],
-        [[*key, *map(of_step.get, names)] for key, of_step in cells.items()],
-        empty="no step has logged these metrics; --metric '*' shows all",
-    )
+    lines = [[*key, *map(of_step.get, names)] for key, of_step in cells.items()]
+    empty = "no step has logged these metrics; --metric '*' shows all"
+    terminal.emit({"metrics": rows}, Table(["run", "step", *names], lines, empty))
 
 
 def _chosen_metrics(logged: list[str], patterns: list[str] | None) -> list[str]:

@@ -1,5 +1,6 @@
 """`tagrpo train plan`: what a training takes before it starts."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ from service.config import Reading, settings_of
 from trainer_adapter.config import PlanAssumptions, TrainConfig
 from ui.cli import exits, output
 from ui.cli.configured import verb
-from ui.cli.output import Terminal
+from ui.cli.output import Heading, Part, Table, Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -23,17 +24,10 @@ FLAGS = {"--model": "model", "--data": "data", "--preset": "preset", "--gpus": "
 def plan(
     config: TrainConfig,
     *,
-    questions: Annotated[
-        int | None, Option(min=1, help="Number of training questions, instead of --data.")
-    ] = None,
-    pilot: Annotated[str | None, Option(help="Pilot: eval run of the model on the set.")] = None,
-    compare: Annotated[
-        str | None,
-        Option(help="Recipes to compare with at equal responses, separated by commas. Default: GRPO."),
-    ] = None,
-    responses: Annotated[
-        int | None, Option(min=1, help="Total responses of each training. Default: those of the recipe.")
-    ] = None,
+    questions: Annotated[int | None, Option(min=1)] = None,
+    pilot: str | None = None,
+    compare: str | None = None,
+    responses: Annotated[int | None, Option(min=1)] = None,
     assume: Annotated[
         list[str] | None,
         Option(
@@ -42,13 +36,7 @@ def plan(
             "Repeat the option for several.",
         ),
     ] = None,
-    script: Annotated[
-        Path | None,
-        Option(
-            help="With --data and --compare: write a script that trains all recipes at equal responses, "
-            "evaluates them and writes the report."
-        ),
-    ] = None,
+    script: Path | None = None,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -64,6 +52,14 @@ def plan(
 
     Example: tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498
     --assume tokens_per_second=2500
+
+    Args:
+        questions: Number of training questions, instead of --data.
+        pilot: Pilot: eval run of the model on the set.
+        compare: Recipes to compare with at equal responses, separated by commas. Default: GRPO.
+        responses: Total responses of each training. Default: those of the recipe.
+        script: With --data and --compare: write a script that trains all recipes at equal responses,
+            evaluates them and writes the report.
     """
     from trainer_adapter.plans.planning import plan_training
     from trainer_adapter.plans.script import write_script
@@ -104,22 +100,21 @@ def plan(
         and {name: getattr(made.pilot, name) for name in ("run", "interval", "mean_tokens")},
         "warnings": made.warnings,
     }
-    terminal.emit(record, _print, made)
+    terminal.emit(record, *_parts(made))
     if made.warnings:
         raise exits.needs_attention("; ".join(made.warnings))
 
 
-def _print(plan: "TrainingPlan") -> None:
+def _parts(plan: "TrainingPlan") -> Iterator[Part]:
     composition, memory = plan.composition, plan.memory
-    adapter = (
-        f", A = {memory.adapter_parameters / 1e9:.3g}B of an adapter" if memory.adapter_parameters else ""
-    )
-    output.heading(
-        f"{composition.recipe.name}, {composition.value('actor_rollout_ref.model.path')} "
-        f"({plan.shape.parameters / 1e9:.2f}B parameters{adapter}), {composition.machine.name} with "
+    adapter = f", A = {memory.adapter_parameters / 1e9:.3g}B of an adapter"
+    model = composition.value("actor_rollout_ref.model.path")
+    yield Heading(
+        f"{composition.recipe.name}, {model} ({plan.shape.parameters / 1e9:.2f}B parameters"
+        f"{adapter if memory.adapter_parameters else ''}), {composition.machine.name} with "
         f"{memory.gpu_gib:g} GiB each"
     )
-    output.say(f"preset {composition.preset.name}: settings of {composition.preset.summary}")
+    yield f"preset {composition.preset.name}: settings of {composition.preset.summary}"
     rows = [
         {
             "method": method.method,
@@ -136,37 +131,34 @@ def _print(plan: "TrainingPlan") -> None:
         for method in plan.methods
     ]
     columns = [name for name in rows[0] if plan.pilot is not None or name != "no gradient"]
-    output.table(columns, [[row[name] for name in columns] for row in rows])
+    yield Table(columns, [[row[name] for name in columns] for row in rows])
     for method in plan.methods:
         if method.drawn is not None:
             dropped = "including those that dynamic sampling drops"
-            output.say(f"{method.method}, {dropped}: {method.drawn:,.0f} responses")
+            yield f"{method.method}, {dropped}: {method.drawn:,.0f} responses"
     if plan.pilot is not None and plan.pilot.interval is not None:
         low, high = plan.pilot.interval
-        output.say(
+        yield (
             f"groups without a gradient at the start, by pilot {plan.pilot.run}: "
             f"{plan.methods[0].no_gradient:.1%} [{low:.1%}, {high:.1%}]"
         )
     for name in ("tokens_per_second", "training_tflops"):
         if getattr(plan.speed, name) is None:
-            output.say(f"time is not fully known: give --assume {name}=N")
-    output.say()
-    output.heading("memory of one GPU, GiB (estimated)")
-    parts = [[part.phase, part.what, round(part.gib, 1), part.formula] for part in memory.parts]
-    output.table(["phase", "part", "GiB", "formula"], parts)
-    output.say(
-        f"rollout: {memory.total('rollout'):.1f} of {memory.gpu_gib:g} GiB",
-        f"update: {memory.total('update'):.1f} of {memory.gpu_gib:g} GiB",
-        f"cache: {memory.cache_tokens:,} tokens per replica, {memory.concurrent:.0f} responses of maximum "
-        "length at once",
-    )
+            yield f"time is not fully known: give --assume {name}=N"
+    yield from ("", Heading("memory of one GPU, GiB (estimated)"))
+    rows_of_memory = [[part.phase, part.what, round(part.gib, 1), part.formula] for part in memory.parts]
+    yield Table(["phase", "part", "GiB", "formula"], rows_of_memory)
+    for phase in ("rollout", "update"):
+        yield f"{phase}: {memory.total(phase):.1f} of {memory.gpu_gib:g} GiB"
+    concurrent = f"{memory.concurrent:.0f} responses of maximum length at once"
+    yield f"cache: {memory.cache_tokens:,} tokens per replica, {concurrent}"
     if memory.host_gib:
-        output.say(f"host memory for data kept off the GPUs: {memory.host_gib:.0f} GiB")
+        yield f"host memory for data kept off the GPUs: {memory.host_gib:.0f} GiB"
     disk = memory.checkpoint_gib
-    output.say(
-        f"disk: {f'{disk:.0f}' if disk >= 1 else f'{disk:.2g}'} GiB per checkpoint",
+    yield f"disk: {f'{disk:.0f}' if disk >= 1 else f'{disk:.2g}'} GiB per checkpoint"
+    yield (
         "assumed: flash-attn is installed, so rows are packed; without it, add "
         "verl.actor_rollout_ref.model.use_remove_padding=false"
         if memory.packed
-        else "assumed: no flash-attn, so the rows of a micro-batch are padded",
+        else "assumed: no flash-attn, so the rows of a micro-batch are padded"
     )

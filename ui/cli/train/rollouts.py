@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Heading, Table, Terminal, next_page, plural
 from ui.cli.runs import Standing
 from ui.cli.settings import Db
 
@@ -30,63 +29,22 @@ LONGEST_SHOWN = 8_000
 """Characters of a text that a terminal gets."""
 
 
-@dataclass(frozen=True)
-class Filters:
-    """Which rollouts are listed."""
-
-    step: Annotated[str | None, Option(metavar="N or N:M", help="Only this step, or steps N to M.")] = None
-    question: Annotated[
-        str | None, Option(metavar="ID", help="Only this question: its id or first characters.")
-    ] = None
-    variant: Annotated[
-        int | None, Option(min=0, help="0: the question's own prompt; k: its k-th neighbor.")
-    ] = None
-    grade: Annotated[str | None, Option(help="Only this grade: correct, wrong or unknown.")] = None
-    reward: Annotated[
-        str | None, Option(metavar="R or LOW:HIGH", help="Only this reward, or a range such as 0.5: or :0.")
-    ] = None
-    truncated: Annotated[
-        bool | None,
-        Option(
-            "--truncated/--ended", help="Only responses cut off at the maximum length, or only the others."
-        ),
-    ] = None
-    text: Annotated[str | None, Option(help="Only rollouts whose response contains this text.")] = None
-
-
-@dataclass(frozen=True)
-class Files:
-    """What happens to the files of a run."""
-
-    add: Annotated[
-        bool, Option("--add", help="Register FOLDER: a training run started elsewhere, or moved.")
-    ] = False
-    name: Annotated[str | None, Option(help="With --add: name of the run. Default: as recorded.")] = None
-    prune: Annotated[
-        int | None,
-        Option(min=1, metavar="N", help="Remove the responses of all but every N-th step; metrics stay."),
-    ] = None
-    keep_last: Annotated[int, Option(min=0, help="With --prune: number of last steps to keep.")] = 10
-    yes: Annotated[bool, Option("--yes", help="With --prune: remove. Default: only list steps.")] = False
-
-
 def rollouts(
-    target: Annotated[
-        str | None,
-        Argument(
-            metavar="[RUN|RUN:STEP:ROW|FOLDER]",
-            help="Run (optional if there is only one), one rollout to show, or a folder to --add.",
-        ),
-    ] = None,
+    target: Annotated[str | None, Argument(metavar="[RUN|RUN:STEP:ROW|FOLDER|RUN=FOLDER]")] = None,
     *,
-    filters: Filters,
-    rescued: Annotated[
-        Literal["all", "yes", "never"] | None,
-        Option(help="List questions that were all wrong: all, only rescued (yes), or never rescued."),
-    ] = None,
-    after: Annotated[str | None, Option(help="Continue after this rollout or question.")] = None,
-    limit: Annotated[int, Option(min=1, help="Number of rows to show.")] = 25,
-    files: Files,
+    step: Annotated[str | None, Option(metavar="N or N:M")] = None,
+    question: Annotated[str | None, Option(metavar="ID")] = None,
+    variant: Annotated[int | None, Option(min=0)] = None,
+    grade: str | None = None,
+    reward: Annotated[str | None, Option(metavar="R or LOW:HIGH")] = None,
+    truncated: Annotated[bool | None, Option("--truncated/--ended")] = None,
+    text: str | None = None,
+    rescued: Literal["all", "yes", "never"] | None = None,
+    after: str | None = None,
+    limit: Annotated[int, Option(min=1)] = 25,
+    add: Annotated[bool, Option("--add")] = False,
+    prune: Annotated[str | None, Option(metavar="N or N:LAST")] = None,
+    yes: Annotated[bool, Option("--yes")] = False,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -99,9 +57,28 @@ def rollouts(
     Example: tagrpo train rollouts ta --step 1 --variant 0 --grade wrong
 
     Example: tagrpo train rollouts ta:1:0
+
+    Args:
+        target: Run (optional if there is only one), one rollout to show, or a folder to --add, with the name
+            of the run if its own is taken.
+        step: Only this step, or steps N to M.
+        question: Only this question: its id or first characters.
+        variant: 0: the question's own prompt; k: its k-th neighbor.
+        grade: Only this grade: correct, wrong or unknown.
+        reward: Only this reward, or a range such as 0.5: or :0.
+        truncated: Only responses cut off at the maximum length, or only the others.
+        text: Only rollouts whose response contains this text.
+        rescued: List questions that were all wrong: all, only rescued (yes), or never rescued.
+        after: Continue after this rollout or question.
+        limit: Number of rows to show.
+        add: Register a folder: a training run started elsewhere, or moved.
+        prune: Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.
+        yes: With --prune: remove. Default: only list steps.
     """
-    if files.add:
-        _add(target, files.name, db, terminal)
+    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+
+    if add:
+        _add(target, db, terminal)
         return
     single = ROLLOUT_ID.fullmatch(target or "")
     with db.reading() as session:
@@ -111,51 +88,37 @@ def rollouts(
             return
     if single:
         _show(name, record, single[2], terminal)
-    elif files.prune is not None:
-        _prune(name, record, files.prune, files, terminal)
+    elif prune is not None:
+        _prune(name, record, prune, yes, terminal)
     else:
-        _list(name, record, filters, after, limit, terminal)
-
-
-def _list(
-    name: str, record: "Record", filters: Filters, after: str | None, limit: int, terminal: Terminal
-) -> None:
-    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
-
-    first, last = _range(filters.step, int)
-    if first is not None and last is None:
-        last = max(record.steps(), default=first)
-    least, most = _range(filters.reward, float)
-    wanted = RolloutFilters(
-        step=first,
-        last_step=last,
-        question_id=filters.question,
-        variant=filters.variant,
-        grade=filters.grade,
-        least_reward=least,
-        most_reward=most,
-        truncated=filters.truncated,
-        text=filters.text,
-    )
-    page = list_rollouts(record, wanted, after=after and after.rpartition(f"{name}:")[2], limit=limit)
-    for problem in set(page.problems) - set(record.problems()):
-        output.note(problem)
-    rows = [
-        {**asdict(header), "id": f"{name}:{header.id}", "grade": header.grade} for header in page.rollouts
-    ]
-    done = {"run": name, "rollouts": rows, "after": page.after and f"{name}:{page.after}"}
-    fields = ("id", "step", "question_id", "variant", "session", "grade", "reward", "advantage", "tokens")
-
-    def print_page() -> None:
-        output.table(
-            ["rollout", "step", "question", *fields[3:], "answer"],
-            [[*map(row.get, fields), row["extracted"] and row["extracted"][:40]] for row in rows],
-            title=name,
-            empty="no such rollouts",
+        first, last = _range(step, int)
+        if first is not None and last is None:
+            last = max(record.steps(), default=first)
+        least, most = _range(reward, float)
+        wanted = RolloutFilters(
+            step=first,
+            last_step=last,
+            question_id=question,
+            variant=variant,
+            grade=grade,
+            least_reward=least,
+            most_reward=most,
+            truncated=truncated,
+            text=text,
         )
-        output.say_next(done["after"])
-
-    terminal.emit(done, print_page)
+        page = list_rollouts(record, wanted, after=after and after.rpartition(f"{name}:")[2], limit=limit)
+        for problem in set(page.problems) - set(record.problems()):
+            output.note(problem)
+        columns = {"rollout": "id", "step": "step", "question": "question_id"}
+        columns |= {each: each for each in ("variant", "session", "grade", "reward", "advantage", "tokens")}
+        terminal.rows(
+            "rollouts",
+            [{**asdict(each), "id": f"{name}:{each.id}", "grade": each.grade} for each in page.rollouts],
+            {**columns, "answer": lambda row: row["extracted"] and row["extracted"][:40]},
+            empty="no such rollouts",
+            run=name,
+            after=page.after and f"{name}:{page.after}",
+        )
 
 
 def _range(text: str | None, kind: Callable[[str], Number]) -> tuple[Number | None, Number | None]:
@@ -190,25 +153,22 @@ def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
             *(header.entropy, header.advantage),
         )
     )
+    where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
+    cut = ", cut off at the maximum length" if header.truncated else ""
+    terminal.emit(
+        done,
+        Heading(f"{run}, step {header.step}, rollout {run}:{header.id}"),
+        f"question {header.question_id}, {where}, session {header.session}, group {header.group}",
+        f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}",
+        f"reward {header.reward:.4g}, advantage {advantage}, {header.tokens:,} tokens{cut}",
+        f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
+        *("", Heading("prompt"), _beginning(stored.prompt or "(not stored)")),
+        *("", Heading("response"), _beginning(stored.response)),
+    )
 
-    def print_rollout() -> None:
-        where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
-        cut = ", cut off at the maximum length" if header.truncated else ""
-        output.heading(f"{run}, step {header.step}, rollout {run}:{header.id}")
-        output.say(
-            f"question {header.question_id}, {where}, session {header.session}, group {header.group}",
-            f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}",
-            f"reward {header.reward:.4g}, advantage {advantage}, {header.tokens:,} tokens{cut}",
-            f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
-        )
-        for title, text in (("prompt", stored.prompt or "(not stored)"), ("response", stored.response)):
-            output.say()
-            output.heading(title)
-            left = len(text) - LONGEST_SHOWN
-            more = f"\n[{left:,} more characters; --json has them]" if left > 0 else ""
-            output.say(text[:LONGEST_SHOWN] + more)
 
-    terminal.emit(done, print_rollout)
+def _beginning(text: str) -> str:
+    return output.shorten(text, len(text), LONGEST_SHOWN, "--json has them")
 
 
 def _list_rescued(
@@ -229,7 +189,7 @@ def _list_rescued(
     page = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
     questions, more = page[:limit], len(page) > limit
     texts = question_texts(session, [question.question_id for question in questions])
-    record = {
+    record: dict[str, Any] = {
         "run": name,
         "totals": {
             **asdict(totals),
@@ -242,7 +202,7 @@ def _list_rescued(
         ],
         "after": questions[-1].question_id if more else None,
     }
-    columns = "question", "all-wrong at", "rescued at", "last", "correct among its neighbors' responses"
+    headings = ("question", "all-wrong at", "rescued at", "last", "correct among its neighbors' responses")
     rows = [
         [
             question.question_id,
@@ -254,52 +214,51 @@ def _list_rescued(
         ]
         for question in questions
     ]
-
-    def print_questions() -> None:
-        output.say(*totals.sentences())
-        output.table([*columns, "text"], rows, title=name, empty="no question matches")
-        output.say_next(record["after"])
-
-    terminal.emit(record, print_questions)
+    table = Table([*headings, "text"], rows, "no question matches")
+    terminal.emit(record, *totals.sentences(), table, next_page(record["after"]))
 
 
-def _add(folder: str | None, name: str | None, db: Db, terminal: Terminal) -> None:
+def _add(target: str | None, db: Db, terminal: Terminal) -> None:
     from trainer_adapter.record.reading import Record
     from trainer_adapter.record.runs import read_train_run, register
 
-    if folder is None:
+    if target is None:
         raise InputError("--add needs the folder in which the training records its rollouts.")
+    name, _, folder = ("", "", target) if Path(target).is_dir() else target.rpartition("=")
     recorded = Record(Path(folder))  # a wrong folder leaves no new database
     with db.open(create=True) as database, database.write() as session:
-        run = register(session, recorded, name)
+        run = register(session, recorded, name or None)
         training = read_train_run(session, run)
     record = {"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()}
-    terminal.emit(record, output.say, f"{run.name}: {numbers_text(training.numbers)}")
+    terminal.emit(record, f"{run.name}: {numbers_text(training.numbers)}")
 
 
-def _prune(name: str, record: "Record", keep_every: int, files: Files, terminal: Terminal) -> None:
+def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
     from trainer_adapter.record.pruning import steps_to_prune
 
-    prunable = steps_to_prune(record, keep_every=keep_every, keep_last=files.keep_last)
+    every, last = _range(keep if ":" in keep else f"{keep}:10", int)
+    if not every or every < 1 or last is None or last < 0:
+        raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
+    prunable = steps_to_prune(record, keep_every=every, keep_last=last)
     paths = [path for each in prunable for path in each.files]
     responses, size = sum(each.rollouts for each in prunable), sum(each.bytes for each in prunable)
     done = {
         "run": name,
-        "removed": files.yes,
+        "removed": remove,
         "steps": [each.step for each in prunable],
         "rollouts": responses,
         "files": list(map(str, paths)),
         "bytes": size,
     }
-    if files.yes:
+    if remove:
         for path in paths:
             path.unlink(missing_ok=True)
     words = (
         f"{name}: {responses:,} rollouts of {plural(len(prunable), 'step')}, "
         f"{plural(len(paths), 'file')} with {size / 2**20:,.1f} MiB "
-        + ("removed" if files.yes else "would be removed. Add --yes to remove them")
+        + ("removed" if remove else "would be removed. Add --yes to remove them")
     )
-    terminal.emit(done, output.say, words if prunable else f"{name}: there is no step to remove")
+    terminal.emit(done, words if prunable else f"{name}: there is no step to remove")
 
 
 def chosen_record(session: "Session", run: str | None) -> "tuple[str, Record]":
@@ -327,11 +286,10 @@ def standing(database: "Database", run: "Run") -> Standing:
     with database.read() as session:
         training = read_train_run(session, run)
         alarms = list(alarms_of(open_record(session, run).metrics().items())) if not training.problem else []
-    text = partial(
-        output.say,
+    words = [
         f"recipe {training.recipe or 'unknown'}, model {training.model or 'unknown'}",
         training.problem or numbers_text(training.numbers),
         *(f"alarm at {alarm}" for alarm in alarms),
         f"show its metrics: tagrpo train metrics {run.name}",
-    )
-    return Standing({**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, text)
+    ]
+    return Standing({**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, words)

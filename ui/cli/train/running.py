@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
-from service.errors import InputError
+from service.errors import InputError, Interrupted, Terminated
 from trainer_adapter.config import TrainConfig
 from ui.cli import console, exits, output
 from ui.cli.configured import verb
@@ -27,14 +27,7 @@ FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes",
 
 @verb("train", TrainConfig, "recipe.name", FLAGS)
 def run(
-    config: TrainConfig,
-    *,
-    dry_run: Annotated[bool, Option(help="Print the command without writing or starting anything.")] = False,
-    hide_log: Annotated[
-        bool, Option(help="Write verl's output and command only to the run's folder; show steps.")
-    ] = False,
-    db: Db,
-    terminal: Terminal,
+    config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False, db: Db, terminal: Terminal
 ) -> None:
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
@@ -51,6 +44,10 @@ def run(
     Example: tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4
 
     Example: tagrpo train run ta_grpo --data out/verl --model tiny --cpu verl.trainer.total_epochs=1
+
+    Args:
+        dry_run: Print the command without writing or starting anything.
+        hide_log: Write verl's output and command only to the run's folder; show steps.
     """
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND, RunFolder
@@ -72,7 +69,7 @@ def run(
             "versions": dict(prepared.versions),
             "notes": list(prepared.notes),
         }
-        terminal.emit(prepared_record, output.say, prepared.shell)
+        terminal.emit(prepared_record, prepared.shell)
         return
 
     def announce(prepared: "Prepared") -> None:
@@ -94,24 +91,36 @@ def run(
         "alarms": alarms,
     }
     del record["attempt"]
-    terminal.emit(record, _print, trained, alarms)
+    attempt = trained.attempt
+    saved = f"{trained.folder}/checkpoints, step {attempt.checkpoint}" if attempt.checkpoint else "none"
+    ended = trained.left_behind and not trained.finished
+    terminal.emit(
+        record,
+        f"run         {trained.run} in {trained.folder}",
+        f"last step   {'none' if attempt.step is None else attempt.step}",
+        f"checkpoint  {saved}",
+        f"log         {trained.log}",
+        *(f"alarm       {alarm}" for alarm in alarms),
+        f"ended       {trained.left_behind} leftover processes" if ended else None,
+        None if attempt.step is None else f"rollouts    tagrpo train rollouts {trained.run}",
+    )
     if not trained.finished:
-        raise exits.stopped_training(trained.attempt.stopped_by, _why_unfinished(trained))
+        why = _why_unfinished(trained)
+        if attempt.stopped_by is None:
+            raise exits.failed(why)
+        raise (Interrupted if attempt.stopped_by == "SIGINT" else Terminated)(why)
 
 
-def merge(
-    checkpoint: Annotated[
-        Path, Argument(help="Checkpoint of a training: runs/NAME/checkpoints/global_step_N.")
-    ],
-    out: Annotated[Path, Option(help="New folder for the merged model.")],
-    *,
-    terminal: Terminal,
-) -> None:
+def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Terminal) -> None:
     """Merge a checkpoint into a folder that transformers and vLLM read.
 
     verl saves a checkpoint in shards. Its own tool merges them and rounds the weights to bfloat16.
 
     Example: tagrpo train merge runs/ta/checkpoints/global_step_56 --out ta-grpo-4b
+
+    Args:
+        checkpoint: Checkpoint of a training: runs/NAME/checkpoints/global_step_N.
+        out: New folder for the merged model.
     """
     shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint
     if not any(shards.glob("model_world_size_*")):
@@ -122,7 +131,7 @@ def merge(
     done = subprocess.run([sys.executable, "-m", "verl.model_merger", "merge", *words], stdout=2)
     if done.returncode:
         raise exits.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
-    terminal.emit({"model": str(out)}, output.say, f"merged into {out}")
+    terminal.emit({"model": str(out)}, f"merged into {out}")
 
 
 def _show_steps(bar: output.Bar) -> Callable[[str], None]:
@@ -142,22 +151,6 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
         bar.update(step, total, "steps" if step else "verl starts")
 
     return take
-
-
-def _print(trained: "Trained", alarms: list[str]) -> None:
-    attempt = trained.attempt
-    saved = f"{trained.folder}/checkpoints, step {attempt.checkpoint}" if attempt.checkpoint else "none"
-    output.say(
-        f"run         {trained.run} in {trained.folder}",
-        f"last step   {'none' if attempt.step is None else attempt.step}",
-        f"checkpoint  {saved}",
-        f"log         {trained.log}",
-        *(f"alarm       {alarm}" for alarm in alarms),
-    )
-    if trained.left_behind and not trained.finished:
-        output.say(f"ended       {trained.left_behind} leftover processes")
-    if attempt.step is not None:
-        output.say(f"rollouts    tagrpo train rollouts {trained.run}")
 
 
 def _why_unfinished(trained: "Trained") -> str:
