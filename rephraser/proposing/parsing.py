@@ -175,7 +175,7 @@ def _repeats_prompt(text: str) -> bool:
 
 def _read(body: str, count: int, truncated: bool) -> list[str]:
     if MARKUP.search(body):
-        return _between_tags(body, count)
+        return _between_tags(body, count, truncated)
     from_json = _from_json(body)
     if from_json is not None:
         return [_clean(item) for item in from_json]
@@ -183,8 +183,8 @@ def _read(body: str, count: int, truncated: bool) -> list[str]:
     return [_clean(_without_chatter(_strip_fences(item.strip()).strip())) for item in items]
 
 
-def _between_tags(body: str, count: int) -> list[str]:
-    """Return what stands behind opening tags, up to the next tag; what no tag ends is not whole.
+def _between_tags(body: str, count: int, truncated: bool) -> list[str]:
+    """Return the texts after opening tags, each up to the next tag or the end of a reply that is complete.
 
     A tag that was not closed counts only where too few were. A text that opens none may begin inside of one.
     """
@@ -202,6 +202,8 @@ def _between_tags(body: str, count: int) -> list[str]:
         for tag, after in pairwise(tags)
         if tag.start() in opens
     ]
+    if not truncated and tags[-1].start() in opens:
+        pieces.append((body[tags[-1].end() :], False))
     pieces = [(item, closed) for item, closed in pieces if item.strip("`* \n") not in _MENTION]
     enough = sum(closed for _, closed in pieces) >= count
     return [_clean(item) for item, closed in pieces if closed or not enough]

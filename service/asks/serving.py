@@ -58,8 +58,8 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
         entries = {str(entry["id"]): entry for entry in response.json()["data"]}
     except (ValueError, KeyError, TypeError):
         kind = SERVER_ERROR if status == 429 or status >= 500 else UNKNOWN_MODEL
-        reply = f"status {status}: {shorten(response.text)}"
-        return Fault(kind, redact(f"{url} does not speak OpenAI's protocol ({reply})"))
+        problem = "is not ready" if kind == SERVER_ERROR else "does not speak OpenAI's protocol"
+        return Fault(kind, redact(f"{url} {problem} (status {status}: {shorten(response.text)})"))
     if entries and model not in entries:
         names = ", ".join(list(entries)[:10])
         return Fault(UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}"))

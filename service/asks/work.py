@@ -40,7 +40,7 @@ class Progress:
     @property
     def words(self) -> str:
         """Rate, cost and time left, for a progress line."""
-        parts = [f"{self.requests_per_s:.1f} requests/s", f"{self.tokens_per_s:,.0f} tokens/s"]
+        parts = [f"{self.requests_per_s:.2f} requests/s", f"{self.tokens_per_s:,.0f} tokens/s"]
         if self.usd:
             parts.append(f"${self.usd:.2f}")
         if self.failed:

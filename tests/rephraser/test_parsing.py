@@ -41,6 +41,7 @@ def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[
         f"```text\n{ONE}\n```",
         f'"{ONE}"',
         f"<rephrasing>\n{ONE}\n</rephrasing>",
+        f"<rephrasing>{ONE}",
         f"<think>\nThe user wants {QUESTION}\n</think>\n\n{ONE}",
         f"Perhaps <rephrasing>{TWO}</rephrasing>, no.\n</think>\n\n<rephrasing>{ONE}</rephrasing>",
         f"Perhaps {TWO}, no.\n</Thinking>\n{ONE}",
@@ -165,6 +166,7 @@ def test_a_problem_in_the_first_person_is_no_refusal(text: str) -> None:
     [
         '{"rephrasings": [' + json.dumps(ONE) + ', "Given that $x + 2 =',
         f"<rephrasing>{ONE}</rephrasing>\n<rephrasing>Given that",
+        f"<rephrasing>{ONE}<rephrasing>Given that",
         f"1. {ONE}\n2. Given that",
     ],
 )

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -428,6 +429,7 @@ def test_progress_tells_tasks_rate_cost_and_what_is_left(
     assert last.seconds_left is not None
     assert "requests/s" in last.words
     assert "left" in last.words
+    assert replace(last, requests_per_s=0.02).words.startswith("0.02 requests/s")
 
 
 def test_tokens_of_unfinished_responses_count_but_not_those_of_earlier_runs(

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 from asking import answer, attempt, question, remote
 from openai_faults import Fault as ServerFault
 from openai_faults import FaultPlan, Seen, always
@@ -120,6 +121,16 @@ async def test_none_reachable_at_the_start() -> None:
         await remote(["http://127.0.0.1:9/v1", "http://127.0.0.1:19/v1"]).open()
     with pytest.raises(InputError, match="http://h/v1 appears twice"):
         remote(["http://h/v1", "http://h/v1/"])
+
+
+async def test_a_server_that_still_loads_its_weights_is_called_so() -> None:
+    class Loading(OpenAIServer):
+        async def _models(self, request: web.Request) -> web.Response:
+            return web.json_response({"error": {"message": "Loading model", "code": 503}}, status=503)
+
+    async with Loading() as server:
+        with pytest.raises(PrerequisiteError, match=r"models is not ready \(status 503: .*Loading model"):
+            await remote([server]).open()
 
 
 async def test_an_overloaded_server_gets_what_it_bears() -> None:
