@@ -125,9 +125,9 @@ def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("=a", "lacks a label or a run"),
-        ("X=", "lacks a label or a run"),
-        ("a++b", "lacks a label or a run"),
+        ("=a", "has an empty label or run"),
+        ("X=", "has an empty label or run"),
+        ("a++b", "has an empty label or run"),
         ("a+a", "contains a run twice"),
     ],
 )

@@ -131,7 +131,7 @@ def test_texts_without_words_overlap_with_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 0}, "n-gram has 0 words"),
+        ({"n": 0}, "--ngram is 0 words"),
         ({"containment": 0.0}, r"--threshold is 0\.0"),
         ({"ratio": 30.0}, "ratio is 30.0"),
         ({"common": 0}, "more than 0 texts"),

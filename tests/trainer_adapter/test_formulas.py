@@ -73,7 +73,7 @@ def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
     expected = [0, 0, 0, -0.05, -0.5, -1, -1, -1]
     assert overlong_penalty(lengths, 100, 20).tolist() == pytest.approx(expected)
     assert overlong_penalty(lengths, 100, 20).dtype == torch.float64
-    with pytest.raises(ValueError, match="101 of 100"):
+    with pytest.raises(ValueError, match="has 101 tokens"):
         overlong_penalty(lengths, 100, 101)
     with pytest.raises(ValueError, match="Give 1 to 100"):
         overlong_penalty(lengths, 100, 0)

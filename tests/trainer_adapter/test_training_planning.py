@@ -173,7 +173,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     plans = plan_compute(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
     [note] = uncounted(plans)
     assert note.startswith("grpo_ds samples more responses than the 8,192 that it keeps. Pass --pilot")
-    assert "draw inf batches" in warnings(composition, plan)[0]
+    assert "sample inf times as many groups" in warnings(composition, plan)[0]
 
 
 def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:

@@ -47,7 +47,7 @@ def test_images_stand_where_the_text_says() -> None:
     ]
     assert images_of(filled) == ["a", "b"]
     assert with_images(user("no <image> here"), []) == user("no <image> here")
-    with pytest.raises(ValueError, match="a prompt has 1 <image> for 2 images"):
+    with pytest.raises(ValueError, match="a prompt has 1 <image>, but its question has 2 images"):
         with_images(user("Is <image>?"), ["a", "b"])
 
 

@@ -101,7 +101,7 @@ def test_a_folder_of_the_user_is_left_alone(cli: CommandLine, tmp_path: Path) ->
     (folder / "truth.jsonl").write_text("mine")
     refused = cli("demo", "--folder", "mine")
     assert (refused.code, refused.out) == (2, "")
-    assert "mine: holds truth.jsonl, which does not come from a demo" in words(refused.err)
+    assert "mine: contains truth.jsonl, which does not come from a demo" in words(refused.err)
     assert (folder / "truth.jsonl").read_text() == "mine"
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evaluator.signal.forecast import ForecastRow, GroupShape
+from evaluator.signal.forecast import ForecastRow
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from sandbox.demo.plan import DemoPlan
 from ui.demo_report.page import first_steps
@@ -10,7 +10,7 @@ from ui.demo_report.page import first_steps
 SHARE = "tagrpo/zero/group/share"
 PLAN = DemoPlan(Path("demo"), recipes=("grpo", "ta_grpo", "ta_grpo_star", "grpo_ds"), seeds=2)
 FORESEEN = tuple(
-    ForecastRow(GroupShape(name, n, g), share, share / 2, share * 1.5, 192)
+    ForecastRow(name, n, g, (n + 1) * g, share, share / 2, share * 1.5, 192)
     for name, n, g, share in (
         (ORIGINAL_GROUP, 0, 2, 0.4),
         (JOINT_GROUP, 3, 2, 0.04),

@@ -156,6 +156,8 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             follows |= page in ("docs/trl.md", "docs/tutorials/train.md") and words[0] == "eval"
             # A judge model: test_cli_eval_judge.py has a server.
             follows |= "--judge" in words
+            # A small real model: weights that no test downloads.
+            follows |= page == "docs/studies/real-model.md"
             # Databases of a server: test_cli_db_copy.py and test_database_server.py have one.
             follows |= page == "docs/databases.md"
             # A model that writes programs: test_cli_programs.py has a server.
