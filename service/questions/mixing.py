@@ -162,9 +162,9 @@ def mix_sets(
     chunk = max(1, len(own) // 2) if chunk is None else chunk
     if (chunks is None) == (times is None):
         raise InputError("give either --times (such as 1.5) or --chunks.")
-    for name, given, least in (("--chunk", chunk, 1), ("--chunks", chunks or 0, 0)):
+    for option, given, least in (("--chunk", chunk, 1), ("--chunks", chunks or 0, 0)):
         if given < least:
-            raise InputError(f"{name} is {given}. Give at least {least}.")
+            raise InputError(f"{option} is {given}. Give at least {least}.")
     if chunks is None:
         chunks = chunks_for(times or 0.0, len(own), chunk)
     wanted = chunk * chunks
