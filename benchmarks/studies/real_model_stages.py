@@ -222,11 +222,11 @@ class Study:
         return saved if total >= enough else None
 
     def training_rows(self, name: str, recipe: str, rate: float, seed: int) -> list[Row]:
-        """Return a row per step of a training."""
+        """Return a row per step of a training; a kill during a step loses its seconds."""
         rows, responses, seconds = [], 0, 0.0
         for step, data in sorted(self.metrics(name).items()):
             drawn = round(data["tagrpo/batch/responses"])
-            responses, seconds = responses + drawn, seconds + data.get("timing_s/step", math.nan)
+            responses, seconds = responses + drawn, seconds + data.get("timing_s/step", 0.0)
             about = {"recipe": recipe, "rate": rate, "seed": seed, "step": step, "responses": responses}
             rewarded = round(drawn * data["tagrpo/reward/mean"])
             equal = data.get("tagrpo/zero/group/share")

@@ -156,6 +156,16 @@ def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
     assert json.loads(added.out)["steps"] == STEPS
 
 
+def test_metrics_of_a_step_are_recorded_before_its_checkpoint(finished: Path) -> None:
+    """A kill between the two would lose them: the step is never trained again."""
+    lines = (finished / "rollouts" / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    early = [row for row in rows if "timing_s/step" not in row["metrics"]]
+    assert [row["step"] for row in early] == [2, 4, 6]
+    assert all(row["metrics"]["tagrpo/batch/responses"] == RESPONSES for row in early)
+    assert [row["step"] for row in rows if row not in early] == list(range(1, STEPS + 1))
+
+
 def test_no_process_of_a_run_is_left(finished: Path, killed: Killed) -> None:
     for folder in (finished, killed.folder):
         assert not (folder / ".process.json").exists()

@@ -262,9 +262,13 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return self._write_for_loss(batch, responses, weights_BT)
 
     def _save_checkpoint(self) -> None:
-        """Save after the record is on the disk: steps up to a checkpoint are never trained again."""
+        """Save after the record is on the disk: steps up to a checkpoint are never trained again.
+
+        Metrics too: those of the whole step follow after the checkpoint, and a kill may come before.
+        """
         if self._record is not None:
             self._record.flush()
+            self._record.write_metrics(self.global_steps, self._metrics)
         # Before verl marks the checkpoint as complete.
         if self.recipe.filter == "predicted":
             self._skipping.save(self._checkpoint())
@@ -355,6 +359,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Inspect a step before the policy is updated."""
         metrics.update(step_metrics(step))
+        self._metrics = metrics
         metrics["tagrpo/grader/timeouts"] = sum(
             graded.get("reason") == "timeout" for graded in responses.graded
         )
