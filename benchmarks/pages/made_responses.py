@@ -54,9 +54,15 @@ def make_evaluation(db: Database, texts: Texts, scale: float) -> None:
             placed = [PlacedProblem(problem) for problem in problems[name]]
             path = f"/models/runs/{model}/checkpoints/global_step_60/actor/huggingface"
             spec = EvalSpec(
-                name, placed_hash(placed), len(placed), {"file": "generated"}, path, {"sampler": "vllm"},
-                PromptSpec(template="{question}"), SamplingSettings(),
-            )  # fmt: skip
+                problems=name,
+                problems_hash=placed_hash(placed),
+                size=len(placed),
+                source={"file": "generated"},
+                model=path,
+                engine={"sampler": "vllm"},
+                prompt=PromptSpec(template="{question}"),
+                sampling=SamplingSettings(),
+            )
             samples, sample_texts, grades = [], [], []
             with db.write() as session:
                 run, _ = open_run(

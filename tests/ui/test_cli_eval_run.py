@@ -43,11 +43,11 @@ def test_verbose_tells_the_fate_of_each_request_and_quiet_tells_errors_alone(
     cli: CommandLine, server: str
 ) -> None:
     loud = cli(*evaluate(server, "-v"))
-    fates = [line for line in loud.err.splitlines() if "sample to hosted_vllm/test-model, ask" in line]
+    fates = [line for line in loud.err.splitlines() if "sample request to hosted_vllm/test-model, id" in line]
     assert len(fates) == 6
-    assert "ask 1: answered in " in loud.err
+    assert "id 1: answered in " in loud.err
     assert "boxed" not in loud.err
-    assert "ask" not in cli(*evaluate(server, n=16)).err
+    assert "request to" not in cli(*evaluate(server, n=16)).err
     assert cli(*evaluate(server, "-q", n=24)).err == ""
     wrong = cli(*evaluate(server, "-q", "temperature=1"))
     assert (wrong.code, wrong.err.startswith("error: ")) == (2, True)
