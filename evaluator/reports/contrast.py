@@ -49,7 +49,7 @@ class Contrasts:
     problems: tuple[Contrast, ...]
     only_first: int  # problems that one run holds and the other does not
     only_second: int
-    too_few: int  # problems of which a run has fewer than k graded samples
+    too_few: int  # problems for which a run has fewer than k graded samples
 
     def numbers(self) -> dict[Which, int]:
         """Return how many problems are solved by which run."""

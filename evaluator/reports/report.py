@@ -58,7 +58,7 @@ class Report:
     chosen: str
     lines: tuple[ReportLine, ...]  # methods in order, each with its benchmarks in order
     averages: tuple[AverageLine, ...]  # at the ks of the tables, where all columns of an average are there
-    paper: str | None  # the model whose published figures stand beside, None for none
+    paper: str | None  # the model whose published figures are shown, if any
     # the model whose published figures are not shown, because they are of another k or metric
     withheld: str | None = None
     no_average: tuple[str, ...] = ()  # why averages are missing that could be expected; empty where none is

@@ -90,7 +90,7 @@ class TokenRatios:
     lengths: tuple[int, ...]
     # nats; log-prob before the update on the prompt that the recipe anchors on, minus that on the prompt it
     # was drawn for (the log of TA-GRPO's importance ratio before the first update, arXiv 2601.22478). None
-    # where it is no finite number
+    # if it is not finite
     log_ratios: tuple[float | None, ...]
 
     @classmethod

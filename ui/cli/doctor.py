@@ -71,7 +71,7 @@ def doctor(
 
         folders = contract.installed_folders()
         checks += _contract(folders)
-        recipes["recipes"] = [each._asdict() for each in contract.recipe_support(folders)]
+        recipes["recipes"] = [row._asdict() for row in contract.recipe_support(folders) if "verl" in folders]
     terminal.rows(
         "checks",
         checks,
@@ -83,7 +83,7 @@ def doctor(
         },
         **recipes,
     )
-    if recipes and not terminal.as_json:
+    if recipes.get("recipes") and not terminal.as_json:
         columns = {"recipe": "recipe", "tier": "tier", "runs": "runs", "missing in verl": "reason"}
         terminal.rows("recipes", recipes["recipes"], columns)
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]

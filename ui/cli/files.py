@@ -60,7 +60,7 @@ class RowsFile:
     overwrite: Overwrite = False
 
     def check(self) -> None:
-        """Refuse, before any work is done, a file that cannot be written or whose format nobody knows.
+        """Refuse, before any work is done, a file that cannot be written or whose format is unknown.
 
         Raises:
             InputError: so.

@@ -170,7 +170,7 @@ VERBOSE = {
 
 @dataclass(frozen=True)
 class Terminal:
-    """Whether a command answers in text or in JSON, and how much it says beside it.
+    """Whether a command prints text or JSON, and how much it logs.
 
     Args:
         as_json: Print one JSON object instead of text.

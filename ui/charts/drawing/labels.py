@@ -34,7 +34,7 @@ def end_labels(
     Args:
         ends: of each line, its name and the position of its last point. Lines may end at different x.
         at: name of the field that x encodes.
-        room: lowest and highest position of a label, in units of y, of which `per_pixel` make a pixel.
+        room: lowest and highest position of a label, in units of y; a pixel has `per_pixel` of them.
         wrapped: maximum characters per line of a label, and maximum lines.
     """
     labels = ["\n".join(lines) for lines in wrap_labels([name for name, _, _ in ends], *wrapped)]

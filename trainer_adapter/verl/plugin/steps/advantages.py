@@ -69,7 +69,7 @@ def _tier_1_advantages(rewards_AT: Tensor, mask_AT: Tensor, config: Any, index: 
         scores_B,
         scores_B > 0,
         mask_AT[real_A],
-        rewards_AT[real_A].float(),  # log-probs, of which only token weights read the values
+        rewards_AT[real_A].float(),  # in place of log-probs: only token weights read their values
         torch.tensor([numbers[name] for name in questions]),
         max_length=plain["data"]["max_response_length"],
         overlong_buffer=settings.overlong_buffer,
