@@ -10,7 +10,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import asyncio
 
 GRACE_S = 25.0
 """How long SIGTERM waits for what is in flight: with time to store it before SIGKILL comes."""
@@ -25,6 +28,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _LOG = logging.getLogger("tagrpo.stopping")
 _taken = signal.SIGINT
+_interrupts: list[Callable[[], bool]] = []
+_earlier: dict[signal.Signals, Any] = {}
+_timers: list["asyncio.TimerHandle"] = []
 
 
 @contextlib.contextmanager
@@ -52,8 +58,9 @@ def finish_on_signals(interrupt: Callable[[], bool], *, grace_s: float = GRACE_S
     """Within an event loop, let the first SIGINT or SIGTERM call `interrupt`; a second one ends at once.
 
     So does the first where `interrupt` returns False: nothing was in flight. SIGTERM waits `grace_s` for what
-    is, then ends as a second one would; Ctrl-C waits as long as it takes. Outside of the main thread, and
-    where the platform's loop takes no handlers, signals stay as they are.
+    is, then ends as a second one would; Ctrl-C waits as long as it takes. Of several in one loop, all are
+    called, and the first `grace_s` holds. Outside of the main thread, and where the platform's loop takes no
+    handlers, signals stay as they are.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -61,37 +68,39 @@ def finish_on_signals(interrupt: Callable[[], bool], *, grace_s: float = GRACE_S
     import asyncio  # a tenth of a second: this file is read for `--help` too
 
     loop = asyncio.get_running_loop()
-    earlier = {which: signal.getsignal(which) for which in SIGNALS}
-    timers: list[asyncio.TimerHandle] = []
 
     def give_back() -> None:
-        for which, handler in earlier.items():
+        for which in tuple(_earlier):
             loop.remove_signal_handler(which)
-            signal.signal(which, handler)
+            signal.signal(which, _earlier.pop(which))
 
     def on_signal(number: signal.Signals) -> None:
         give_back()
         _take(number)
-        if not interrupt():
+        in_flight = [each() for each in _interrupts]
+        if not any(in_flight):
             signal.raise_signal(number)
             return
         wait = f"for at most {grace_s:g} s" if number == signal.SIGTERM else "until they finish"
         _LOG.warning("%s: waiting for in-flight requests %s; signal again to drop them", number.name, wait)
         if number == signal.SIGTERM:
-            timers.append(loop.call_later(grace_s, signal.raise_signal, number))
+            _timers.append(loop.call_later(grace_s, signal.raise_signal, number))
 
+    _interrupts.append(interrupt)
     try:
-        for which in SIGNALS:
-            loop.add_signal_handler(which, on_signal, which)
-    except NotImplementedError:
-        yield
-        return
-    try:
+        if len(_interrupts) == 1:
+            with contextlib.suppress(NotImplementedError):
+                for which in SIGNALS:
+                    before = signal.getsignal(which)
+                    loop.add_signal_handler(which, on_signal, which)
+                    _earlier[which] = before
         yield
     finally:
-        give_back()
-        for timer in timers:
-            timer.cancel()
+        _interrupts.remove(interrupt)
+        if not _interrupts:
+            give_back()
+            while _timers:
+                _timers.pop().cancel()
 
 
 def _take(number: int) -> None:
