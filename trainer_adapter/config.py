@@ -62,15 +62,15 @@ class RecipeConfig(Config):
     )
     advantage: str | None = Field(None, description="Advantage formula: a name, or module:function.")
     alpha: float | None = Field(
-        None, description="Setting of A-GRAE: mean reward from which positive advantages count fully."
+        None, description="For A-GRAE: mean batch reward at which positive advantages reach full weight."
     )
-    beta: float | None = Field(None, description="Setting of A-GRAE's controls: factor or divisor.")
-    k: int | None = Field(None, description="Setting of the advantage pass_k: responses per set.")
+    beta: float | None = Field(None, description="For A-GRAE's controls: factor or divisor.")
+    k: int | None = Field(None, description="For advantage=pass_k: responses per set.")
     temperature: float | None = Field(
-        None, description="Setting of the advantage dgpo: temperature of the question weights."
+        None, description="For advantage=dgpo: temperature of the question weights."
     )
     weight: float | None = Field(
-        None, description="Setting of the advantage w_reinforce: advantage of a correct response."
+        None, description="For advantage=w_reinforce: advantage of a correct response."
     )
     settings: dict[str, int | float] = Field(
         default_factory=dict, description="Settings of a custom advantage, as settings.NAME=VALUE."

@@ -124,7 +124,7 @@ def check_eval_run(session: Session, name: str, spec: EvalSpec, placed: Sequence
     there = 0 if run is None else count_run_problems(session, run.id)
     if there > len(placed):
         raise InputError(
-            f"run {name!r} has {there:,} problems ({len(placed):,} now); a larger limit can extend a run, "
+            f"run {name!r} has {there:,} problems, not {len(placed):,}; a larger limit can extend a run, "
             "but a smaller one cannot shrink it. Choose another --name."
         )
     return there
@@ -145,8 +145,8 @@ def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
         matching = matching if len(matching) == 1 else []
     if not matching:
         names = ", ".join(run.name for run in runs)
-        others = f"only: {names}" if names else "because there are no eval runs"
-        raise NotFoundError(f"there is no eval run {name!r}, and none named {name}.*, {others}.")
+        others = f"Available: {names}" if names else "There are no eval runs yet"
+        raise NotFoundError(f"there is no eval run {name!r} or {name}.*. {others}.")
     return matching
 
 

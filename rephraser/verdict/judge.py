@@ -74,7 +74,7 @@ def judge(
         reason += " But a premise was dropped, which a solver may fill in from memory."
     elif verdict is Verdict.REJECTED and counts.unsettled:
         verdict = Verdict.UNDECIDED
-        reason += f" But answers that could not be compared may be shared ({counts.unsettled})."
+        reason += f" But answers that could not be compared ({counts.unsettled}) may be shared."
     return Judgement(verdict=verdict, reason=reason, overlap=shared, new_top=new, original_top=top)
 
 
@@ -117,7 +117,9 @@ def _by_overlap(
             f"{sharing} ({rule.accept_overlap} needed); the most frequent new answer was given {_times(new)}."
         )
     if shared > 0:
-        return Verdict.UNDECIDED, f"{sharing}: acceptance needs {rule.accept_overlap}, and rejection needs 0."
+        return Verdict.UNDECIDED, (
+            f"{sharing}: too few to accept ({rule.accept_overlap} needed), too many to reject (0 allowed)."
+        )
     if counts.gold is None:
         return Verdict.UNDECIDED, (
             "No answer is shared, but the gold answer could not be compared with the others: the new answer "
@@ -171,7 +173,7 @@ def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
     names = {field.name for field in fields(OverlapRule)}
     if unknown := sorted(set(spec) - names - RETIRED - {"rule"}):
         raise InputError(
-            f"verdict rule: {RULE} has no {', '.join(unknown)}. It has {', '.join(sorted(names))}"
+            f"verdict rule: {RULE} has no {', '.join(unknown)}. Available: {', '.join(sorted(names))}"
         )
     values: dict[str, Any] = {
         key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key in names

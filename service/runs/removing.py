@@ -141,4 +141,4 @@ def _obstacles(session: Session, run: Run) -> Iterator[str]:
         reviews.c.audit_id.in_(select(audits.c.id).where(audits.c.run_id == run.id))
     )
     if count := session.scalar(decided):
-        yield f"its audits contain human decisions ({count} decisions), which are never deleted"
+        yield f"its audits contain human decisions ({count}), which are never deleted"

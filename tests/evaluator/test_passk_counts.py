@@ -67,7 +67,7 @@ def test_a_curve_of_known_values() -> None:
     assert shown.at(1).new_problems.question == NEW_PROBLEMS == "new problems"
     assert shown.at(1).same_problems.question == SAME_PROBLEMS == "same problems, new samples"
     assert ({point.problems for point in shown.points}, shown.left_out) == ({2}, ())
-    with pytest.raises(InputError, match=r"no point at k = 3\. It has 1, 2"):
+    with pytest.raises(InputError, match=r"no point at k = 3\. Available: 1, 2"):
         shown.at(3)
 
 

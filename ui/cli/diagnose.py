@@ -126,7 +126,7 @@ def _responses(
     from trainer_adapter.record.tables import TRAIN
 
     if bool(runs) == (rollouts is not None):
-        raise BadParameter("name eval runs or a training, or give --rollouts PATH")
+        raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
     if rollouts is not None:
         if (rollouts / RUN_FILE).is_file():
             yield windows_source(Record(rollouts), str(rollouts), windows)

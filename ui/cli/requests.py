@@ -120,7 +120,7 @@ def estimate_parts(
         parts.append(f"total: {_money(estimate.usd)}{unit_text}")
         if estimate.hours is not None:
             low, high = estimate.hours
-            parts.append(f"hours at the speed of {estimate.trial}: {low:.1f} to {high:.1f}")
+            parts.append(f"hours at the speed of run {estimate.trial}: {low:.1f} to {high:.1f}")
     ranges = [estimate.usd for estimate in estimates.values() if estimate.usd is not None]
     if max_usd is not None and ranges and sum(high for _, high in ranges) > max_usd:
         surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"

@@ -33,7 +33,7 @@ FLAGS = {
 
 @verb("eval", EvalConfig, "benchmarks", FLAGS)
 def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
-    """Draw n responses to every problem of one or more benchmarks, grade them, and print pass@k.
+    """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
     Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
     `tagrpo resume NAME`. A larger --n draws only the missing samples. Other settings start another run.

@@ -42,7 +42,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     with db.open() as database:
         if dry_run:
             expected = estimate(config, database)
-            spread = "one round to all rounds for all questions"
+            spread = "from one round to all rounds per question"
             record = expected.to_json()
             terminal.emit(record, *estimate_parts({"": expected}, "question", spread, config.max_usd))
             return
@@ -67,7 +67,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     chosen=("proposer=file",),
 )
 def import_(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
-    """Start a run with candidates from a file or a Hub data set, check them, and compare answers.
+    """Start a run with candidates from a file or a Hub dataset, check them, and compare answers.
 
     The same as `tagrpo rephrase run QUESTIONS proposer=file proposer.candidates=FILE`.
 

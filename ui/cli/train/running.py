@@ -119,7 +119,7 @@ def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Termina
     Example: tagrpo train merge runs/ta/checkpoints/global_step_56 --out ta-grpo-4b
 
     Args:
-        checkpoint: Checkpoint of a training: runs/NAME/checkpoints/global_step_N.
+        checkpoint: Checkpoint of a training run: runs/NAME/checkpoints/global_step_N.
         out: New folder for the merged model.
     """
     shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint

@@ -40,7 +40,7 @@ _PAIRS = [
     Column("shared", "both decided", "whole"),
     Column("agreed", "agreed", "whole"),
     Column("share", "agreement", "share"),
-    Column("kappa", "Cohen's kappa", "number", "1: perfect, 0: as by chance; empty if undefined"),
+    Column("kappa", "Cohen's kappa", "number", "1: perfect, 0: chance level; empty if undefined"),
 ]
 
 
