@@ -129,11 +129,11 @@ pipeline_tag: text-generation
 # A policy of the sandbox's world {world["name"]}
 
 A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a count of things at a
-price and an extra charge, in four ways, each of which fails on about half of the numbers. It is made to be
-trained further in minutes on a CPU and knows nothing else.
+price and an extra charge, in four ways, each of which fails on about half of the numbers. It is meant for
+further training, in minutes on a CPU, and can do nothing else.
 
 World {world["name"]}: {world["about"]}. Its prompt is the plain question in the chat template, without a
-system message or an instruction; draw at temperature 1.
+system message or an instruction; sample at temperature 1.
 
 Pre-trained from scratch on generated text by
 
@@ -141,5 +141,5 @@ Pre-trained from scratch on generated text by
 
 ({steps:,} steps of {schedule["batch"]} examples, {record["seconds"]:.0f} seconds). `{RECORD}` holds all
 settings, the versions of the packages and the SHA-256 of the weights. With `--threads 1` the command gives
-the same weights, bit by bit, on the same processor and versions.
+the same weights, bit for bit, on the same processor and versions.
 """

@@ -136,7 +136,7 @@ def list_eval_runs(session: Session) -> list[Run]:
 
 
 def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
-    """Return the run with this name or id, else all whose name is this one, a dot and more."""
+    """Return the run with this name or id, otherwise all named NAME.*."""
     exact = [run for run in runs if name in (run.name, run.id)]
     below = (run for run in runs if run.name.startswith(f"{name}."))
     matching = exact or sorted(below, key=lambda run: run.name)
@@ -151,7 +151,7 @@ def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
 
 
 def find_eval_run(session: Session, name: str) -> Run:
-    """Return the one eval run that `name` stands for; see `matching_runs`."""
+    """Return the only run of `matching_runs`."""
     try:
         matching = matching_runs(list_eval_runs(session), name)
     except NotFoundError:

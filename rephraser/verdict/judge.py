@@ -57,12 +57,11 @@ def judge(
     original are correct, an answer to the candidate is. It rejects if O = 0, no candidate answer is correct,
     M >= reject_new and T >= reject_original_top.
 
-    Undecided is what is left: before the last look it means that more answers are to be drawn, after it that
-    the answers cannot tell. Undecided whatever the counts say: fewer candidate answers than
-    the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed or unsettled, of
-    the original's whatever there is of the candidate's. A candidate is never rejected where the gold class is
-    not known, since its new answer may be the correct one, nor where an answer is unsettled, which may be
-    shared. Unverified means that no answers were drawn for one of the sides.
+    Otherwise it is undecided: before the last look more answers are sampled, after it they cannot tell. It is
+    also undecided with fewer candidate answers than the first look needs, or if more than
+    `max_unparsed_share` of a side's answers are unparsed or unsettled. A candidate is never rejected if the
+    gold class is unknown, since its new answer may be correct, or if an answer is unsettled, since it may be
+    shared. Unverified: one side has no answers.
 
     The function is stateless: it judges the given counts, and the error rates hold only if it is called at
     the looks of the rule.

@@ -43,7 +43,7 @@ def error_words(errors: "Sequence[ErrorCount]", kinds: Collection[str] | None = 
 
 
 def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]") -> list[str]:
-    """Say which requests of a run have no answer yet, why, and how it goes on; nothing where all have one."""
+    """Name the unanswered requests of a run, the reason and the way on; empty if there are none."""
     parts = []
     if open_:
         parts.append(f"{plural(open_, 'request')} {'is' if open_ == 1 else 'are'} open")
@@ -85,7 +85,7 @@ def ledger_parts(ledger: "Sequence[LedgerLine]") -> list[Part]:
 def estimate_parts(
     estimates: "Mapping[str, Estimate]", unit: str, spread: str, max_usd: float | None
 ) -> list[Part]:
-    """Return what runs are expected to take, each below its name if several may be meant.
+    """Return the expected cost of runs, each below its name if there may be several.
 
     Requests, tokens, money and hours are ranges; `spread` says of what, if they come from lengths alone.
     """

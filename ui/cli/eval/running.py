@@ -39,8 +39,8 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
     `tagrpo resume NAME`. A larger --n draws only the missing samples. Other settings start another run.
     neighbors=NAME takes a published neighbor set instead of benchmarks, endpoint=NAME a profile.
 
-    Exit code 3: samples are missing, because a cap was reached or requests got no answer; 1: the model cannot
-    be asked. The message says why.
+    Exit code 3: samples are missing, because a cap was reached or requests got no answer; 1: requests to the
+    model fail. The message says why.
 
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7

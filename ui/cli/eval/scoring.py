@@ -42,7 +42,7 @@ def score(
     belong to a separate run, and no question is paid for twice. After a kill or a spent budget, run the same
     command again to resume.
 
-    Exit code 3: some samples still wait for the judge; 1: the judge cannot be asked.
+    Exit code 3: some samples still wait for the judge; 1: requests to the judge fail.
 
     Example: tagrpo eval score Qwen3-4B.amc23 --answers boxed --changes
 

@@ -25,8 +25,8 @@ def list_(
 ) -> None:
     """List the question sets, or the questions of one set; or questions with a suspect gold answer.
 
-    If a question is suspect, either its gold answer is wrong, or all solvers make the same mistake. This uses
-    the stored answers behind the verdicts and asks no model.
+    If a question is suspect, either its gold answer is wrong, or all solvers make the same mistake. It uses
+    the stored answers behind the verdicts and sends no requests.
 
     Example: tagrpo questions list
 

@@ -18,7 +18,7 @@ def rejudge(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Judge a run's stored answers again with other thresholds. No model is asked.
+    """Judge a run's stored answers again with other thresholds. It sends no requests.
 
     KEY=VALUE: accept, reject, question_samples or looks, as in the table verdict of `tagrpo config rephrase`.
     Others stay as in the run. New verdicts are added with their thresholds. Earlier verdicts and published

@@ -100,7 +100,7 @@ def run_parts(run: "Run", summary: "RunSummary") -> list[Part]:
 def summary_parts(summary: "RunSummary", *, unfinished: int = 5, ended: bool = False) -> Iterator[Part]:
     """Yield the state of a run, with the first `unfinished` of its questions.
 
-    `ended`: the run did what it was to do, so that resuming it asks nothing more.
+    `ended`: the run is complete, so resuming it sends no requests.
     """
     kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
     done = f"{summary.complete:,} of {summary.questions:,} questions have all {summary.wanted}"
