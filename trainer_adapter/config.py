@@ -48,7 +48,7 @@ class RecipeConfig(Config):
 
     name: str = Field(description="Name from `tagrpo train recipes`, or a TOML file.")
     title: str | None = Field(
-        None, description="Name of the changed recipe; by default derived, as in ta_grpo[anchor=own]."
+        None, description="Name of the changed recipe; by default with the changes, as ta_grpo[anchor=own]."
     )
     neighbors: int | None = Field(None, description="Number of neighbors sampled per question (N).")
     responses: int | None = Field(None, description="Responses per prompt (G); (N + 1) G per question.")

@@ -97,7 +97,7 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
         (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
         (
             ["mine", "--benchmark", "mine.jsonl", "--out", "mine.jsonl"],
-            "mine.jsonl: exists. Choose another file or pass --overwrite",
+            "mine.jsonl: already exists. Choose another file or pass --overwrite",
         ),
     ],
 )

@@ -100,7 +100,7 @@ def test_recipes_are_listed_and_shown_with_the_source_of_each_value(tagrpo: Comm
             "answer kind tolerance",
         ),
         (["train", "recipes", "grpoo"], "no recipe 'grpoo'. Available: grpo,"),
-        (["train", "recipes", "grpo", "verl.actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
+        (["train", "recipes", "grpo", "verl.actor_rollout_ref.rollout.n=4"], "recipe grpo sets this"),
         (["train", "recipes", "grpo", "advantage=mymod:fn"], "module mymod cannot be imported"),
         (["train", "recipes", "grpo", "respones=2"], "respones=2: unknown setting. Did you mean responses?"),
         (

@@ -41,7 +41,7 @@ def diagnose(
     """Show what neighbors change in training: questions without a gradient, forecast, difficulty, cost.
 
     zero-gradient: the share of questions whose responses all get the same reward. forecast: that share for
-    any N and G, predicted from a small pilot. choices: the yield of each number of neighbors. difficulty:
+    any N and G, predicted from a small pilot. choices: mixed groups for each number of neighbors. difficulty:
     success rates of neighbors against their originals; neighbors with an implausible rate are flagged.
     diversity: how far responses to neighbors differ from those to the original. cost: what a group with
     mixed rewards costs.

@@ -37,7 +37,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
 
     Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
     `tagrpo resume NAME`. A larger --n draws only the missing samples. Other settings start another run.
-    neighbors=NAME takes a published neighbor set instead of benchmarks, endpoint=NAME a profile.
+    neighbors=NAME evaluates a neighbor set instead of benchmarks; endpoint=NAME selects a profile.
 
     Exit code 3: samples are missing, because a cap was reached or requests got no answer; 1: requests to the
     model fail. The message says why.

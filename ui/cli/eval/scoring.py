@@ -34,8 +34,8 @@ def score(
 ) -> None:
     """Grade the samples of a run that have no grade yet: by this version's rules, or by a judge model.
 
-    Grades by other versions or with another --answers setting are kept. If there are any, the output counts
-    changed grades by where the answer was found.
+    Grades by other versions or with another --answers setting are kept. If there are any, it reports how many
+    grades changed, by where the answer was found.
 
     --judge asks a model about the samples with an unknown grade. Its grades count only if `report` or
     `compare` gets --judge MODEL. A reply without a verdict changes nothing. Requests, cap and cost

@@ -184,7 +184,7 @@ def show(
     Example: tagrpo sets show math@1 --verify
 
     Args:
-        limit: Number of questions, or lines of a difference, to show.
+        limit: Number of questions, or of changes, to show.
         first: First question to show, counted from 0.
         diff: Show the changes from this other version to the one shown.
         verify: Recompute the hash from the members and compare it with the published one.

@@ -160,7 +160,7 @@ def import_(
 ) -> None:
     """Import an export as the next version of a set; its content hash is that of the export.
 
-    Questions and candidates that are missing in the database are added. Download a version from the Hub with
+    Missing questions and candidates are added to the database. Download a version from the Hub with
     `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
     Example: tagrpo sets import out/math --name math

@@ -74,7 +74,7 @@ def rollouts(
         add: Register the folder of a training run that started elsewhere or was moved.
         prune: Keep the responses of every N-th and the last LAST steps (10) and remove the others. Metrics
             stay.
-        yes: With --prune: remove them. Default: only list the steps.
+        yes: With --prune: actually remove them. Default: only list the steps.
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 
