@@ -67,7 +67,7 @@ def remove_run(session: Session, run: Run) -> None:
 
 
 def rename_run(session: Session, run: Run, name: str) -> None:
-    """Give the run another name; its id, and all that refers to it, stay.
+    """Rename the run; its id and references to it stay.
 
     Raises:
         InputError: `name` cannot name a run, or does already.
@@ -108,7 +108,7 @@ def _parents(table: Table) -> list[tuple[ColumnElement[Any], str]]:
 
 
 def _counted(table: Table) -> list[tuple[ColumnElement[Any], str]]:
-    """Return the same of a table that triggers keep, which has no foreign keys."""
+    """Return the same for a table kept by triggers, without foreign keys."""
     return [(column, _COUNTED_BY[column.name]) for column in table.columns if column.name in _COUNTED_BY]
 
 

@@ -60,7 +60,7 @@ def errors_table(errors: "Sequence[ErrorCount]") -> Table | None:
 
 
 def ledger_parts(ledger: "Sequence[LedgerLine]") -> list[Part]:
-    """Return what a run has paid for, by kind of request and model, and how much of it is a worst case."""
+    """Return a run's costs by kind of request and model, and which are worst cases."""
     if not ledger:
         return []
     rows = [
