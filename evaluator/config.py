@@ -46,8 +46,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         None,
         ge=1,
         le=1024,
-        description="Responses per request; by default 8, or 1 for greedy sampling or servers that do not "
-        "support n.",
+        description="Responses per request; by default 8, or 1 for greedy sampling or if the server lacks n.",
     )
     answers: Literal["all", "boxed"] = Field(
         "all", description="Answers that count: any final answer (all), or only boxed ones."

@@ -128,8 +128,8 @@ pipeline_tag: text-generation
 ---
 # A policy of the sandbox's world {world["name"]}
 
-A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a count of things at a
-price and an extra charge, in four ways, each of which fails on about half of the numbers. It is meant for
+A Qwen 3 of {record["parameters"]:,} parameters. It solves word problems about a count of things at a
+price plus an extra charge, in four ways. Each way fails on about half of the numbers. The model is meant for
 further training, in minutes on a CPU, and can do nothing else.
 
 World {world["name"]}: {world["about"]}. Its prompt is the plain question in the chat template, without a

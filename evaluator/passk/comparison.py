@@ -65,9 +65,7 @@ class Comparison:
         for point in self.points:
             if point.k == k:
                 return point
-        raise InputError(
-            f"no k = {k} in this comparison. Available: {', '.join(str(p.k) for p in self.points)}"
-        )
+        raise InputError(f"there is no k = {k}. Available: {', '.join(str(p.k) for p in self.points)}")
 
 
 def compare(

@@ -60,8 +60,7 @@ def judge(
     Otherwise it is undecided: before the last look more answers are sampled, after it they cannot tell. It is
     also undecided with fewer candidate answers than the first look needs, or if more than
     `max_unparsed_share` of a side's answers are unparsed or unsettled. A candidate is never rejected if the
-    gold class is unknown, since its new answer may be correct, or if an answer is unsettled, since it may be
-    shared. Unverified: one side has no answers.
+    gold class is unknown or an answer is unsettled. Unverified: one side has no answers.
 
     The function is stateless: it judges the given counts, and the error rates hold only if it is called at
     the looks of the rule.

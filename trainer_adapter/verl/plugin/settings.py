@@ -120,9 +120,7 @@ class RunSettings(PlugInSettings):
     """Settings of the plug-in as verl's config carries them."""
 
     record: str | None = Field(
-        None,
-        description="Folder for recorded rollouts; with none, nothing is recorded.",
-        json_schema_extra=OPERATIONAL,
+        None, description="Folder for recorded rollouts; none: do not record.", json_schema_extra=OPERATIONAL
     )
 
     @property

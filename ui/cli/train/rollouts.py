@@ -72,8 +72,7 @@ def rollouts(
         after: Continue after this rollout or question.
         limit: Number of rows to show.
         add: Register the folder of a training run that started elsewhere or was moved.
-        prune: Keep the responses of every N-th and the last LAST steps (10) and remove the others. Metrics
-            stay.
+        prune: Keep the responses of every N-th and the last LAST steps (10); remove the others. Metrics stay.
         yes: With --prune: actually remove them. Default: only list the steps.
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
