@@ -35,7 +35,7 @@ class LossConfig(Config):
     )
     aggregation: Aggregation | None = Field(None, description="How token losses are aggregated.")
     kl_coef: float | None = Field(None, description="Weight of the KL penalty; 0 loads no reference policy.")
-    kl: KlEstimator | None = Field(None, description="Estimator of the KL penalty, with its verl name.")
+    kl: KlEstimator | None = Field(None, description="Estimator of the KL penalty, by its name in verl.")
 
 
 class RecipeConfig(Config):

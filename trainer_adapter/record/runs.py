@@ -59,7 +59,7 @@ def register(session: Session, record: Record, name: str | None = None) -> Run:
         raise InputError(f"{folder}: the folder does not name its run. Add it as `NAME={folder}`.")
     there = next((run for run in list_runs(session) if run.name == check_name(run_name)), None)
     if there is not None and there.kind != TRAIN:
-        raise InputError(f"run {run_name!r} is not a training run. Add the folder as `OTHER={folder}`.")
+        raise InputError(f"run {run_name!r} is not a training run. Use another name: `NAME={folder}`.")
     if there is None or about.name is not None:
         there, _ = open_run(
             session, name=run_name, kind=TRAIN, spec=about.spec, question_ids=(), versions=about.versions
