@@ -102,8 +102,8 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
     name = SHIPPED.get(world.name)
     if name is None:
         raise InputError(
-            f"no policy of world {world.name} comes with tagrpo, only of {' and '.join(SHIPPED)}; "
-            f"`python -m sandbox pretrain FOLDER --world {world.name}` makes one."
+            f"tagrpo ships no policy of world {world.name}, only of {' and '.join(SHIPPED)}; "
+            f"`python -m sandbox pretrain FOLDER --world {world.name}` creates one."
         )
 
     def write(made: Path) -> None:

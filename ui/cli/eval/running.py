@@ -36,7 +36,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
     """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
     Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
-    `tagrpo resume NAME`. A larger --n draws only the missing samples. Other settings start another run.
+    `tagrpo resume NAME`. A larger --n samples only what is missing. Other settings start another run.
     neighbors=NAME evaluates a neighbor set instead of benchmarks; endpoint=NAME selects a profile.
 
     Exit code 3: samples are missing, because a cap was reached or requests got no answer; 1: requests to the
