@@ -44,7 +44,7 @@ def settings_page() -> str:
     for name in VERBS:
         kind = find_verb(name).kind
         parts.append(f"## {name}\n\n{summary(kind)}\n")
-        parts.append("| setting | default | takes | what it is |\n|---|---|---|---|")
+        parts.append("| setting | default | values | meaning |\n|---|---|---|---|")
         for setting in settings_of(kind):
             star = "\\*" if setting.operational else ""
             default = "required" if setting.info.is_required() else ""
