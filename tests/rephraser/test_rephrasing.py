@@ -132,7 +132,7 @@ def test_candidates_like_others_are_rejected_before_an_answer_is_paid(tmp_path: 
         ("", "empty answer"),
         (Choice("", "content_filter"), "refused"),
         (Choice("What is the val", "length"), "truncated"),
-        (proposals(GOOD[0], GOOD[0]), "fewer candidates than asked"),
+        (proposals(GOOD[0], GOOD[0]), "fewer candidates than requested"),
         ("[" * 100_000, "no candidates found"),
     ],
 )

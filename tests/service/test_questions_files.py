@@ -60,7 +60,7 @@ def test_rows_inside_one_json_object_are_read(tmp_path: Path, indent: int | None
         written({"examples": TWO, "results": TWO})
     with pytest.raises(
         InputError,
-        match=r"no column looks like the question\. Name it with --column question=NAME: about, setup",
+        match=r"no column looks like the question\. Pass --column question=NAME\. Available: about, setup",
     ):
         written({"about": "c", "setup": {"t": 1}})
 

@@ -73,7 +73,7 @@ def test_a_file_that_changed_needs_another_name(db: Database, tmp_path: Path) ->
     write_rows(path, *ROWS[:3])
     with pytest.raises(
         InputError,
-        match=r"has other questions than this source\. A set never changes, so choose another name",
+        match=r"and this source have different questions\. A set never changes, so choose another name",
     ):
         import_questions(db, path)
     assert dump(db) == before
@@ -195,6 +195,6 @@ def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
         "its own solution does not pass: tests failed at `assert candidate(1.5) == 2`",
         None,
         "its own solution does not pass: tests failed at `assert sum(1, 2) == 3`",
-        "its tests cannot tell a correct program: bad tests: the tests never call the program",
+        "its tests cannot be used: bad tests: the tests never call the program",
         "no tests",
     ]

@@ -31,7 +31,7 @@ def test_totals_count_groups_responses_and_weights(record: Record) -> None:
     assert dead.startswith(
         "4 of 6 groups were all wrong at first (66.7%); neighbors were sampled for 4 groups and rescued 2"
     )
-    assert responses == "responses: 24 in the first stage; then 8 to questions, 16 to neighbors"
+    assert responses == "responses: 24 in the first stage; in the second, 8 to questions, 16 to neighbors"
     assert weighed.startswith("6 wrong responses to neighbors have mean weight 0.395")
 
 

@@ -103,7 +103,7 @@ def test_every_header_and_text_is_found_again(record: Record) -> None:
     assert (page.after, page.problems) == (None, ())
     with pytest.raises(NotFoundError, match="no rollout 1:16: step 1 has 16"):
         record.rollout("1:16")
-    with pytest.raises(InputError, match="'x' is not the id of a rollout"):
+    with pytest.raises(InputError, match="'x' is not a rollout id"):
         record.rollout("x")
 
 
@@ -267,7 +267,7 @@ def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="other settings: recipe"):
         add_training(db, tmp_path / "other", "first")
     (folder / "run.json").unlink()
-    with pytest.raises(InputError, match="the folder does not record its run"):
+    with pytest.raises(InputError, match="the folder does not name its run"):
         add_training(db, folder)
     add_training(db, folder, "first")
     (tmp_path / "empty").mkdir()

@@ -66,7 +66,7 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
     ("options", "said"),
     [
         (["--password", "--password-file", "x"], "give only one of"),
-        (["--host", "203.0.113.7"], "cannot listen here"),
+        (["--host", "203.0.113.7"], "cannot listen on it"),
         (["--demo"], "remove --db"),
         (["--port", "99999"], "from 0 to 65535"),
         (["--password-file", "/nonexistent"], "cannot read the password"),

@@ -142,7 +142,7 @@ def train(
     with folder.locked():
         notes = []
         if ended := folder.end_leftovers():
-            notes.append(f"stopped leftover processes of a killed start: {ended}")
+            notes.append(f"stopped leftover processes of a killed run: {ended}")
         try:
             data = _data(config, open_database, folder.data, resume=resume)
             prepared = _prepare(config, name, folder, data, resume=resume)
