@@ -173,7 +173,7 @@ def _named(config: TrainConfig) -> tuple[str, RunFolder]:
 def _data(
     config: TrainConfig, open_database: Callable[[], Database], target: Path, *, resume: bool
 ) -> TrainingData:
-    """Return the export: the one that the run began with, or one that is made of the set."""
+    """Return the export: the one that the run began with, or one made of the set."""
     if config.set is None:
         if config.data is None:
             raise InputError(
