@@ -234,6 +234,11 @@ def test_what_cannot_be_trained_is_refused(
         find_run(session, "x")
 
 
+def test_a_missing_set_is_reported_before_the_tokenizer_is_loaded(place: Path) -> None:
+    with pytest.raises(NotFoundError, match="absent"):
+        trained(wanted(place / "no-model", set="absent"))
+
+
 @pytest.mark.slow
 def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
     steps = "trainer.total_training_steps=2"
