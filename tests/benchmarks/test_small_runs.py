@@ -15,7 +15,6 @@ from benchmarks.__main__ import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
-    "asks": "--requests 70 --rounds 1",
     "speed.rollouts": "--rollouts 8192 --text-bytes 200",
     "studies.sandbox_study_table": "",
 }
@@ -27,7 +26,6 @@ ON_DATA = {
     "studies.neighbors": "",
 }
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
-ON_VERL = {"speed.advantages": "--tokens 64 --repeats 1"}
 ELSEWHERE = {
     *("studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"),
     "studies.real_model",
@@ -62,7 +60,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_every_benchmark_is_listed_here_and_by_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    here = {*SIZES, *ON_DATA, *ON_VERL, *ELSEWHERE, *TRAINING}
+    here = {*SIZES, *ON_DATA, *ELSEWHERE, *TRAINING}
     assert {name.removeprefix("benchmarks.") for name in scripts()} == {*here, "gpu_check"}
     list_benchmarks()
     output = capsys.readouterr().out
@@ -83,13 +81,6 @@ def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
     if not harness.DATA.is_dir():
         pytest.skip(f"{harness.DATA} is not here; set TAGRPO_DATA to the folder of public data")
     assert json.loads(run(name, *ON_DATA[name].split()).splitlines()[-1])
-
-
-@pytest.mark.slow
-@pytest.mark.shared
-@pytest.mark.parametrize("name", ON_VERL)
-def test_small_with_verl(name: str, run: Callable[..., str]) -> None:
-    assert json.loads(run(name, *ON_VERL[name].split()).splitlines()[-1])
 
 
 @pytest.mark.slow
