@@ -1,5 +1,5 @@
 import pytest
-from runs import Asked, Proposed, add_review, add_run, make_spec, neighbor_texts
+from runs import Asked, Proposed, add_review, add_run, neighbor_texts
 
 from rephraser import sets
 from service.database import Database
@@ -37,21 +37,6 @@ def test_the_n_accepted_that_lie_furthest_apart(db: Database) -> None:
         "Is 7 prime?": [],
         "Double 8.": [],
     }
-
-
-def test_a_run_without_solver_says_how_to_publish_unverified_ones(db: Database) -> None:
-    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", ("unverified",))])]
-    add_run(db, "rules", asked, spec=make_spec(solvers=()))
-
-    with pytest.raises(InputError, match=r"1 unverified.*--include unverified"):
-        sets.publish(db, "math", run="rules")
-    with db.read() as session:
-        assert sets.list_sets(session) == []
-
-    header = sets.publish(db, "math", run="rules", include=["accepted", "unverified"]).header
-    assert header.spec["publish"]["include"] == ["accepted", "unverified"]
-    (rate,) = sets.accept_rates(header.counts["proposals"])
-    assert (rate.rate, rate.judged, rate.unverified) == (None, 0, 1)
 
 
 def test_filters(db: Database) -> None:
