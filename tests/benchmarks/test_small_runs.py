@@ -27,7 +27,7 @@ ON_DATA = {
 }
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
 ELSEWHERE = {
-    *("studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"),
+    *("studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"),
     "studies.real_model",
 }
 """Run by tests of their own."""
