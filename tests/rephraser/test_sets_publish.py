@@ -72,18 +72,6 @@ def test_reviews_override_verdicts(db: Database) -> None:
     assert header.counts["reviewed"] == 1
 
 
-def test_the_same_content_again_makes_no_version(db: Database) -> None:
-    add_run(db, "run", ASKED)
-    first = sets.publish(db, "math", run="run", n=2)
-
-    # The selection reads differently, what it takes is the same.
-    again = sets.publish(db, "math", run="run", n=2, models=["test/proposer", "other/model"])
-
-    assert (again.created, again.header) == (False, first.header)
-    with db.read() as session:
-        assert [header.ref for header in sets.list_sets(session)] == ["math@1"]
-
-
 def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> None:
     add_run(db, "run", ASKED)
     first = sets.publish(db, "math", run="run", n=2).header
