@@ -32,7 +32,7 @@ ELSEWHERE = {
 }
 """Run by tests of their own."""
 TRAINING = {"studies.sandbox_plain", "studies.sandbox_study"}
-"""Days; only its help is asked for."""
+"""Days; test_sandbox_plain.py and test_sandbox_study.py try their parts."""
 
 
 @pytest.fixture
@@ -89,28 +89,3 @@ def test_pages_small(tmp_path: Path, run: Callable[..., str], capsys: pytest.Cap
     with pytest.raises(SystemExit, match="0"):
         run("pages.latency", "--make", str(tmp_path / "t.db"), "--scale", "0.01")
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["database_mb"] > 0
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "says"),
-    [
-        ("studies.sandbox_study", "kept --summary s.csv --worlds A --jobs 2", "leave out --worlds, --jobs"),
-        ("pages.latency", "--make pages.db --repeats 3", "--repeats is for --browser"),
-        ("speed.grading_speed", "--skip-hostile --limit 1", "--limit is of hostile cases"),
-    ],
-)
-def test_options_that_nothing_would_look_at_are_refused(
-    name: str, arguments: str, says: str, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        run(name, *arguments.split())
-    assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", sorted(TRAINING))
-def test_trainings_explain_themselves(
-    name: str, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        run(name, "--help")
-    assert "usage:" in capsys.readouterr().out

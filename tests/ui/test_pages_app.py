@@ -1,4 +1,4 @@
-"""The pages as scripts: each opens on a database, an empty one, none, and one of an older version."""
+"""The pages as scripts: without a database, on one of an older version, and on a file that is none."""
 
 import sqlite3
 from pathlib import Path
