@@ -5,8 +5,8 @@
 
 `--make` writes 10,000 questions, 30,000 neighbors, 1,000,000 rollouts and 200,000 evaluation samples (see
 `database.py`): 0.33 GB, and 0.29 GB of rollouts next to it, in about a minute of one core. `--browser` starts
-`tagrpo ui --review` on it and prints how long first paint, later pages and every action take in Chromium, and
-the memory of the server (see `browser.py`); its reviews are added to the database.
+`tagrpo ui --review` on it and prints how long first paint, later pages and every action take in Chromium (see
+`browser.py`); its reviews are added to the database.
 
 The last line is one JSON object.
 """
