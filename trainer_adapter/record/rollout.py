@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
@@ -61,10 +61,7 @@ class RolloutRecord(RolloutHeader):
     token_ratios: str | None = None
 
 
-HEADERS: tuple[str, ...] = tuple(field.name for field in fields(RolloutHeader))
 TEXTS: tuple[str, ...] = ("prompt", "response", "token_ratios")
-COLUMNS: tuple[str, ...] = (*HEADERS, *TEXTS)
-NUMBERS = ("reward", "advantage", "old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy")
 
 
 def is_recorded(question_id: str, share: float) -> bool:

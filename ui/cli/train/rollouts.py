@@ -134,36 +134,37 @@ def _range(text: str | None, kind: Callable[[str], Number]) -> tuple[Number | No
 
 
 def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
+    from trainer_adapter.record.rollout import TokenRatios
+
     stored = record.rollout(place)
-    ratios, header = stored.token_ratios, stored.header
+    values = asdict(stored)
+    ratios, response = values.pop("token_ratios"), stored.response
     done = {
         "run": run,
-        **asdict(header),
-        "id": f"{run}:{header.id}",
-        "grade": header.grade,
-        "prompt": stored.prompt,
-        "response": stored.response,
-        "token_log_ratios": None if ratios is None else ratios.pieces(stored.response),
+        **values,
+        "id": f"{run}:{place}",
+        "grade": stored.grade,
+        "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
     }
 
     old, sampling, reference, entropy, advantage = (
         "-" if value is None else f"{value:.4g}"
         for value in (
-            *(header.old_log_prob, header.sampling_log_prob, header.ref_log_prob),
-            *(header.entropy, header.advantage),
+            *(stored.old_log_prob, stored.sampling_log_prob, stored.ref_log_prob),
+            *(stored.entropy, stored.advantage),
         )
     )
-    where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
-    cut = ", cut off at the maximum length" if header.truncated else ""
+    where = "the question's own prompt" if stored.variant == 0 else f"neighbor {stored.neighbor_id}"
+    cut = ", cut off at the maximum length" if stored.truncated else ""
     terminal.emit(
         done,
-        Heading(f"{run}, step {header.step}, rollout {run}:{header.id}"),
-        f"question {header.question_id}, {where}, session {header.session}, group {header.group}",
-        f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}",
-        f"reward {header.reward:.4g}, advantage {advantage}, {header.tokens:,} tokens{cut}",
+        Heading(f"{run}, step {stored.step}, rollout {run}:{place}"),
+        f"question {stored.question_id}, {where}, session {stored.session}, group {stored.group}",
+        f"{stored.grade} ({stored.reason}), extracted answer: {stored.extracted or '-'}",
+        f"reward {stored.reward:.4g}, advantage {advantage}, {stored.tokens:,} tokens{cut}",
         f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
         *("", Heading("prompt"), _beginning(stored.prompt or "(not stored)")),
-        *("", Heading("response"), _beginning(stored.response)),
+        *("", Heading("response"), _beginning(response)),
     )
 
 
@@ -234,18 +235,19 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
 
 
 def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
-    from trainer_adapter.record.pruning import steps_to_prune
+    from trainer_adapter.record.pruning import files_to_prune
 
     every, last = _range(keep if ":" in keep else f"{keep}:10", int)
     if not every or every < 1 or last is None or last < 0:
         raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
-    prunable = steps_to_prune(record, keep_every=every, keep_last=last)
-    paths = [path for each in prunable for path in each.files]
-    responses, size = sum(each.rollouts for each in prunable), sum(each.bytes for each in prunable)
+    prunable = files_to_prune(record, keep_every=every, keep_last=last)
+    paths = [path for files in prunable.values() for path in files]
+    size = sum(path.stat().st_size for path in paths)
+    responses = sum(step.responses for step in record.counts().page_steps() if step.step in prunable)
     done = {
         "run": name,
         "removed": remove,
-        "steps": [each.step for each in prunable],
+        "steps": list(prunable),
         "rollouts": responses,
         "files": list(map(str, paths)),
         "bytes": size,
