@@ -12,32 +12,32 @@ import ray
 import torch
 from tensordict import TensorDict
 from verl import DataProto
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
 _LOG = logging.getLogger("tagrpo.agent_loop")
 
-OF_THE_LOOP = ("neighbors", "neighbor_ids", "neighbor_strategies")
+_OF_THE_LOOP = ("neighbors", "neighbor_ids", "neighbor_strategies")
 """Columns that only the agent loop reads; a question's columns are in each of its rows."""
 
 
-async def grade(
-    worker: Any, outputs: Sequence[AgentLoopOutput], row: Mapping[str, Any]
+async def grade_by_worker(
+    outputs: Sequence[Any], row: Mapping[str, Any], workers: int
 ) -> list[BaseException | None]:
     """Write rewards into the outputs in one call or, if that fails, separately.
 
     Returns the errors of the outputs; an output with an error keeps the reward None.
 
     Args:
-        worker: handle of a reward worker.
         outputs: responses to the row.
         row: its columns.
+        workers: number of verl's reward workers, which verl has named; one of them grades.
     """
+    worker = ray.get_actor(f"reward_loop_worker_{random.randrange(workers)}")
     try:
-        graded = await worker.compute_score_batch.remote(to_grade(outputs, row))
+        graded = await worker.compute_score_batch.remote(_to_grade(outputs, row))
     except Exception:
         _LOG.warning("a reward worker failed on %d responses; grading each separately", len(outputs))
         graded = await asyncio.gather(
-            *(worker.compute_score.remote(to_grade([output], row)) for output in outputs),
+            *(worker.compute_score.remote(_to_grade([output], row)) for output in outputs),
             return_exceptions=True,
         )
     errors: list[BaseException | None] = []
@@ -50,15 +50,7 @@ async def grade(
     return errors
 
 
-async def grade_by_worker(
-    outputs: list[AgentLoopOutput], row: Mapping[str, Any], workers: int
-) -> list[BaseException | None]:
-    """Grade responses with one of verl's reward workers, which verl has named."""
-    worker = ray.get_actor(f"reward_loop_worker_{random.randrange(workers)}")
-    return await grade(worker, outputs, row)
-
-
-def to_grade(outputs: Sequence[AgentLoopOutput], row: Mapping[str, Any]) -> DataProto:
+def _to_grade(outputs: Sequence[Any], row: Mapping[str, Any]) -> DataProto:
     """Return responses to one row as input of a reward worker, in verl's columns."""
     count = len(outputs)
     widths = [
@@ -80,7 +72,7 @@ def to_grade(outputs: Sequence[AgentLoopOutput], row: Mapping[str, Any]) -> Data
         "input_ids": torch.cat([prompts, responses], dim=-1),
         "position_ids": (mask.cumsum(-1) - 1).clamp(min=0),
     }
-    columns = {name: value for name, value in row.items() if name not in OF_THE_LOOP}
+    columns = {name: value for name, value in row.items() if name not in _OF_THE_LOOP}
     others = {name: _objects([copy.copy(value) for _ in outputs]) for name, value in columns.items()}
     others["__num_turns__"] = np.array([output.num_turns for output in outputs])
     others["tool_extra_fields"] = _objects([output.extra_fields for output in outputs])
