@@ -16,31 +16,22 @@ ANSWERS = ([4, 2], [5, 6, 2], [7, 2])
 
 
 class RewardWorker:
-    """Gives the first token as the reward; `broken` tokens raise, alone or among others."""
+    """Gives the first token as the reward; `broken` tokens raise."""
 
     def __init__(self, broken: tuple[int, ...] = ()) -> None:
-        self.asked: list[int] = []
+        self.asked = 0
 
-        def graded(data: Any) -> dict[str, Any]:
-            width = data.batch["responses"].shape[-1]
-            length = int(data.batch["attention_mask"][0, -width:].sum())
-            first = int(data.batch["responses"][0, 0])
+        async def graded(data: Any) -> dict[str, Any]:
+            self.asked += 1
+            tokens = data.batch["responses"][0].tolist()
+            assert data.batch["attention_mask"].sum() == len(data.batch["prompts"][0]) + len(tokens)
             assert data.non_tensor_batch["reward_model"][0] == {"ground_truth": "2"}
-            if first in broken:
-                raise ValueError(f"no reward for {first}")
-            extra = {"acc": 1.0, "read": data.batch["responses"][0, :length].tolist()}
-            return {"reward_score": float(first), "reward_extra_info": extra}
+            assert "neighbors" not in data.non_tensor_batch
+            if tokens[0] in broken:
+                raise ValueError(f"no reward for {tokens[0]}")
+            return {"reward_score": float(tokens[0]), "reward_extra_info": {"acc": 1.0, "read": tokens}}
 
-        async def one(data: Any) -> dict[str, Any]:
-            self.asked.append(len(data))
-            return graded(data)
-
-        async def many(data: Any) -> list[dict[str, Any]]:
-            self.asked.append(len(data))
-            return [graded(data[row : row + 1]) for row in range(len(data))]
-
-        self.compute_score = SimpleNamespace(remote=one)
-        self.compute_score_batch = SimpleNamespace(remote=many)
+        self.compute_score = SimpleNamespace(remote=graded)
 
 
 def graded_outputs(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker) -> tuple[list[Any], list[Any]]:
@@ -64,9 +55,9 @@ def graded_outputs(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker) -> tu
     return outputs, asyncio.run(grading.grade_by_worker(outputs, ROW, 1))
 
 
-def test_responses_of_different_lengths_are_graded_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_of_different_lengths_are_graded(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs, errors = graded_outputs(monkeypatch, rewards := RewardWorker())
-    assert rewards.asked == [3]
+    assert rewards.asked == 3
     assert errors == [None, None, None]
     assert [output.reward_score for output in outputs] == [4.0, 5.0, 7.0]
     assert [output.extra_fields["reward_extra_info"]["read"] for output in outputs] == list(ANSWERS)
@@ -74,6 +65,6 @@ def test_responses_of_different_lengths_are_graded_in_one_call(monkeypatch: pyte
 
 def test_a_response_that_cannot_be_graded_is_missing_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs, errors = graded_outputs(monkeypatch, rewards := RewardWorker(broken=(5,)))
-    assert rewards.asked == [3, 1, 1, 1]
+    assert rewards.asked == 3
     assert [str(error) if error else None for error in errors] == [None, "no reward for 5", None]
     assert [output.reward_score for output in outputs] == [4.0, None, 7.0]

@@ -93,7 +93,6 @@ RESCUE = (
     *_hooks(
         "experimental/reward_loop/reward_loop.py",
         "RewardLoopWorker.compute_score(data)",
-        "RewardLoopWorker.compute_score_batch(data)",
         '`f"reward_loop_worker_{',
     ),
     *_hooks("__init__.py", "get_actor", package="ray"),
@@ -154,7 +153,7 @@ TIER_2 = (
         "ReplayBuffer.filter_groups_metric",
         "ReplayBuffer._dapo_classification_cache",
     ),
-    *_hooks("utils/metric/__init__.py", "AggregationType", "Metric"),
+    *_hooks("utils/metric/__init__.py", "Metric"),
     *_hooks("workers/utils/padding.py", "no_padding_2_padding(tensor, data)"),
     *_hooks(
         "__init__.py",

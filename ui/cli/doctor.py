@@ -144,7 +144,7 @@ def _contract(folders: Mapping[str, Path]) -> list[Check]:
         )
         checks.append(Check(what, "problem" if lacking else "ok", detail, "", needed))
         way_out = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
-        checks += [Check("differs", "problem", str(each), way_out, needed) for each in lacking]
+        checks += [Check("differs", "problem", each, way_out, needed) for each in lacking]
     return checks
 
 
