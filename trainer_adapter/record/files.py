@@ -103,7 +103,7 @@ def read_run(folder: Path) -> FolderRun:
 
 
 def read_metrics(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
-    """Return the metrics of each step, those recorded last, and the number of lines that hold none.
+    """Return the finite metrics of each step, those recorded last, and the number of lines that hold none.
 
     A kill of the training leaves one such line, cut short; more of them mean that the file is damaged.
     """
@@ -118,18 +118,12 @@ def read_metrics(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     for line in lines:
         try:
-            step, of_step = _metrics_of(line)
-            metrics[step] = of_step
+            row = json.loads(line)
+            step = int(row["step"])
+            if not 0 <= step < 2**31 or b"\0" in "".join(row["metrics"]).encode():
+                raise ValueError("invalid step or metric name")
+            numbers = {sys.intern(name): float(value) for name, value in row["metrics"].items()}
+            metrics[step] = {name: number for name, number in numbers.items() if math.isfinite(number)}
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             unread += bool(line.strip())
     return dict(sorted(metrics.items())), unread
-
-
-def _metrics_of(line: str) -> tuple[int, dict[str, float]]:
-    """Return step and metrics of a line, without values that are not finite."""
-    row = json.loads(line)
-    step = int(row["step"])
-    if not 0 <= step < 2**31 or b"\0" in "".join(row["metrics"]).encode():
-        raise ValueError("invalid step or metric name")
-    numbers = {sys.intern(name): float(value) for name, value in row["metrics"].items()}
-    return step, {name: number for name, number in numbers.items() if math.isfinite(number)}

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
-
 from trainer_adapter.methods.groups import Tensor
 
 
@@ -52,13 +50,6 @@ class StepBatch:
     response_weights_B: Tensor | None = None
     # whether a response was drawn in the first of two stages; None where there is one
     first_stage_B: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        rows, tokens = self.mask_BT.shape
-        for name, value in vars(self).items():
-            wanted = (rows, tokens) if name.endswith("_BT") else (rows,)
-            if isinstance(value, torch.Tensor) and value.shape != wanted:
-                raise ValueError(f"{name} has shape {tuple(value.shape)} in a batch of {wanted}")
 
     def __len__(self) -> int:
         return len(self.mask_BT)

@@ -136,34 +136,34 @@ def _range(text: str | None, kind: Callable[[str], Number]) -> tuple[Number | No
 def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
     from trainer_adapter.record.rollout import TokenRatios
 
-    stored = record.rollout(place)
-    values = asdict(stored)
-    ratios, response = values.pop("token_ratios"), stored.response
+    one = record.rollout(place)
+    values = asdict(one)
+    ratios, response = values.pop("token_ratios"), one.response
     done = {
         "run": run,
         **values,
         "id": f"{run}:{place}",
-        "grade": stored.grade,
+        "grade": one.grade,
         "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
     }
 
     old, sampling, reference, entropy, advantage = (
         "-" if value is None else f"{value:.4g}"
         for value in (
-            *(stored.old_log_prob, stored.sampling_log_prob, stored.ref_log_prob),
-            *(stored.entropy, stored.advantage),
+            *(one.old_log_prob, one.sampling_log_prob, one.ref_log_prob),
+            *(one.entropy, one.advantage),
         )
     )
-    where = "the question's own prompt" if stored.variant == 0 else f"neighbor {stored.neighbor_id}"
-    cut = ", cut off at the maximum length" if stored.truncated else ""
+    where = "the question's own prompt" if one.variant == 0 else f"neighbor {one.neighbor_id}"
+    cut = ", cut off at the maximum length" if one.truncated else ""
     terminal.emit(
         done,
-        Heading(f"{run}, step {stored.step}, rollout {run}:{place}"),
-        f"question {stored.question_id}, {where}, session {stored.session}, group {stored.group}",
-        f"{stored.grade} ({stored.reason}), extracted answer: {stored.extracted or '-'}",
-        f"reward {stored.reward:.4g}, advantage {advantage}, {stored.tokens:,} tokens{cut}",
+        Heading(f"{run}, step {one.step}, rollout {run}:{place}"),
+        f"question {one.question_id}, {where}, session {one.session}, group {one.group}",
+        f"{one.grade} ({one.reason}), extracted answer: {one.extracted or '-'}",
+        f"reward {one.reward:.4g}, advantage {advantage}, {one.tokens:,} tokens{cut}",
         f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
-        *("", Heading("prompt"), _beginning(stored.prompt or "(not stored)")),
+        *("", Heading("prompt"), _beginning(one.prompt or "(not stored)")),
         *("", Heading("response"), _beginning(response)),
     )
 
