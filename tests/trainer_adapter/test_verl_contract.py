@@ -13,7 +13,7 @@ from trainer_adapter.verl.hooks import CPU, HOOKS, IMAGES, RESCUE, TIER_1, TIER_
 OURS = Path(__file__).parents[2] / "trainer_adapter" / "verl"
 PACKAGES = ("verl", "ray", "tensordict", "transfer_queue")
 MODULES = {
-    *("base", "distributed", "fsdp_utils", "replay_buffer", "replica", "tensordict_utils", "trainer_base"),
+    *("base", "distributed", "fsdp_utils", "replay_buffer", "replica", "trainer_base"),
 }
 """Imported whole; what is used of them has hooks of its own."""
 

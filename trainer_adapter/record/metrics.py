@@ -204,10 +204,11 @@ def _by_prompts(batch: StepBatch, sums: Mapping[str, Tensor]) -> dict[str, float
     metrics = {}
     for part, chosen_B in _parts(batch):
         tokens = batch.tokens_B[chosen_B].sum()
-        for name in means.keys() & sums.keys():
-            metrics[f"{means[name]}/{part}"] = (sums[name][chosen_B].sum() / tokens).item()
-        for name in shares.keys() & sums.keys():
-            metrics[f"{shares[name]}/{part}"] = _effective(batch, sums, name, chosen_B)
+        for name, values_B in sums.items():
+            if name in means:
+                metrics[f"{means[name]}/{part}"] = (values_B[chosen_B].sum() / tokens).item()
+            if name in shares:
+                metrics[f"{shares[name]}/{part}"] = _effective(batch, sums, name, chosen_B)
         if "log_ratio" in sums:
             ratio_B = sums["log_ratio"][chosen_B & (batch.tokens_B > 0)]
             twice = 2 * torch.logsumexp(ratio_B, 0) - torch.logsumexp(2 * ratio_B, 0)

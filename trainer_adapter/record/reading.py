@@ -203,8 +203,8 @@ class Record:
         if row >= len(headers):
             raise NotFoundError(f"there is no rollout {rollout_id}: step {step} has {len(headers):,}.")
         [values] = headers.slice(row, 1).to_pylist()
-        texts = {name: self.texts(headers, [row], name).get(row) for name in TEXTS}
-        return RolloutRecord(**_shortened(values), **texts)
+        values |= {name: self.texts(headers, [row], name).get(row) for name in TEXTS}
+        return RolloutRecord(**_shortened(values))
 
     def _state_now(self) -> list[FileState]:
         damaged = [step for step, footer in self._footers.items() if footer.problem is not None]

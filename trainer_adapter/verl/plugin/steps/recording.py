@@ -111,8 +111,8 @@ def record_tier_1(
             fields = json.loads(file.read_text(encoding="utf-8"))
             score = float(np.float32(fields.pop("score")))  # verl holds it so
             if values := computed.get((uid, score, fields["tokens"])):  # else it failed after it was graded
-                of_step = {"group": group, "reward": values[0], "advantage": values[1]}
-                records.append(RolloutRecord(**fields, **of_step, **absent))
+                fields |= {"group": group, "reward": values[0], "advantage": values[1], **absent}
+                records.append(RolloutRecord(**fields))
     if not records:
         _LOG.warning("no responses were recorded: the reward function is not tagrpo's")
         return
