@@ -206,6 +206,19 @@ class Record:
         values |= {name: self.texts(headers, [row], name).get(row) for name in TEXTS}
         return RolloutRecord(**_shortened(values))
 
+    def files_to_prune(self, *, keep_every: int, keep_last: int = 1) -> dict[int, list[Path]]:
+        """Return the files of all but every `keep_every`-th and the last `keep_last` steps, by step.
+
+        They are in the order to remove them: texts without headers are never read. Counts and metrics stay.
+        """
+        steps = self.steps()
+        paths = {
+            step: (step_path(self.folder, step), texts_path(self.folder, step))
+            for step in steps[: max(0, len(steps) - keep_last)]
+            if step % keep_every
+        }
+        return {step: [path for path in of_step if path.is_file()] for step, of_step in paths.items()}
+
     def _state_now(self) -> list[FileState]:
         damaged = [step for step, footer in self._footers.items() if footer.problem is not None]
         paths = [self.folder, self.folder / COUNTS_FILE, *(step_path(self.folder, step) for step in damaged)]

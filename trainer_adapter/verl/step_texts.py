@@ -152,10 +152,8 @@ def _sums(values_BT: Tensor | None, mask_BT: Tensor, rows: Sequence[int]) -> lis
     """Return the sum over the tokens of these responses; None for all if there are no values."""
     if values_BT is None:
         return [None] * len(rows)
-    sums: list[float | None] = (
-        values_BT[rows].masked_fill(mask_BT[rows] <= 0, 0.0).sum(-1, dtype=torch.float64).tolist()
-    )
-    return sums
+    real_BT = values_BT[rows].masked_fill(mask_BT[rows] <= 0, 0.0)
+    return [*real_BT.sum(-1, dtype=torch.float64).tolist()]
 
 
 def _records(

@@ -235,12 +235,10 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
 
 
 def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
-    from trainer_adapter.record.pruning import files_to_prune
-
     every, last = _range(keep if ":" in keep else f"{keep}:10", int)
     if not every or every < 1 or last is None or last < 0:
         raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
-    prunable = files_to_prune(record, keep_every=every, keep_last=last)
+    prunable = record.files_to_prune(keep_every=every, keep_last=last)
     paths = [path for files in prunable.values() for path in files]
     size = sum(path.stat().st_size for path in paths)
     responses = sum(step.responses for step in record.counts().page_steps() if step.step in prunable)
