@@ -41,7 +41,7 @@ def graded_outputs(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker) -> tu
 
     from trainer_adapter.verl.plugin import grading
 
-    monkeypatch.setattr(grading.ray, "get_actor", {"reward_loop_worker_0": rewards}.__getitem__)
+    monkeypatch.setattr("ray.get_actor", {"reward_loop_worker_0": rewards}.__getitem__)
     outputs = [
         AgentLoopOutput(
             prompt_ids=[1, 8, 9][: 3 - session],

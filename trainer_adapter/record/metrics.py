@@ -80,7 +80,7 @@ def _zero_gradient(batch: StepBatch) -> dict[str, float]:
         ("joint", everything_B, batch.question_B),
         ("group", everything_B, batch.group_B),
     )
-    metrics = {}
+    metrics: dict[str, float] = {}
     for kind, chosen_B, ids_B in kinds:
         if chosen_B.any():
             right_G = Groups.of(ids_B[chosen_B]).mean(batch.correct_B[chosen_B].double())
@@ -91,7 +91,7 @@ def _zero_gradient(batch: StepBatch) -> dict[str, float]:
 
 
 def _rewards(batch: StepBatch) -> dict[str, float]:
-    metrics = {}
+    metrics: dict[str, float] = {}
     for name, chosen_B in _parts(batch):
         metrics[f"reward/{name}"] = _mean(batch.rewards_B[chosen_B])
         metrics[f"correct/{name}"] = _mean(batch.correct_B[chosen_B])
@@ -153,7 +153,7 @@ def _covariances(batch: StepBatch, parts: Sequence[Strip]) -> dict[str, float]:
 
 def _engine(batch: StepBatch, sums: Mapping[str, Tensor]) -> dict[str, float]:
     """How far engine and trainer are apart on the prompts that were asked, and the weights for it."""
-    metrics = {}
+    metrics: dict[str, float] = {}
     if "engine_k3" in sums and batch.compared_B is not None:
         tokens = batch.tokens_B[batch.compared_B].sum()
         for name in ("gap", "k3"):
@@ -201,7 +201,7 @@ def _by_prompts(batch: StepBatch, sums: Mapping[str, Tensor]) -> dict[str, float
     means = {"entropy": "entropy", "k1": "kl/k1", "k3": "kl/k3", "correction": "correction/mean"}
     means["log_ratio"] = "anchor/log_ratio_token"
     shares = {"ratio": "anchor/ess_token", "correction": "correction/ess"}
-    metrics = {}
+    metrics: dict[str, float] = {}
     for part, chosen_B in _parts(batch):
         tokens = batch.tokens_B[chosen_B].sum()
         for name, values_B in sums.items():
