@@ -44,7 +44,7 @@ def step_metrics(batch: StepBatch) -> dict[str, float]:
 
 
 def _mean(values: Tensor) -> float:
-    return values.double().mean().item()
+    return float(values.double().mean())
 
 
 def _sizes(batch: StepBatch) -> dict[str, float]:
@@ -222,7 +222,7 @@ def _effective(
 ) -> float:
     """Return the effective share of the token weights of some responses."""
     squares = sums[f"{name}_square"][chosen_B].sum() * batch.tokens_B[chosen_B].sum()
-    return (sums[name][chosen_B].sum() ** 2 / squares).item()
+    return float(sums[name][chosen_B].sum() ** 2 / squares)
 
 
 def _parts(batch: StepBatch) -> Iterator[tuple[str, Tensor]]:
