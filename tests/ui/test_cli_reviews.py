@@ -294,4 +294,4 @@ def test_a_comment_on_accepting_is_exported_with_the_reviews(
     assert withdrawn == [(HALVED, False)]
     assert "in a sheet" in cli("list", "--reviews")[1]
     code, _, err = cli("list", "--reviews", "--out", "reviews.txt")
-    assert (code, "End the name in .jsonl, .csv" in err) == (2, True)
+    assert (code, "End the name in .jsonl or .csv" in err) == (2, True)

@@ -56,7 +56,7 @@ class Verb:
         yield "words", Annotated[list[str] | None, words], None
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))
-        files = Option("-c", "--config", metavar="FILE", help="TOML file of settings; later ones win.")
+        files = Option("-c", "--config", metavar="FILE", help="TOML file of settings; later files win.")
         yield "files", Annotated[list[Path] | None, files], None
 
     def read(self, values: dict[str, Any], profiles: Path) -> Config | None:

@@ -70,7 +70,7 @@ class RowsFile:
         if self.out is None:
             return
         if self.out.suffix.lower() not in (".jsonl", ".csv"):
-            raise InputError(f"{self.out}: the format is unknown. End the name in .jsonl, .csv.")
+            raise InputError(f"{self.out}: the format is unknown. End the name in .jsonl or .csv.")
         check_file_target(self.out, overwrite=self.overwrite)
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:

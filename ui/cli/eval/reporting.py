@@ -23,7 +23,7 @@ References = Annotated[
     list[str],
     Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
 ]
-Ks = Annotated[str | None, Option("--k", help="Values of k: 32 or 1,2,4,8.")]
+Ks = Annotated[str | None, Option("--k", help="Values of k, such as 32 or 1,2,4,8.")]
 
 
 class Allowed(StrEnum):

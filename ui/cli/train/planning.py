@@ -42,7 +42,8 @@ def plan(
 ) -> None:
     """Estimate memory, responses, tokens and time of a training run before it starts.
 
-    The recipe is compared with GRPO at equal epochs and at equal responses, or with the recipes of --compare.
+    The recipe is compared with GRPO, or with the recipes of --compare, once for equal epochs and once for
+    equally many responses.
     --pilot adds a forecast of the groups without a gradient. Memory is calculated by formulas that are
     printed with it; nothing is measured.
 
