@@ -87,7 +87,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
         (("--strategy", "rename", "--run", "run"), "It has: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),
         (("--after", "c_zz", "--run", "run"), "similar ids"),
-        (("--reviews", "--status", "accepted"), "--reviews takes --run and --out only"),
+        (("--reviews", "--status", "accepted"), "--reviews takes --run only"),
     ):
         code, _, err = cli("list", *arguments)
         assert (code, said in err) == (2, True), err

@@ -62,9 +62,6 @@ class Verb:
     def read(self, values: dict[str, Any], profiles: Path) -> Config | None:
         """Return the config that profiles, files, flags and words give, in this order; take them out of
         `values`.
-
-        Raises:
-            InputError: settings that cannot be used, all of them.
         """
         given = ("words", "files", *map(_name, self.flags))
         if self.optional and not any(values[name] for name in given):

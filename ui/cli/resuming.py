@@ -66,11 +66,7 @@ def resume(
 
 
 def _config_name(run: "Run") -> str:
-    """Return the name that a config gives to a run; that of an evaluation lacks the benchmark.
-
-    Raises:
-        InputError: an evaluation was renamed, so its command would start another run.
-    """
+    """Return the name that a config gives to a run; that of an evaluation lacks the benchmark."""
     if run.kind != "eval":
         return run.name
     suffix = "." + str(run.spec["problems"]).replace("@", "-")
@@ -86,10 +82,6 @@ def choose_run(session: "Session", reference: str | None) -> "Run":
     """Return the run of any kind with this name, or the only one there is.
 
     NAME also stands for the eval run NAME.BENCHMARK, where there is one of them.
-
-    Raises:
-        NotFoundError: no such run.
-        InputError: none is named and there are several, or none at all; or several match.
     """
     from evaluator.evals.runs import list_eval_runs, matching_runs
     from service.runs.store import find_run, list_runs

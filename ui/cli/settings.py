@@ -148,11 +148,7 @@ class Db:
         return locate_database(self.db_file)
 
     def open(self, *, create: bool = False, read_only: bool = False) -> "Database":
-        """Open the database.
-
-        Raises:
-            DatabaseError: there is none and `create` is not set, or it cannot be used.
-        """
+        """Open the database."""
         from service.database import Database
 
         return Database.open(self.place, create=create, read_only=read_only)
@@ -174,11 +170,7 @@ _DB_FILE: ContextVar[str | None] = ContextVar("db_file", default=None)
 
 
 def split_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the name of a run, and the words KEY=VALUE.
-
-    Raises:
-        InputError: there is no name, or more than one.
-    """
+    """Return the name of a run, and the words KEY=VALUE."""
     names = [word for word in words if "=" not in word]
     if len(names) != 1:
         raise InputError(

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
@@ -13,10 +13,6 @@ from ui.cli.files import HubExport, Overwrite
 from ui.cli.output import Terminal
 from ui.cli.sets.commands import count_lines, show_published
 from ui.cli.settings import Db
-
-if TYPE_CHECKING:
-    pass
-
 
 FLAGS = {
     "--layout": "layout",
