@@ -1,4 +1,4 @@
-"""What commands write to files beside what they print: reports, exports for the Hub, charts."""
+"""What commands write to files beside what they print: reports and charts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -87,19 +87,6 @@ class ReportFile:
         else:
             write_text(self.out, text, overwrite=self.overwrite)
             output.note(f"written to {self.out}")
-
-
-@dataclass(frozen=True)
-class HubExport:
-    """Where on the Hub a data set goes.
-
-    Args:
-        push: Push to this Hub dataset repository (OWNER/NAME). Requires HF_TOKEN in the environment.
-        public: Make a new repository public. Default: private.
-    """
-
-    push: str | None = None
-    public: bool = False
 
 
 def check_chart(chart: Path, *, overwrite: bool) -> None:

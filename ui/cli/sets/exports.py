@@ -9,7 +9,7 @@ from typer import BadParameter, Option
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import exits, output
 from ui.cli.configured import verb
-from ui.cli.files import HubExport, Overwrite
+from ui.cli.files import Overwrite
 from ui.cli.output import Terminal
 from ui.cli.sets.commands import count_lines, show_published
 from ui.cli.settings import Db
@@ -30,19 +30,18 @@ def export(
     form: Annotated[Literal["hf", "jsonl", "parquet", "verl"], Option("--format")],
     license_name: Annotated[str | None, Option("--license")] = None,
     overwrite: Overwrite = False,
-    hub: HubExport,
     db: Db,
     terminal: Terminal,
 ) -> None:
     """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
 
     The output appears only when it is complete. Exports to hf, jsonl and parquet contain the full content:
-    `tagrpo sets import` gives the same hash. --push and --public belong to hf; --layout, --tokenizer,
+    `tagrpo sets import` gives the same hash. --layout, --tokenizer,
     --max-prompt-tokens, --instruction and all KEY=VALUE to verl.
 
     Exit code 3 (verl): prompts over the limit were left out.
 
-    Example: tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors
+    Example: tagrpo sets export math@1 --format hf --out out/math
 
     Example: tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B
 
@@ -52,7 +51,6 @@ def export(
         license_name: License identifier for card and manifest (cc-by-4.0, mit, ...).
     """
     for foreign, options in (
-        (form != "hf" and hub != HubExport(), "--push and --public"),
         (form == "verl" and license_name is not None, "--license"),
         (form != "verl" and config.model_fields_set > {"set"}, "settings for verl files"),
     ):
@@ -67,9 +65,7 @@ def export(
     with terminal.progress("export") as bar, db.open() as database:
         common: dict[str, Any] = {"license_name": license_name, "overwrite": overwrite, "report": bar.update}
         if form == "hf":
-            report = sets.export_hf(
-                database, config.set, out, push=hub.push, private=not hub.public, **common
-            )
+            report = sets.export_hf(database, config.set, out, **common)
         else:
             report = sets.export_file(database, config.set, out, form, **common)
     record = {
@@ -81,7 +77,6 @@ def export(
         "neighbors": report.neighbors,
         "neighbors_by_verdict": report.header.counts["neighbors_by_verdict"],
         "license": license_name,
-        "pushed_to": report.pushed_to,
     }
     stated = form != "hf" or license_name != "other"
     load = f'load it with `datasets.load_dataset("{report.target}", split="train")`'
@@ -90,7 +85,6 @@ def export(
         f"{report.header.ref} written to {report.target}",
         *count_lines(report.header),
         load if form == "hf" else None,
-        f"pushed to {report.pushed_to}" if report.pushed_to else None,
     )
     if not stated and not terminal.as_json:
         output.note("the card states no license; set one with --license")
