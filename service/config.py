@@ -202,7 +202,7 @@ class Reading(Generic[C]):
                 "Put other settings into another file and pass it with -c FILE."
             )
             return
-        self._add(tables, (), lambda place: f"{path}:{line(place)}: ")
+        self._merge(self._kind, self._values, tables, (), lambda place: f"{path}:{line(place)}: ")
 
     def add_words(self, words: Sequence[str]) -> None:
         """Take `key=value` words."""
@@ -211,9 +211,7 @@ class Reading(Generic[C]):
             self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
 
     def set(self, key: str, value: Any, place: str) -> None:
-        """Set one field by its dotted name. A text is read as the field's type; `place` is
-        named in errors.
-        """
+        """Set one field by its dotted name; a text is read as the field's type. Errors name the `place`."""
         setting = find_setting(self._kind, key)
         if setting is not None and setting.free and key != setting.path:
             inner = key.removeprefix(f"{setting.path}.")
@@ -229,7 +227,7 @@ class Reading(Generic[C]):
         nested: Any = value
         for part in reversed(parts):
             nested = {part: nested}
-        self._add(nested, (), lambda _: place)
+        self._merge(self._kind, self._values, nested, (), lambda _: place)
 
     def set_profile(self, key: str, name: str, word: str) -> None:
         """Set the fields that a profile gives, as if each were given by a word."""
@@ -258,9 +256,6 @@ class Reading(Generic[C]):
         if len(problems) == 1:
             raise InputError(problems[0])
         raise InputError("\n  ".join([f"{len(problems)} settings are invalid:", *problems]))
-
-    def _add(self, tables: Mapping[Any, Any], at: Place, place_of: Any) -> None:
-        self._merge(self._kind, self._values, tables, at, place_of)
 
     def _merge(
         self,
@@ -402,20 +397,15 @@ class _Several:
 
     def take(self, reading: Reading[Any], table: type[Config], value: Any, at: Place, place_of: Any) -> None:
         if value == "none" or value is None:
-            self.items = []
+            value = []
         elif isinstance(value, str):
-            self.items = [{table.leading: value}]
-        elif isinstance(value, list):
+            value = [value]
+        if isinstance(value, list):
             self.items = []
             for index, each in enumerate(value):
                 item: dict[Any, Any] = {}
-                reading._merge(
-                    table,
-                    item,
-                    each if isinstance(each, dict) else {table.leading: each},
-                    (*at, index),
-                    place_of,
-                )
+                given = each if isinstance(each, dict) else {table.leading: each}
+                reading._merge(table, item, given, (*at, index), place_of)
                 self.items.append(item)
         elif isinstance(value, dict):
             for key, inner in value.items():
@@ -623,9 +613,7 @@ def _join(place: str, name: str, problem: str) -> str:
 
 
 def _fits(annotation: Any, value: Any) -> bool:
-    """Return whether a value has a type that the field names; pydantic would take "5" for 5 and 1
-    for true.
-    """
+    """Return whether a value has the field's type; pydantic would take "5" for 5 and 1 for true."""
     try:
         TypeAdapter(annotation).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError:
@@ -735,9 +723,7 @@ def _default_kind(info: FieldInfo) -> str:
 
 
 def _member(tables: list[type[Config]], value: Mapping[str, Any], old: Any) -> type[Config] | None:
-    """Return the config of a union that a table is for: by its kind, else by the one that is
-    there, else the first.
-    """
+    """Return the config of a union for a table: by its kind, else the present one, else the first."""
     kind = value.get("kind") or (old.get("kind") if isinstance(old, dict) else None)
     return next((table for table in tables if _kind_of(table) == kind), None if kind else tables[0])
 

@@ -36,8 +36,8 @@ def export(
     """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
 
     The output appears only when it is complete. Exports to hf, jsonl and parquet contain the full content:
-    `tagrpo sets import` gives the same hash. --layout, --tokenizer,
-    --max-prompt-tokens, --instruction and all KEY=VALUE to verl.
+    `tagrpo sets import` gives the same hash. --layout, --tokenizer, --max-prompt-tokens, --instruction and
+    all KEY=VALUE belong to verl.
 
     Exit code 3 (verl): prompts over the limit were left out.
 
@@ -50,17 +50,16 @@ def export(
         form: hf: dataset with card; verl: training files; otherwise one file.
         license_name: License identifier for card and manifest (cc-by-4.0, mit, ...).
     """
-    for foreign, options in (
-        (form == "verl" and license_name is not None, "--license"),
-        (form != "verl" and config.model_fields_set > {"set"}, "settings for verl files"),
-    ):
-        if foreign:
-            raise BadParameter(f"{options} cannot be combined with --format {form}")
+    from rephraser import sets
+
+    if form == "verl" and license_name is not None:
+        raise BadParameter("--license cannot be combined with --format verl")
     if form == "verl":
         _export_verl(config, out, overwrite, db, terminal)
         return
+    if config.model_fields_set > {"set"}:
+        raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
     license_name = license_name or "other"
-    from rephraser import sets
 
     with terminal.progress("export") as bar, db.open() as database:
         common: dict[str, Any] = {"license_name": license_name, "overwrite": overwrite, "report": bar.update}

@@ -146,12 +146,9 @@ def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
         "token_log_ratios": None if ratios is None else ratios.pieces(stored.response),
     }
 
+    values = ("old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy", "advantage")
     old, sampling, reference, entropy, advantage = (
-        "-" if value is None else f"{value:.4g}"
-        for value in (
-            *(header.old_log_prob, header.sampling_log_prob, header.ref_log_prob),
-            *(header.entropy, header.advantage),
-        )
+        "-" if done[name] is None else f"{done[name]:.4g}" for name in values
     )
     where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
     cut = ", cut off at the maximum length" if header.truncated else ""
