@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from ui.cli.output import Terminal
 
 Form = TypeVar("Form", bound=str)
-ReportFormat = Literal["table", "markdown", "latex", "csv"]
+ReportFormat = Literal["markdown", "latex", "csv"]
 REPORT_BY_SUFFIX: dict[str, ReportFormat] = {
     ".md": "markdown",
     ".tex": "latex",
     ".csv": "csv",
-    ".txt": "table",
 }
 
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite existing files.")]
@@ -41,7 +40,7 @@ class ReportFile:
     """Where a report goes, and in which form.
 
     Args:
-        format: Format. Default: from the suffix of --out, otherwise a table.
+        format: Format. Default: from the suffix of --out, otherwise a table on the terminal.
         out: Write to this file.
     """
 
@@ -49,14 +48,14 @@ class ReportFile:
     out: Path | None = None
     overwrite: Overwrite = False
 
-    def choose(self, terminal: "Terminal") -> ReportFormat:
-        """Return the form, after a look whether the file can be written."""
+    def choose(self, terminal: "Terminal") -> ReportFormat | None:
+        """Return the form, None for a table on the terminal, after a look whether the file can be written."""
         from service.writing import check_file_target
 
         if terminal.as_json and (self.format or self.out):
             raise BadParameter("--json prints to stdout; it cannot be combined with --format or --out")
         if self.out is None:
-            return self.format or "table"
+            return self.format
         form = form_of(self.out, self.format, REPORT_BY_SUFFIX)
         check_file_target(self.out, overwrite=self.overwrite)
         return form
@@ -64,7 +63,7 @@ class ReportFile:
     def deliver(
         self,
         terminal: "Terminal",
-        form: ReportFormat,
+        form: ReportFormat | None,
         document: "Document",
         rows: Sequence[dict[str, Any]],
         record: dict[str, Any],
@@ -73,15 +72,11 @@ class ReportFile:
         from evaluator.reports.documents.rendering import RENDERERS
         from evaluator.reports.records import finite, render_csv
         from service.writing import write_text
-        from ui.cli.documents import render_text
 
-        if self.out is None and form == "table":
+        if form is None:
             terminal.emit(finite(record), document)
             return
-        if form == "csv":
-            text = render_csv(rows)
-        else:
-            text = render_text(document) if form == "table" else RENDERERS[form](document)
+        text = render_csv(rows) if form == "csv" else RENDERERS[form](document)
         if self.out is None:
             output.say(text.rstrip("\n"))
         else:
