@@ -1,6 +1,7 @@
 """`tagrpo resume`: a run goes on by its name, with the config it was last worked on with."""
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -83,7 +84,7 @@ def choose_run(session: "Session", reference: str | None) -> "Run":
 
     NAME also stands for the eval run NAME.BENCHMARK, where there is one of them.
     """
-    from evaluator.evals.runs import list_eval_runs, matching_runs
+    from evaluator.evals.runs import find_eval_run
     from service.runs.store import find_run, list_runs
 
     if reference is None:
@@ -95,14 +96,6 @@ def choose_run(session: "Session", reference: str | None) -> "Run":
     try:
         return find_run(session, reference)
     except NotFoundError:
-        try:
-            matching = matching_runs(list_eval_runs(session), reference)
-        except NotFoundError:
-            matching = []
-        if not matching:
-            raise
-    if len(matching) > 1:
-        raise InputError(
-            f"{reference} matches {', '.join(run.name for run in matching)}. Give one full name."
-        )
-    return matching[0]
+        with suppress(NotFoundError):
+            return find_eval_run(session, reference)
+        raise
