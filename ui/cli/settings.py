@@ -4,7 +4,7 @@
     class Db:
         db_file: Annotated[str | None, Option("--db", help="Database.")] = None
 
-    @verb(RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
+    @Verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
     def run(config: RephraseConfig, *, db: Db, terminal: Terminal) -> None: ...
 
 The command of `run` has `--model`, `--max-usd`, `-c FILE`, `--db`, `--json`, and takes `key=value` for
@@ -189,7 +189,6 @@ def resume_command(run: str, *options: str) -> str:
     return f"`{shlex.join(['tagrpo', 'resume', run, *options])}`"
 
 
-Seed = Annotated[int, Option("--seed", min=0, max=2**63 - 1, help="Random seed.")]
 Reviewer = Annotated[
     str | None,
     Option("--reviewer", envvar="TAGRPO_REVIEWER", help="Name of the reviewer. Default: your login name."),

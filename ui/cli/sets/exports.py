@@ -8,7 +8,7 @@ from typer import BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import exits, output
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.files import Overwrite
 from ui.cli.output import Terminal
 from ui.cli.sets.commands import count_lines, show_published
@@ -22,7 +22,7 @@ FLAGS = {
 }
 
 
-@verb("export", VerlExportConfig, "set", FLAGS)
+@Verb("export", VerlExportConfig, "set", FLAGS)
 def export(
     config: VerlExportConfig,
     *,

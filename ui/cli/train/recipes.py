@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trainer_adapter.config import TrainConfig
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.output import Heading, Table, Terminal
 from ui.cli.train.planning import FLAGS
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Loss
 
 
-@verb("train", TrainConfig, "recipe.name", {**FLAGS, "--cpu": "cpu"}, optional=True)
+@Verb("train", TrainConfig, "recipe.name", {**FLAGS, "--cpu": "cpu"}, optional=True)
 def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
     """List the recipes with their choice on every axis; with a name, show every verl setting of one.
 

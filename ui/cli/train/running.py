@@ -12,7 +12,7 @@ from typer import Option
 from service.errors import InputError, Interrupted, Terminated
 from trainer_adapter.config import TrainConfig
 from ui.cli import console, exits, output
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, resume_command
 from ui.cli.train import planning
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes", "--cpu": "cpu"}
 
 
-@verb("train", TrainConfig, "recipe.name", FLAGS)
+@Verb("train", TrainConfig, "recipe.name", FLAGS)
 def run(
     config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False, db: Db, terminal: Terminal
 ) -> None:
