@@ -128,8 +128,6 @@ def test_lists_go_on_by_place_and_filters_hold(record: Record) -> None:
     assert found(question_id="%") == []
     assert {one.variant for one in found(variant=1)} == {1}
     assert {one.reward for one in found(grade="correct")} == {1.0}
-    assert len(found(least_reward=0.5)) + len(found(most_reward=0.5)) == 48
-    assert {one.session for one in found(truncated=True)} == {7}
     with pytest.raises(InputError, match="not a grade"):
         found(grade="right")
 
@@ -148,8 +146,8 @@ def test_searches_and_lists_stop_at_a_bound(record: Record, monkeypatch: pytest.
     assert page.after == "3:15"
     assert list_rollouts(record, none, after=page.after).after is None
     monkeypatch.setattr(listing, "HEADERS_READ", 16)
-    page = list_rollouts(record, RolloutFilters(grade="wrong", truncated=True, most_reward=0), limit=5)
-    assert (len(page.rollouts), page.after) == (2, "1:15")
+    page = list_rollouts(record, RolloutFilters(grade="wrong"), limit=50)
+    assert ({one.step for one in page.rollouts}, page.after) == ({1}, "1:15")
 
 
 def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record: Record) -> None:

@@ -95,7 +95,6 @@ def test_rollouts_are_filtered_and_paged() -> None:
     }
     assert len(read("--question", first["rollouts"][-1]["question_id"])["rollouts"]) == 16
     for options, count in (
-        (("--reward", "0.5:", "--ended"), 10),
         (("--step", "2:"), 16),
         (("--step", "1:2"), 32),
         (("--step", "9"), 0),
