@@ -333,7 +333,7 @@ class Reading(Generic[C]):
                 resolved[name] = inner
             elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
                 resolved[name] = [value]
-            elif info is not None and not tables and not _fits(info.annotation, value):
+            elif info and not tables and name != "kind" and not _fits(info.annotation, value):
                 setting = Setting(".".join(map(str, here)), info)
                 self._problems.append(_join(self._place(here), setting.path, _wrong(setting, value)))
             else:
