@@ -43,9 +43,10 @@ class Verb:
         return function
 
     @property
-    def more(self) -> int:
-        """The number of settings that have no flag."""
-        return len(settings_of(self.kind)) - len(self.flags) - 1
+    def epilog(self) -> str:
+        """What help says of the settings that have no flag."""
+        more = len(settings_of(self.kind)) - len(self.flags) - 1
+        return f"{more} more settings, given as KEY=VALUE or in a file: tagrpo config {self.name}"
 
     @property
     def word(self) -> str:

@@ -26,7 +26,6 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-import typer
 from typer import Argument, Option
 from typer.models import OptionInfo
 
@@ -40,15 +39,6 @@ if TYPE_CHECKING:
 
 
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
-
-
-def add_command(group: typer.Typer, name: str, function: Callable[..., Any]) -> None:
-    """Add the command of a function to a group."""
-    taken: Verb | None = getattr(function, "verb", None)
-    epilog = None
-    if taken is not None:
-        epilog = f"{taken.more} more settings, given as KEY=VALUE or in a file: tagrpo config {taken.name}"
-    group.command(name, epilog=epilog)(with_settings(function))
 
 
 def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
