@@ -333,7 +333,7 @@ class Reading(Generic[C]):
                 resolved[name] = inner
             elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
                 resolved[name] = [value]
-            elif info and not tables and name != "kind" and not _fits(info.annotation, value):
+            elif info and not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
                 setting = Setting(".".join(map(str, here)), info)
                 self._problems.append(_join(self._place(here), setting.path, _wrong(setting, value)))
             else:
@@ -614,6 +614,8 @@ def _join(place: str, name: str, problem: str) -> str:
 
 def _fits(annotation: Any, value: Any) -> bool:
     """Return whether a value has the field's type; pydantic would take "5" for 5 and 1 for true."""
+    if isinstance(value, str) and any(map(_literals, _leaves(annotation))):
+        return True  # pydantic knows the choices, also those of a union
     try:
         TypeAdapter(annotation).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError:
