@@ -17,18 +17,18 @@ INTRODUCTION = """\
 
 Find the command for a task on this page; `tagrpo COMMAND --help` shows its options and their defaults.
 
-Every command that reports has `--json`. It also takes `-q` (results and errors only) and `-v` (the outcome of
-each request, and the traceback of an error). The [exit codes](../concepts.md#exit-codes) are the same
-everywhere. `python docs/commands.py` generates this page from the help.
+Every command that prints a list or a report takes `--json`. All commands take `-q` (print only results and errors)
+and `-v` (also print the outcome of each request, and the traceback of an error), and have the same
+[exit codes](../concepts.md#exit-codes). `python docs/commands.py` generates this page from the help.
 """
 
 
 SETTINGS_INTRODUCTION = """\
 # Settings
 
-Every setting of the verbs that have a config. Give them as `KEY=VALUE` after the other arguments, or in a
-file with `-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints the same as a
-file to start from.
+This page lists every setting of the commands that have a config. Set them as `KEY=VALUE` after the other arguments,
+or in a file that you pass with `-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints
+the settings of one section as a file to start from.
 
 Settings marked * do not affect results; you can change them with `tagrpo resume NAME KEY=VALUE`.
 `python docs/commands.py` generates this page from the configs.
@@ -44,7 +44,7 @@ def settings_page() -> str:
     for name in VERBS:
         kind = find_verb(name).kind
         parts.append(f"## {name}\n\n{summary(kind)}\n")
-        parts.append("| setting | default | takes | what it is |\n|---|---|---|---|")
+        parts.append("| setting | default | values | meaning |\n|---|---|---|---|")
         for setting in settings_of(kind):
             star = "\\*" if setting.operational else ""
             default = "required" if setting.info.is_required() else ""

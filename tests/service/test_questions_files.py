@@ -60,7 +60,7 @@ def test_rows_inside_one_json_object_are_read(tmp_path: Path, indent: int | None
         written({"examples": TWO, "results": TWO})
     with pytest.raises(
         InputError,
-        match=r"no column looks like the question\. Name it with --column question=NAME: about, setup",
+        match=r"no column looks like the question\. Pass --column question=NAME\. Available: about, setup",
     ):
         written({"about": "c", "setup": {"t": 1}})
 
@@ -143,14 +143,6 @@ def test_broken_utf8_names_the_line_and_the_byte(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read_say_why(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path / name, content)
-
-
-def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        read(tmp_path / "nothing.jsonl")
-    (tmp_path / "inside.jsonl").write_bytes(jsonl(*TWO))
-    with pytest.raises(InputError, match=r"is a folder\. Give a file in it: inside\.jsonl"):
-        read(tmp_path)
 
 
 def test_nul_and_other_control_characters_are_refused_or_stripped(tmp_path: Path) -> None:

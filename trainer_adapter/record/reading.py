@@ -224,7 +224,7 @@ def place_of(rollout_id: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", rollout_id, re.ASCII)
     if match is None:
         raise InputError(
-            f"{rollout_id!r} is not the id of a rollout: STEP:ROW, as `tagrpo train rollouts` shows it."
+            f"{rollout_id!r} is not a rollout id. Give STEP:ROW, as `tagrpo train rollouts` shows it."
         )
     return int(match[1]), int(match[2])
 

@@ -56,10 +56,10 @@ def register(session: Session, record: Record, name: str | None = None) -> Run:
     """
     about, folder = record.run, record.folder
     if (run_name := name or about.name) is None:
-        raise InputError(f"{folder}: the folder does not record its run. Give a run name with --name.")
+        raise InputError(f"{folder}: the folder does not name its run. Add it as `NAME={folder}`.")
     there = next((run for run in list_runs(session) if run.name == check_name(run_name)), None)
     if there is not None and there.kind != TRAIN:
-        raise InputError(f"run {run_name!r} is not a training run. Choose another name with --name.")
+        raise InputError(f"run {run_name!r} is not a training run. Use another name: `NAME={folder}`.")
     if there is None or about.name is not None:
         there, _ = open_run(
             session, name=run_name, kind=TRAIN, spec=about.spec, question_ids=(), versions=about.versions

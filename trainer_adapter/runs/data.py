@@ -134,7 +134,7 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
         raise InputError(f"{path}: not the manifest of a verl export. Export with --format verl.")
     if manifest.get("format_version") != FORMAT_VERSION:
         raise InputError(
-            f"{path}: format {manifest.get('format_version')}, not {FORMAT_VERSION}. Export again."
+            f"{path}: format {manifest.get('format_version')}; tagrpo reads {FORMAT_VERSION}. Export again."
         )
     try:
         data = _read(folder, manifest)

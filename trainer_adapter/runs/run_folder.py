@@ -153,8 +153,8 @@ class RunFolder:
             raise InputError(f"{path}: not a tagrpo training run. Choose another folder.")
         if config.get("format_version") != FORMAT_VERSION:
             raise InputError(
-                f"{path}: format {config.get('format_version')}, not {FORMAT_VERSION}. Start a run with "
-                "another --name."
+                f"{path}: format {config.get('format_version')}; tagrpo reads {FORMAT_VERSION}. Start a run "
+                "with another --name."
             )
         return config
 

@@ -137,7 +137,7 @@ def _contract(folders: Mapping[str, Path]) -> list[Check]:
         ("hooks for rescue sampling", RESCUE, True),
         ("hooks for images", IMAGES, True),
         ("hooks for training without a GPU", CPU, False),
-        ("hooks that make it faster", CPU_SPEED, False),
+        ("hooks for faster CPU training", CPU_SPEED, False),
     ):
         lacking = differences(folders, hooks)
         detail = (

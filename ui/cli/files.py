@@ -49,7 +49,7 @@ class ReportFile:
     overwrite: Overwrite = False
 
     def choose(self, terminal: "Terminal") -> ReportFormat | None:
-        """Return the form, None for a table on the terminal, after a look whether the file can be written."""
+        """Return the format, None for a table, after checking that the file can be written."""
         from service.writing import check_file_target
 
         if terminal.as_json and (self.format or self.out):

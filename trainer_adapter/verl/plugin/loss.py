@@ -119,7 +119,7 @@ def scale_rows(mask_BT: Tensor, kl_B: Tensor, *, mini_batch: int, ranks: int) ->
     kl_B = kl_B.to(torch.bool) & real_B
     rows = len(real_B)
     if mini_batch % ranks or rows % mini_batch:
-        raise ValueError(f"{rows} rows do not fill whole mini-batches of {mini_batch} on {ranks} ranks")
+        raise ValueError(f"{rows} rows cannot be split into mini-batches of {mini_batch} on {ranks} ranks")
     part = rows // ranks
     index_B = torch.arange(rows) % part // (mini_batch // ranks)
     count = part // (mini_batch // ranks)

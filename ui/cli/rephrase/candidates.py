@@ -46,7 +46,7 @@ def list_(
         finding: Only candidates with this structural finding.
         limit: Candidates per page.
         after: Continue after this candidate.
-        reviews: List human decisions, not candidates (--run: of a run).
+        reviews: List human decisions, not candidates (with --run: those of one run).
     """
     from rephraser.run.start import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
@@ -54,7 +54,7 @@ def list_(
 
     if reviews:
         if status or strategy or question or finding or after:
-            raise BadParameter("--reviews takes --run only")
+            raise BadParameter("--reviews allows only --run")
         _list_reviews(run, db, terminal)
         return
     with db.reading() as session:

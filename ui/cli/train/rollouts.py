@@ -45,28 +45,28 @@ def rollouts(
 ) -> None:
     """List the responses of a training run, also during the training; with an id, show one of them.
 
-    --rescued lists the questions without a correct response to themselves, most frequent first, and the
-    neighbors that rescued them. It needs a recipe such as ta_rescue. --add copies nothing: the UI and the
-    commands read the folder.
+    --rescued lists questions whose own responses were all wrong, most frequent first, and the neighbors that
+    rescued them. It needs a recipe such as ta_rescue. --add copies nothing: the UI and the commands read the
+    folder.
 
     Example: tagrpo train rollouts ta --step 1 --variant 0 --grade wrong
 
     Example: tagrpo train rollouts ta:1:0
 
     Args:
-        target: Run (optional if there is only one), one rollout to show, or a folder to --add, with the name
-            of the run if its own is taken.
-        step: Only this step, or steps N to M.
+        target: Run (optional if there is only one), one rollout to show, or a folder to --add, as RUN=FOLDER
+            if the run's name is taken.
+        step: Only this step, or only steps N to M.
         question: Only this question: its id or first characters.
         variant: 0: the question's own prompt; k: its k-th neighbor.
         grade: Only this grade: correct, wrong or unknown.
         text: Only rollouts whose response contains this text.
-        rescued: List questions that were all wrong: all, only rescued (yes), or never rescued.
+        rescued: List all-wrong questions: all, only those rescued (yes), or those never rescued.
         after: Continue after this rollout or question.
         limit: Number of rows to show.
-        add: Register a folder: a training run started elsewhere, or moved.
-        prune: Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.
-        yes: With --prune: remove. Default: only list steps.
+        add: Register the folder of a training run that started elsewhere or was moved.
+        prune: Keep the responses of every N-th and the last LAST steps (10); remove the others. Metrics stay.
+        yes: With --prune: actually remove them. Default: only list the steps.
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 
@@ -202,7 +202,7 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
     from trainer_adapter.record.runs import read_train_run, register
 
     if target is None:
-        raise InputError("--add needs the folder in which the training records its rollouts.")
+        raise InputError("--add needs the folder in which a training run records its rollouts.")
     name, _, folder = ("", "", target) if Path(target).is_dir() else target.rpartition("=")
     recorded = Record(Path(folder))  # a wrong folder leaves no new database
     with db.open(create=True) as database, database.write() as session:
