@@ -17,8 +17,8 @@ INTRODUCTION = """\
 
 Find the command for a task on this page; `tagrpo COMMAND --help` shows its options and their defaults.
 
-Every command that prints a list or a report takes `--json`. All commands take `-q` (print only results and errors)
-and `-v` (also print the outcome of each request, and the traceback of an error), and have the same
+Every command that prints a list or a report takes `--json`. All commands take `-q` (print only results and
+errors) and `-v` (also print the outcome of each request, and the traceback of an error), and have the same
 [exit codes](../concepts.md#exit-codes). `python docs/commands.py` generates this page from the help.
 """
 
@@ -26,9 +26,9 @@ and `-v` (also print the outcome of each request, and the traceback of an error)
 SETTINGS_INTRODUCTION = """\
 # Settings
 
-This page lists every setting of the commands that have a config. Set them as `KEY=VALUE` after the other arguments,
-or in a file that you pass with `-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints
-the settings of one section as a file to start from.
+This page lists every setting of the commands that have a config. Set them as `KEY=VALUE` after the other
+arguments, or in a file that you pass with `-c` ([how](../resume-and-cost.md#prices-and-settings)).
+`tagrpo config VERB` prints the settings of one section as a file to start from.
 
 Settings marked * do not affect results; you can change them with `tagrpo resume NAME KEY=VALUE`.
 `python docs/commands.py` generates this page from the configs.

@@ -117,7 +117,7 @@ def table(rows: Rows, compared: Sequence[str] = COMPARED) -> list[str]:
 
 
 def curves(rows: Rows) -> Any:
-    """Return the chart of pass@1 over the sampled responses: one panel per world, mean and deviation over seeds.
+    """Return the chart of pass@1 over the sampled responses by world, mean and deviation over seeds.
 
     Recipes with two seeds or more; each starts from the world's policy.
     """

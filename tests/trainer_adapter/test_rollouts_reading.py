@@ -13,7 +13,6 @@ from trainer_adapter.record import RolloutWriter, listing
 from trainer_adapter.record.diagnosing import training_source, windows_source
 from trainer_adapter.record.groups import GroupFilters
 from trainer_adapter.record.listing import RolloutFilters, list_rollouts
-from trainer_adapter.record.pruning import steps_to_prune
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import choose_train_run, list_train_runs
 from trainer_adapter.record.series import trained_checkpoint
@@ -161,17 +160,16 @@ def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
 
 def test_pruning_keeps_every_kth_step_the_last_and_all_counts(tmp_path: Path) -> None:
     record = Record(write_run(tmp_path, range(1, 12)))
-    prunable = steps_to_prune(record, keep_every=4, keep_last=2)
-    assert [each.step for each in prunable] == [1, 2, 3, 5, 6, 7, 9]
-    assert {len(each.files) for each in prunable} == {2}
-    assert {each.rollouts for each in prunable} == {16}
-    for path in (path for each in prunable for path in each.files):
+    prunable = record.files_to_prune(keep_every=4, keep_last=2)
+    assert list(prunable) == [1, 2, 3, 5, 6, 7, 9]
+    assert {len(files) for files in prunable.values()} == {2}
+    for path in (path for files in prunable.values() for path in files):
         path.unlink()
     for kind in ("step", "texts"):
         assert sorted(int(path.stem[-8:]) for path in tmp_path.glob(f"{kind}-*")) == [4, 8, 10, 11]
     assert len(record.counts().page_steps()) == 11
     assert record.problems() == ()
-    assert steps_to_prune(record, keep_every=4, keep_last=2) == []
+    assert record.files_to_prune(keep_every=4, keep_last=2) == {}
     assert {one.step for one in list_rollouts(record, limit=99).rollouts} == {4, 8, 10, 11}
     with pytest.raises(NotFoundError, match="Step 3 was pruned"):
         record.joint_group(3, QUESTION)

@@ -16,7 +16,7 @@ from training_configs import training_config
 
 from rephraser.sets import publish
 from service.database import Database
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, NotFoundError, PrerequisiteError
 from service.runs.store import find_run
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.record.reading import read_run

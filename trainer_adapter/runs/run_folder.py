@@ -201,7 +201,7 @@ class RunFolder:
             "mark": mark,
             "ray_folder": None if ray_folder is None else str(ray_folder),
         }
-        _write(self.path / _PROCESS, json.dumps(about))
+        (self.path / _PROCESS).write_text(json.dumps(about), encoding="utf-8")
 
     def forget_process(self) -> None:
         (self.path / _PROCESS).unlink(missing_ok=True)
@@ -233,7 +233,3 @@ class RunFolder:
         except (OSError, ValueError):
             seconds = 0.0
         return Attempt(number, started_at, round(seconds, 1), None, None, last_step(log), self.checkpoint())
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")

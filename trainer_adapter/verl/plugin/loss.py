@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from verl.utils.metric import AggregationType, Metric
+from verl.utils.metric import Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
 from trainer_adapter.methods.groups import Tensor
@@ -97,7 +97,7 @@ def recipe_loss(
         kl = mean(kl_BT, looked_at_BT, responses=responses, tokens=tokens)
         total = total + loss.kl_coef * kl
         metrics["kl_loss"] = kl
-    summed = {name: Metric(AggregationType.SUM, value) for name, value in metrics.items()}
+    summed = {name: Metric("sum", value) for name, value in metrics.items()}
     return total, {**summed, **({"kl_coef": loss.kl_coef} if loss.kl_coef > 0 else {})}
 
 

@@ -116,33 +116,34 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
-    stored = record.rollout(place)
-    ratios, header = stored.token_ratios, stored.header
+    from trainer_adapter.record.rollout import TokenRatios
+
+    one = record.rollout(place)
+    values = asdict(one)
+    ratios, response = values.pop("token_ratios"), one.response
     done = {
         "run": run,
-        **asdict(header),
-        "id": f"{run}:{header.id}",
-        "grade": header.grade,
-        "prompt": stored.prompt,
-        "response": stored.response,
-        "token_log_ratios": None if ratios is None else ratios.pieces(stored.response),
+        **values,
+        "id": f"{run}:{place}",
+        "grade": one.grade,
+        "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
     }
 
-    values = ("old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy", "advantage")
+    numbers = ("old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy", "advantage")
     old, sampling, reference, entropy, advantage = (
-        "-" if done[name] is None else f"{done[name]:.4g}" for name in values
+        "-" if done[name] is None else f"{done[name]:.4g}" for name in numbers
     )
-    where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
-    cut = ", cut off at the maximum length" if header.truncated else ""
+    where = "the question's own prompt" if one.variant == 0 else f"neighbor {one.neighbor_id}"
+    cut = ", cut off at the maximum length" if one.truncated else ""
     terminal.emit(
         done,
-        Heading(f"{run}, step {header.step}, rollout {run}:{header.id}"),
-        f"question {header.question_id}, {where}, session {header.session}, group {header.group}",
-        f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}",
-        f"reward {header.reward:.4g}, advantage {advantage}, {header.tokens:,} tokens{cut}",
+        Heading(f"{run}, step {one.step}, rollout {run}:{place}"),
+        f"question {one.question_id}, {where}, session {one.session}, group {one.group}",
+        f"{one.grade} ({one.reason}), extracted answer: {one.extracted or '-'}",
+        f"reward {one.reward:.4g}, advantage {advantage}, {one.tokens:,} tokens{cut}",
         f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
-        *("", Heading("prompt"), _beginning(stored.prompt or "(not stored)")),
-        *("", Heading("response"), _beginning(stored.response)),
+        *("", Heading("prompt"), _beginning(one.prompt or "(not stored)")),
+        *("", Heading("response"), _beginning(response)),
     )
 
 
@@ -213,18 +214,17 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
 
 
 def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
-    from trainer_adapter.record.pruning import steps_to_prune
-
     every, last = _range(keep if ":" in keep else f"{keep}:10")
     if not every or every < 1 or last is None or last < 0:
         raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
-    prunable = steps_to_prune(record, keep_every=every, keep_last=last)
-    paths = [path for each in prunable for path in each.files]
-    responses, size = sum(each.rollouts for each in prunable), sum(each.bytes for each in prunable)
+    prunable = record.files_to_prune(keep_every=every, keep_last=last)
+    paths = [path for files in prunable.values() for path in files]
+    size = sum(path.stat().st_size for path in paths)
+    responses = sum(step.responses for step in record.counts().page_steps() if step.step in prunable)
     done = {
         "run": name,
         "removed": remove,
-        "steps": [each.step for each in prunable],
+        "steps": list(prunable),
         "rollouts": responses,
         "files": list(map(str, paths)),
         "bytes": size,
