@@ -376,9 +376,9 @@ class Reading(Generic[C]):
     def _untagged(self, loc: Place) -> Place:
         """Return a place without the kinds of unions, which pydantic puts into it."""
         at: list[str | int] = []
-        tables = [self._kind]
+        tables: list[type[Config]] = [self._kind]
         for part in loc:
-            if len(tables) > 1 and part in map(_kind_of, tables):
+            if len(tables) > 1 and part in [_kind_of(table) for table in tables]:
                 tables = [table for table in tables if _kind_of(table) == part]
                 continue
             at.append(part)
