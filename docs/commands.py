@@ -31,6 +31,7 @@ arguments, or in a file that you pass with `-c` ([how](../resume-and-cost.md#pri
 `tagrpo config VERB` prints the settings of one section as a file to start from.
 
 Settings marked * do not affect results; you can change them with `tagrpo resume NAME KEY=VALUE`.
+Settings marked (llm), (rules) or (file) apply only with this value of `proposer`.
 `python docs/commands.py` generates this page from the configs.
 """
 
@@ -41,18 +42,23 @@ def settings_page() -> str:
     from ui.cli.configs import VERBS, find_verb
 
     parts = [SETTINGS_INTRODUCTION]
-    for name in VERBS:
-        kind = find_verb(name).kind
-        parts.append(f"## {name}\n\n{summary(kind)}\n")
+    for verb in VERBS:
+        kind = find_verb(verb).kind
+        parts.append(f"## {verb}\n\n{summary(kind)}\n")
         parts.append("| setting | default | values | meaning |\n|---|---|---|---|")
-        for setting in settings_of(kind):
+        settings = list(settings_of(kind))
+        choices = ", ".join(dict.fromkeys(setting.choice[1] for setting in settings if setting.choice))
+        for setting in settings:
             star = "\\*" if setting.operational else ""
             default = "required" if setting.info.is_required() else ""
             if setting.default is not None:
                 default = f"`{setting.default}`"
-            what = setting.info.description or ""
-            what += f" Used only with {setting.choice[0]}={setting.choice[1]}." if setting.choice else ""
-            row = [f"`{setting.path}`{star}", default, setting.limits, what]
+            name, values = f"`{setting.path}`{star}", setting.limits
+            if setting.choice and setting.path == f"{setting.choice[0]}.kind":
+                values = choices
+            elif setting.choice:
+                name += f" ({setting.choice[1]})"
+            row = [name, default, values, setting.info.description or ""]
             parts.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |")
         parts.append("")
     return "\n".join(parts)

@@ -170,7 +170,9 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     assert plan.training_hours is not None
     assert plain.training_hours is not None
     assert plan.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
-    assert warnings(composition, plan) == ["mixed groups of 5 steps replace the 60% without a gradient"]
+    assert warnings(composition, plan) == [
+        "mixed groups of the last 5 steps replace the 60% without a gradient"
+    ]
     [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.9)
     assert warnings(composition, plan)[0].endswith("; they are only 50% of a step")
 
