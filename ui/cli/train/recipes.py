@@ -31,10 +31,10 @@ def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
 
     if config is None:
         names = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
-        shown = [recipe.to_json() for recipe in RECIPES.values()]
+        recipes = [recipe.to_json() for recipe in RECIPES.values()]
         columns: dict[str, Any] = {"recipe": "name", "N": "neighbors", "G": "responses"}
         columns |= {name: name for name in names}
-        terminal.rows("recipes", shown, columns | {"loss": lambda row: _words(RECIPES[row["name"]].loss)})
+        terminal.rows("recipes", recipes, columns | {"loss": lambda row: _words(RECIPES[row["name"]].loss)})
         return
     composition = compose_training(config, None if config.data is None else read_data(config.data))
     check_formulas(composition.recipe)

@@ -118,31 +118,31 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
 def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
     from trainer_adapter.record.rollout import TokenRatios
 
-    one = record.rollout(place)
-    values = asdict(one)
-    ratios, response = values.pop("token_ratios"), one.response
-    done = {
+    rollout = record.rollout(place)
+    values = asdict(rollout)
+    ratios, response = values.pop("token_ratios"), rollout.response
+    fields = {
         "run": run,
         **values,
         "id": f"{run}:{place}",
-        "grade": one.grade,
+        "grade": rollout.grade,
         "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
     }
 
     numbers = ("old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy", "advantage")
     old, sampling, reference, entropy, advantage = (
-        "-" if done[name] is None else f"{done[name]:.4g}" for name in numbers
+        "-" if fields[name] is None else f"{fields[name]:.4g}" for name in numbers
     )
-    where = "the question's own prompt" if one.variant == 0 else f"neighbor {one.neighbor_id}"
-    cut = ", cut off at the maximum length" if one.truncated else ""
+    where = "the question's own prompt" if rollout.variant == 0 else f"neighbor {rollout.neighbor_id}"
+    cut = ", cut off at the maximum length" if rollout.truncated else ""
     terminal.emit(
-        done,
-        Heading(f"{run}, step {one.step}, rollout {run}:{place}"),
-        f"question {one.question_id}, {where}, session {one.session}, group {one.group}",
-        f"{one.grade} ({one.reason}), extracted answer: {one.extracted or '-'}",
-        f"reward {one.reward:.4g}, advantage {advantage}, {one.tokens:,} tokens{cut}",
+        fields,
+        Heading(f"{run}, step {rollout.step}, rollout {run}:{place}"),
+        f"question {rollout.question_id}, {where}, session {rollout.session}, group {rollout.group}",
+        f"{rollout.grade} ({rollout.reason}), extracted answer: {rollout.extracted or '-'}",
+        f"reward {rollout.reward:.4g}, advantage {advantage}, {rollout.tokens:,} tokens{cut}",
         f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
-        *("", Heading("prompt"), _beginning(one.prompt or "(not stored)")),
+        *("", Heading("prompt"), _beginning(rollout.prompt or "(not stored)")),
         *("", Heading("response"), _beginning(response)),
     )
 
