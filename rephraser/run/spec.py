@@ -21,7 +21,6 @@ PROPOSE, ANSWER, PREMISES = "propose", "answer", "premises"
 
 ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
 
-PROPOSING = Sampling(temperature=1.0, top_p=1.0, max_tokens=4096)
 SOLVING = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
 ASKING_PREMISES = Sampling(temperature=0.3, top_p=1.0, max_tokens=4096)
 """How models are drawn from where the user says nothing else."""
