@@ -80,20 +80,18 @@ class Listed(NamedTuple):
 
 
 def _list_proposals(session: "Session") -> Iterator[Listed]:
-    from rephraser.views.runs import list_headers
+    from rephraser.views.runs import list_records, proposed_by
 
-    for each in list_headers(session):
-        spec = each.run.spec
-        done = f"{each.candidates:,} candidates of {plural(each.questions, 'question')}"
+    for run, record in list_records(session):
+        done = f"{record['candidates']:,} candidates of {plural(record['questions'], 'question')}"
         cells = {
-            "number": each.questions,
-            "solvers": ", ".join(solver["model"] for solver in spec["solvers"]) or None,
-            "candidates": each.candidates,
-            "USD": each.usd,
+            "number": record["questions"],
+            "solvers": ", ".join(record["solvers"]) or None,
+            "candidates": record["candidates"],
+            "USD": record["usd"],
         }
-        yield Listed(
-            each.run, ("questions", spec["questions"]), each.proposed_by, done, cells, each.to_json()
-        )
+        over = ("questions", run.spec["questions"])
+        yield Listed(run, over, proposed_by(run.spec), done, cells, record)
 
 
 def _list_evaluations(session: "Session") -> Iterator[Listed]:
