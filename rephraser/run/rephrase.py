@@ -17,7 +17,6 @@ from rephraser.run.requests import EARLIER_SHOWN, premise_request, proposing_req
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import (
     Checked,
-    Look,
     Proposed,
     Subject,
     read_mended,
@@ -327,8 +326,7 @@ class _Question:
             findings = [*candidate.findings, *premise_findings(premises)]
             candidate = replace(candidate, findings=findings, premises=premises)
         async for look, verdict in self._looks(candidate):
-            name = f"look {look} at {candidate.id}"
-            kept = await self._store.write(store_looks, Look(self._run.run_id, name, verdict))
+            kept = await self._store.write(store_looks, (f"look {look} at {candidate.id}", verdict))
             if kept["final"]:
                 return
 

@@ -12,7 +12,7 @@ from rephraser.proposing.strategies import Strategy
 from rephraser.verdict import OverlapRule, rule_from_spec, rule_spec
 from service.errors import InputError
 from service.hashing import content_hash, content_id
-from service.models.settings import PromptSpec, Sampling, SamplingSettings
+from service.models.settings import PromptSpec, Sampling
 
 ProposerKind = Literal["llm", "rules", "file"]
 
@@ -21,7 +21,6 @@ PROPOSE, ANSWER, PREMISES = "propose", "answer", "premises"
 
 ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
 
-PROPOSING = Sampling(temperature=1.0, top_p=1.0, max_tokens=4096)
 SOLVING = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
 ASKING_PREMISES = Sampling(temperature=0.3, top_p=1.0, max_tokens=4096)
 """How models are drawn from where the user says nothing else."""
@@ -60,14 +59,10 @@ class SolverSpec:
         """The solver as `Request.model` has it."""
         return engine_identity(self.model, self.engine)
 
-    @cached_property
-    def drawing(self) -> "ModelDrawing":
-        """What a sampler, or the maker of a request, needs to know."""
-        prompt = self.prompt or PromptSpec(template=f"{{question}}\n\n{self.instruction}")
-        settings = SamplingSettings(
-            **self.sampling.decoding, seed=self.seed, samples_per_request=self.samples_per_request
-        )
-        return ModelDrawing(self.model, prompt, settings)
+    @property
+    def prompt_spec(self) -> PromptSpec:
+        """How a text is put to the solver."""
+        return self.prompt or PromptSpec(template=f"{{question}}\n\n{self.instruction}")
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
@@ -93,15 +88,6 @@ class SolverSpec:
         if "prompt" in fields:
             fields["prompt"] = PromptSpec(**fields["prompt"])
         return cls(**fields)
-
-
-@dataclass(frozen=True)
-class ModelDrawing:
-    """Model, prompt and sampling of a solver or a proposer, as `service.models` has them."""
-
-    model: str
-    prompt: PromptSpec
-    sampling: SamplingSettings
 
 
 @dataclass(frozen=True)
@@ -208,7 +194,7 @@ class RunSpec:
             "proposer": self.proposer,
             "model": self.model,
             "strategies": [
-                {"name": s.name, "version": s.version, "hash": s.hash, **_strategy_text(s)}
+                {"name": s.name, "version": s.version, "hash": s.hash, "summary": s.summary, "text": s.text}
                 for s in self.strategies
             ],
             "n": self.n,
@@ -275,7 +261,3 @@ def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int)
 def ask_seed(seed: int | None, *parts: str | int) -> int | None:
     """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
     return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1
-
-
-def _strategy_text(strategy: Strategy) -> dict[str, Any]:
-    return {"summary": strategy.summary, "text": strategy.text}
