@@ -139,9 +139,10 @@ NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 QUICK = $(if $(FULL),-m "not vllm and not trl and not ($(TOOLS))") --ignore tests/e2e --ignore tests/ui/browser
 
 # Tests of code with SQL of its own. On a server, tests marked `sqlite` are left out.
-ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py),\
-  $(wildcard tests/service/test_*.py)) \
-  tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cps]*.py tests/rephraser/test_views*.py \
+ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py) \
+  $(patsubst %,tests/service/test_%.py,config enclosure hashing questions_files),$(wildcard tests/service/test_*.py)) \
+  tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cs]*.py tests/rephraser/test_sets_publish.py \
+  tests/rephraser/test_views*.py \
   tests/evaluator/test_evals_browsing.py tests/evaluator/test_evals_samples*.py \
   tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 

@@ -17,20 +17,21 @@ INTRODUCTION = """\
 
 Find the command for a task on this page; `tagrpo COMMAND --help` shows its options and their defaults.
 
-Every command that reports has `--json`. It also takes `-q` (results and errors only) and `-v` (the outcome of
-each request, and the traceback of an error). The [exit codes](../concepts.md#exit-codes) are the same
-everywhere. `python docs/commands.py` generates this page from the help.
+Every command that prints a list or a report takes `--json`. All commands take `-q` (print only results and
+errors) and `-v` (also print the outcome of each request, and the traceback of an error), and have the same
+[exit codes](../concepts.md#exit-codes). `python docs/commands.py` generates this page from the help.
 """
 
 
 SETTINGS_INTRODUCTION = """\
 # Settings
 
-Every setting of the verbs that have a config. Give them as `KEY=VALUE` after the other arguments, or in a
-file with `-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints the same as a
-file to start from.
+This page lists every setting of the commands that have a config. Set them as `KEY=VALUE` after the other
+arguments, or in a file that you pass with `-c` ([how](../resume-and-cost.md#prices-and-settings)).
+`tagrpo config VERB` prints the settings of one section as a file to start from.
 
 Settings marked * do not affect results; you can change them with `tagrpo resume NAME KEY=VALUE`.
+Settings marked (llm), (rules) or (file) apply only with this value of `proposer`.
 `python docs/commands.py` generates this page from the configs.
 """
 
@@ -41,18 +42,23 @@ def settings_page() -> str:
     from ui.cli.configs import VERBS, find_verb
 
     parts = [SETTINGS_INTRODUCTION]
-    for name in VERBS:
-        kind = find_verb(name).kind
-        parts.append(f"## {name}\n\n{summary(kind)}\n")
-        parts.append("| setting | default | takes | what it is |\n|---|---|---|---|")
-        for setting in settings_of(kind):
+    for verb in VERBS:
+        kind = find_verb(verb).kind
+        parts.append(f"## {verb}\n\n{summary(kind)}\n")
+        parts.append("| setting | default | values | meaning |\n|---|---|---|---|")
+        settings = list(settings_of(kind))
+        choices = ", ".join(dict.fromkeys(setting.choice[1] for setting in settings if setting.choice))
+        for setting in settings:
             star = "\\*" if setting.operational else ""
             default = "required" if setting.info.is_required() else ""
             if setting.default is not None:
                 default = f"`{setting.default}`"
-            what = setting.info.description or ""
-            what += f" Used only with {setting.choice[0]}={setting.choice[1]}." if setting.choice else ""
-            row = [f"`{setting.path}`{star}", default, setting.limits, what]
+            name, values = f"`{setting.path}`{star}", setting.limits
+            if setting.choice and setting.path == f"{setting.choice[0]}.kind":
+                values = choices
+            elif setting.choice:
+                name += f" ({setting.choice[1]})"
+            row = [name, default, values, setting.info.description or ""]
             parts.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |")
         parts.append("")
     return "\n".join(parts)

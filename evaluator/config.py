@@ -11,7 +11,7 @@ from service.models.settings import PUBLISHED, PublishedSampling, Sampling, Samp
 
 
 class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
-    """Draw n responses to every problem of one or more benchmarks, grade them, and report pass@k."""
+    """Sample n responses to every problem of one or more benchmarks, grade them, and report pass@k."""
 
     benchmarks: tuple[str, ...] = Field(
         (), description="Benchmarks from `tagrpo eval benchmarks`, or your own .jsonl or .toml files."
@@ -40,13 +40,13 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed; none sends no seed, so the run cannot be repeated exactly.",
+        description="Random seed; with none, no seed is sent and the run cannot be repeated exactly.",
     )
     samples_per_request: int | None = Field(
         None,
         ge=1,
         le=1024,
-        description="Responses per request; by default 8, or 1 for greedy sampling or servers without n.",
+        description="Responses per request; by default 8, or 1 for greedy sampling or if the server lacks n.",
     )
     answers: Literal["all", "boxed"] = Field(
         "all", description="Answers that count: any final answer (all), or only boxed ones."

@@ -114,7 +114,7 @@ class Verdict(Config):
         None, ge=1, description="Minimum shared answers to accept a candidate; by default 9 of 16."
     )
     reject: int | None = Field(
-        None, ge=1, description="Minimum equal new answers to reject a candidate; by default 11 of 16."
+        None, ge=1, description="Minimum count of one new answer to reject a candidate; by default 11 of 16."
     )
     question_samples: int = Field(32, ge=1, description="Answers per question, sampled once and reused.")
     looks: tuple[int, ...] = Field(
@@ -146,7 +146,7 @@ class RephraseConfig(Budget):
         0,
         ge=0,
         le=2**63 - 1,
-        description="Random seed; none sends no seed, so the run cannot be repeated exactly.",
+        description="Random seed; with none, no seed is sent and the run cannot be repeated exactly.",
     )
     token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate.")
     tokenizer: str | None = Field(

@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--db", help="Database. Default: as for tagrpo.")
     command.add_argument("--json", action="store_true", help="Print one JSON object instead of text.")
 
-    command = add("pretrain", "Pre-train a small policy from scratch on the CPU, in some minutes.")
+    command = add("pretrain", "Pre-train a small policy from scratch on the CPU, in a few minutes.")
     add_world(command)
     command.add_argument("--threads", type=int, default=2, help="CPU threads; 1 gives identical weights.")
     command.add_argument("--steps", type=int, help="Training steps; fewer steps make a worse policy.")

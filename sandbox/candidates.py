@@ -27,8 +27,8 @@ class Break(StrEnum):
     NUMBERS_EXCHANGED = "numbers exchanged"  # price and charge change places
     CHARGE_DROPPED = "condition dropped: charge"
     EACH_DROPPED = "condition dropped: each"  # the price becomes that of all things together
-    PRICE_ASKED = "turned round: price asked"  # the total is given
-    DIFFERENCE_ASKED = "turned round: difference asked"
+    PRICE_ASKED = "reversed: price asked"  # the total is given
+    DIFFERENCE_ASKED = "reversed: difference asked"
     ANSWER_TOLD = "answer leaked: told"
     ANSWER_GIVEN = "answer leaked: given"
 

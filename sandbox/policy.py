@@ -102,8 +102,8 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
     name = SHIPPED.get(world.name)
     if name is None:
         raise InputError(
-            f"no policy of world {world.name} comes with tagrpo, only of {' and '.join(SHIPPED)}; "
-            f"`python -m sandbox pretrain FOLDER --world {world.name}` makes one."
+            f"tagrpo ships no policy of world {world.name}, only of {' and '.join(SHIPPED)}; "
+            f"`python -m sandbox pretrain FOLDER --world {world.name}` creates one."
         )
 
     def write(made: Path) -> None:
@@ -128,12 +128,12 @@ pipeline_tag: text-generation
 ---
 # A policy of the sandbox's world {world["name"]}
 
-A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a count of things at a
-price and an extra charge, in four ways, each of which fails on about half of the numbers. It is made to be
-trained further in minutes on a CPU and knows nothing else.
+A Qwen 3 of {record["parameters"]:,} parameters. It solves word problems about a count of things at a
+price plus an extra charge, in four ways. Each way fails on about half of the numbers. The model is meant for
+further training, in minutes on a CPU, and can do nothing else.
 
 World {world["name"]}: {world["about"]}. Its prompt is the plain question in the chat template, without a
-system message or an instruction; draw at temperature 1.
+system message or an instruction; sample at temperature 1.
 
 Pre-trained from scratch on generated text by
 
@@ -141,5 +141,5 @@ Pre-trained from scratch on generated text by
 
 ({steps:,} steps of {schedule["batch"]} examples, {record["seconds"]:.0f} seconds). `{RECORD}` holds all
 settings, the versions of the packages and the SHA-256 of the weights. With `--threads 1` the command gives
-the same weights, bit by bit, on the same processor and versions.
+the same weights, bit for bit, on the same processor and versions.
 """

@@ -29,7 +29,7 @@ class Kind(StrEnum):
     NO_CHARGE = "no_charge"  # the charge is left out: count * price
     NOT_EACH = "not_each"  # the price is that of all things together: price + charge
     DIFFERENCE = "difference"  # how much more the things cost than the extra: count * price - charge
-    PRICE = "price"  # turned round: the price from the total
+    PRICE = "price"  # reversed: the price from the total
 
 
 @dataclass(frozen=True)

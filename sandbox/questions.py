@@ -133,7 +133,7 @@ def _read_row(line: str, place: str) -> Asked:
         raise InputError(f"{place}: not a sandbox question ({error}).") from error
     if (asked.text, asked.answer) != (row.get("question"), row.get("answer")):
         raise InputError(
-            f"{place}: question and answer do not fit its numbers; write the file again with "
+            f"{place}: question and answer do not match its numbers; write the file again with "
             "`python -m sandbox questions`."
         )
     return asked

@@ -62,7 +62,7 @@ def check_file_target(target: Path, *, overwrite: bool | None) -> None:
     if target.is_dir():
         raise InputError(f"{target}: is a folder. Give a file name.")
     if target.exists() and not overwrite:
-        raise InputError(f"{target}: exists. Choose another file{_or_pass(overwrite)}.")
+        raise InputError(f"{target}: already exists. Choose another file{_or_pass(overwrite)}.")
 
 
 def check_folder_target(target: Path, *, overwrite: bool | None, mark: str) -> None:

@@ -35,7 +35,7 @@ class LossConfig(Config):
     )
     aggregation: Aggregation | None = Field(None, description="How token losses are aggregated.")
     kl_coef: float | None = Field(None, description="Weight of the KL penalty; 0 loads no reference policy.")
-    kl: KlEstimator | None = Field(None, description="Estimator of the KL penalty, with its verl name.")
+    kl: KlEstimator | None = Field(None, description="Estimator of the KL penalty, by its name in verl.")
 
 
 class RecipeConfig(Config):
@@ -48,7 +48,7 @@ class RecipeConfig(Config):
 
     name: str = Field(description="Name from `tagrpo train recipes`, or a TOML file.")
     title: str | None = Field(
-        None, description="Name of the changed recipe; by default derived, as in ta_grpo[anchor=own]."
+        None, description="Name of the changed recipe; by default with the changes, as ta_grpo[anchor=own]."
     )
     neighbors: int | None = Field(None, description="Number of neighbors sampled per question (N).")
     responses: int | None = Field(None, description="Responses per prompt (G); (N + 1) G per question.")
@@ -62,15 +62,15 @@ class RecipeConfig(Config):
     )
     advantage: str | None = Field(None, description="Advantage formula: a name, or module:function.")
     alpha: float | None = Field(
-        None, description="Setting of A-GRAE: mean reward from which positive advantages count fully."
+        None, description="For A-GRAE: mean batch reward at which positive advantages reach full weight."
     )
-    beta: float | None = Field(None, description="Setting of A-GRAE's controls: factor or divisor.")
-    k: int | None = Field(None, description="Setting of the advantage pass_k: responses per set.")
+    beta: float | None = Field(None, description="For A-GRAE's controls: factor or divisor.")
+    k: int | None = Field(None, description="For advantage=pass_k: responses per set.")
     temperature: float | None = Field(
-        None, description="Setting of the advantage dgpo: temperature of the question weights."
+        None, description="For advantage=dgpo: temperature of the question weights."
     )
     weight: float | None = Field(
-        None, description="Setting of the advantage w_reinforce: advantage of a correct response."
+        None, description="For advantage=w_reinforce: advantage of a correct response."
     )
     settings: dict[str, int | float] = Field(
         default_factory=dict, description="Settings of a custom advantage, as settings.NAME=VALUE."

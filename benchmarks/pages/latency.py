@@ -5,8 +5,8 @@
 
 `--make` writes 10,000 questions, 30,000 neighbors, 1,000,000 rollouts and 200,000 evaluation samples (see
 `database.py`): 0.33 GB, and 0.29 GB of rollouts next to it, in about a minute of one core. `--browser` starts
-`tagrpo ui --review` on it and prints how long first paint, later pages and every action take in Chromium, and
-the memory of the server (see `browser.py`); its reviews are added to the database.
+`tagrpo ui --review` on it and prints how long first paint, later pages and every action take in Chromium (see
+`browser.py`); its reviews are added to the database.
 
 The last line is one JSON object.
 """
@@ -17,14 +17,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_TAKEN_BY = {
-    "scale": ("make",),
-    "seed": ("make",),
-    "pages": ("browser",),
-    "repeats": ("browser",),
-}
-"""Options that only some measurements look at."""
-
 
 def main() -> int:
     """Do what was asked for; return 1 where something is over its target."""
@@ -32,23 +24,19 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--make", type=Path, metavar="FILE", help="write the database into a new file")
-    parser.add_argument("--scale", type=float, help="share of the full size of --make; 1 without it")
-    parser.add_argument("--seed", type=int, help="of --make; 0 without it")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full size of --make")
+    parser.add_argument("--seed", type=int, default=0, help="of --make")
     parser.add_argument("--browser", type=Path, metavar="FILE", help="measure the pages in Chromium on it")
     parser.add_argument("--pages", help="those of --browser, with commas; all without it")
-    parser.add_argument("--repeats", type=int, help="of --browser; 20 without it")
+    parser.add_argument("--repeats", type=int, default=20, help="of --browser")
     options = parser.parse_args()
-    for name, takers in _TAKEN_BY.items():
-        if getattr(options, name) is not None and all(getattr(options, taker) is None for taker in takers):
-            parser.error(f"--{name} is for {' and '.join(f'--{taker}' for taker in takers)}; name one")
     report: dict[str, Any] = {}
     if options.make is not None:
         if options.make.exists():
             parser.error(f"{options.make} exists; name a new file or remove it")
         from benchmarks.pages.database import make_database
 
-        scale = 1.0 if options.scale is None else options.scale
-        report["make_s"] = make_database(options.make, scale=scale, seed=options.seed or 0)
+        report["make_s"] = make_database(options.make, scale=options.scale, seed=options.seed)
         report["database_mb"] = round(options.make.stat().st_size / 1e6)
     if options.browser is not None:
         from benchmarks.pages.browser import measure_browser, print_end
@@ -57,7 +45,7 @@ def main() -> int:
         pages = options.pages.split(",") if options.pages else list(PAGES)
         if not set(pages) <= set(PAGES):
             parser.error(f"--pages: take some of {', '.join(PAGES)}")
-        report["browser"] = measure_browser(options.browser, repeats=options.repeats or 20, pages=pages)
+        report["browser"] = measure_browser(options.browser, repeats=options.repeats, pages=pages)
         print_end(report["browser"])
     if not report:
         parser.error("name --make or --browser")

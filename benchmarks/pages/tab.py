@@ -210,15 +210,6 @@ class Server:
     url: str
     process: int
 
-    def memory_mb(self) -> tuple[float, float]:
-        """Return resident memory now and at its peak, in MB (1e6 bytes); zeros where /proc is not there."""
-        try:
-            lines = Path(f"/proc/{self.process}/status").read_text(encoding="ascii").splitlines()
-        except OSError:
-            return 0.0, 0.0
-        kilobytes = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith("Vm")}
-        return round(int(kilobytes["VmRSS"]) * 1.024e-3, 1), round(int(kilobytes["VmHWM"]) * 1.024e-3, 1)
-
     def cpu_ms(self) -> float:
         """Return the milliseconds of CPU that the server has used, by tens; 0 where /proc is not there."""
         try:

@@ -299,9 +299,6 @@ def _short(value: Any) -> Any:
     return f"{value:.5g}" if isinstance(value, float) else value
 
 
-_OF_STAGES = ("worlds", "recipes", "seeds", "points", "jobs", "done", "rates")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where everything is kept; a second run goes on there")
@@ -310,7 +307,7 @@ def main() -> int:
     parser.add_argument("--recipes", help=f"in place of the stage's: {', '.join(ALL)}")
     parser.add_argument("--seeds", help="the first of the stage's seeds, as a number of them", type=int)
     parser.add_argument("--points", help="steps after which to evaluate, in place of the stage's")
-    parser.add_argument("--jobs", type=int, help="trainings at a time; 1 without it")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     parser.add_argument("--done", type=Path, help="a summary whose rows are not made again")
     parser.add_argument("--rates", type=Path, help="a summary to take rates from, and nothing else")
     parser.add_argument("--plain", action="store_true", help="by sandbox_plain.py in place of verl")
@@ -318,9 +315,6 @@ def main() -> int:
     given = parser.parse_args()
     if (given.stage is None) == (given.summary is None):
         parser.error("name a stage to run, or say --summary FILE.csv to write what is finished")
-    unused = [name for name in _OF_STAGES if given.summary and getattr(given, name) is not None]
-    if unused:
-        parser.error(f"--summary runs nothing; leave out {', '.join(f'--{name}' for name in unused)}")
     kept, trainer = (given.folder / "plain", train_plainly) if given.plain else (given.folder, train_by_verl)
     failed = [] if given.summary else _run(given, kept, trainer)
     for text in failed:
@@ -360,7 +354,7 @@ def _run(given: argparse.Namespace, kept: Path, trainer: Trainer) -> list[str]:
         print(f"{cell.name}: {time.monotonic() - started:.0f} s", flush=True)
         return ""
 
-    with ThreadPoolExecutor(given.jobs or 1) as pool:
+    with ThreadPoolExecutor(given.jobs) as pool:
         return [text for text in pool.map(attempt, wanted) if text]
 
 

@@ -117,7 +117,7 @@ def table(rows: Rows, compared: Sequence[str] = COMPARED) -> list[str]:
 
 
 def curves(rows: Rows) -> Any:
-    """Return the chart of pass@1 over the responses drawn: a panel a world, mean and deviation over seeds.
+    """Return the chart of pass@1 over the sampled responses by world, mean and deviation over seeds.
 
     Recipes with two seeds or more; each starts from the world's policy.
     """
@@ -155,7 +155,7 @@ def curves(rows: Rows) -> Any:
     base = alt.Chart().encode(
         x=alt.X(
             "responses:Q",
-            title="responses drawn",
+            title="sampled responses",
             axis=alt.Axis(format="~s", tickCount=5),
             scale=alt.Scale(nice=False),
         ),

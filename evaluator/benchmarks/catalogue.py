@@ -128,6 +128,6 @@ def _read_text(path: Path) -> str:
 def _check_name(name: str, place: str) -> None:
     if name in BENCHMARKS:
         raise InputError(
-            f'{place}: the name "{name}" belongs to a built-in benchmark. Rename yours, or use this file '
-            f"for its rows: {name} --from FILE."
+            f'{place}: the name "{name}" belongs to a built-in benchmark. Rename yours, or load the '
+            f"built-in one from your file: {name} --from FILE."
         )

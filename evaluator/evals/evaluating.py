@@ -210,8 +210,8 @@ def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, 
         return files
     if len(sources) != len(benchmarks) or files:
         raise InputError(
-            f"{len(sources)} --from for {len(benchmarks)} benchmarks. Give one per benchmark in order, or "
-            f"use NAME=FILE, such as --from {benchmarks[0]}=FILE."
+            f"cannot match {len(sources)} --from to {len(benchmarks)} benchmarks. Give one per benchmark, in "
+            f"order, or use NAME=FILE, such as --from {benchmarks[0]}=FILE."
         )
     return dict(zip(benchmarks, sources, strict=True))
 

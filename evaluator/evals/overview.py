@@ -190,7 +190,7 @@ def choose_version(
                     else f"tagrpo eval score {run.name} --grader {own}"
                 )
                 raise InputError(
-                    f"run {run.name}: {missing:,} of {drawn:,} samples have no grade with "
+                    f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by "
                     f"{f'the judge {judge}' if judge else own}{taken}; run `{command}` to add them."
                 )
             raise ungraded_error(run, missing, drawn, f"the most complete grader version{taken}", wanted)

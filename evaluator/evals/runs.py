@@ -124,7 +124,7 @@ def check_eval_run(session: Session, name: str, spec: EvalSpec, placed: Sequence
     there = 0 if run is None else count_run_problems(session, run.id)
     if there > len(placed):
         raise InputError(
-            f"run {name!r} has {there:,} problems ({len(placed):,} now); a larger limit can extend a run, "
+            f"run {name!r} has {there:,} problems, not {len(placed):,}; a larger limit can extend a run, "
             "but a smaller one cannot shrink it. Choose another --name."
         )
     return there
@@ -136,7 +136,7 @@ def list_eval_runs(session: Session) -> list[Run]:
 
 
 def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
-    """Return the run with this name or id, else all whose name is this one, a dot and more."""
+    """Return the run with this name or id, otherwise all named NAME.*."""
     exact = [run for run in runs if name in (run.name, run.id)]
     below = (run for run in runs if run.name.startswith(f"{name}."))
     matching = exact or sorted(below, key=lambda run: run.name)
@@ -145,13 +145,13 @@ def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
         matching = matching if len(matching) == 1 else []
     if not matching:
         names = ", ".join(run.name for run in runs)
-        others = f"only: {names}" if names else "because there are no eval runs"
-        raise NotFoundError(f"there is no eval run {name!r}, and none named {name}.*, {others}.")
+        others = f"Available: {names}" if names else "There are no eval runs yet"
+        raise NotFoundError(f"there is no eval run {name!r} or {name}.*. {others}.")
     return matching
 
 
 def find_eval_run(session: Session, name: str) -> Run:
-    """Return the one eval run that `name` stands for; see `matching_runs`."""
+    """Return the only run of `matching_runs`."""
     try:
         matching = matching_runs(list_eval_runs(session), name)
     except NotFoundError:

@@ -98,8 +98,8 @@ def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]
     sentences = [f"{responses} graded by both, {agrees.alike:,} of them equally ({share}%)"]
     if {theirs for theirs, _ in agrees.counts} == {"unknown"}:
         sentences.append(
-            "none of the other tool's scores is a correct or wrong grade; if they are points, repeat `tagrpo "
-            "eval import` without them: --column score="
+            "none of the other tool's scores is a correct or wrong grade; if they are points, import "
+            "without them: `--column score=`"
         )
     for label in ("correct", "wrong"):
         alike, trials, interval = agrees.share(label)

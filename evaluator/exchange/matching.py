@@ -130,7 +130,7 @@ class FromFile:
             if number == len(self._placed):
                 if response.group is not None and (response.group, response.variant) in self._members:
                     raise RowProblem(
-                        f"its group {response.group!r} already has a different problem as variant "
+                        f"its group {response.group!r} already contains another problem as variant "
                         f"{response.variant}. A group must contain a question and each neighbor exactly once"
                     )
                 self._members.add((response.group, response.variant))
@@ -207,7 +207,7 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
             why = (
                 f"none of its {result.left_out:,} responses matches a problem of the benchmark. First "
                 f"unmatched question: {next(iter(result.unmatched))!r}. If "
-                "the questions are prompts around the problem, use --by inside"
+                "the prompts contain more than the problem, use --by inside"
             )
         elif result.unclear:
             why = (

@@ -65,7 +65,7 @@ class Comparison:
         for point in self.points:
             if point.k == k:
                 return point
-        raise InputError(f"the comparison has no k = {k}. It has {', '.join(str(p.k) for p in self.points)}")
+        raise InputError(f"there is no k = {k}. Available: {', '.join(str(p.k) for p in self.points)}")
 
 
 def compare(

@@ -41,8 +41,8 @@ class Counts:
         if wrong.min() < 0:
             at = int(np.argmin(wrong))
             raise InputError(
-                f"problem {ids[at]}: {self.correct[at]} correct and {self.unknown[at]} unknown "
-                f"among {self.n[at]} samples"
+                f"problem {ids[at]}: {self.correct[at]} correct and {self.unknown[at]} unknown are more than "
+                f"its {self.n[at]} samples"
             )
 
     def _column(self, name: str) -> Ints:

@@ -54,7 +54,7 @@ class Curve:
             if point.k == k:
                 return point
         ks = ", ".join(str(point.k) for point in self.points)
-        raise InputError(f"the curve has no point at k = {k}. It has {ks}")
+        raise InputError(f"the curve has no point at k = {k}. Available: {ks}")
 
 
 def curve(counts: Counts, ks: Iterable[int], *, allow_missing: bool = False) -> Curve:

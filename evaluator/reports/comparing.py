@@ -166,7 +166,7 @@ def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tupl
     most = min(DEFAULT_K, least)
     powers = tuple(2**power for power in range(most.bit_length()))
     note = (
-        f"k goes up to {powers[-1]}, because a problem has only {least} graded samples."
+        f"k goes up to {powers[-1]}, because some problems have only {least} graded samples."
         if least < DEFAULT_K
         else ""
     )

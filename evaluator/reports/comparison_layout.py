@@ -159,9 +159,7 @@ def _reading(comparison: MethodComparison) -> list[str]:
     """Say how the table was made, and what its brackets are."""
     first = comparison.parts[0].comparison
     several = len(comparison.parts) > 1
-    corrected = (
-        f", corrected by Holm over the {len(comparison.parts)} benchmarks at each k" if several else ""
-    )
+    corrected = f", Holm-corrected over the {len(comparison.parts)} benchmarks at each k" if several else ""
     paired = (
         "Differences are paired by problem. The interval for new problems is a t interval; p comes from "
         f"{first.flips:,} sign flips (seed {first.seed}){corrected}. The last three columns cover new "

@@ -281,9 +281,9 @@ def _break_even(even: BreakEven, g: int) -> Iterator[str]:
         )
     if even.redraws is not None and even.redraw_responses is not None:
         yield (
-            "dynamic sampling needs, for as many mixed groups as the joint group, "
-            f"{even.redraws:.2f} groups of G={g} per question: {even.redraw_responses:.1f} responses, "
-            f"against {even.joint_responses:,} of the joint group; the further groups are for other questions"
+            "for as many mixed groups as the joint group, dynamic sampling needs "
+            f"{even.redraws:.2f} groups of G={g} per question, {even.redraw_responses:.1f} responses "
+            f"instead of {even.joint_responses:,}; the additional groups are for other questions"
         )
     if even.needed_share is None:
         yield (

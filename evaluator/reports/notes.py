@@ -72,7 +72,7 @@ def _choices(report: Report) -> Iterator[str]:
         )
     if report.averages:
         yield (
-            "The averages weight all benchmarks equally; they combine the columns' intervals as independent "
+            "The averages weight all benchmarks equally; their intervals treat the columns as independent "
             "estimates (Zou and Donner 2008)."
         )
     yield from report.no_average
@@ -178,8 +178,8 @@ def _populations(report: Report) -> Iterator[str]:
         if len({frozenset(line.entry.counts.problem_ids) for line in lines}) > 1:
             held = ", ".join(f"{line.label} {line.entry.counts.problems}" for line in lines)
             yield (
-                f"{benchmark}: the rows have different problems ({held}) and are not comparable. Options "
-                "shuffled with different seeds also make problems different."
+                f"{benchmark}: the rows have different problems ({held}) and are not comparable. Problems "
+                "also differ if their options were shuffled with different seeds."
             )
 
 

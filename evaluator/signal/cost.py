@@ -17,8 +17,8 @@ UNMIXED = 0.5
 LARGEST_GROUP = 4096
 DYNAMIC = "original, G, dynamic sampling"
 BREAK_EVEN = "original, break-even G"
-SPREAD = "joint, G in all"
-RESCUE = "rescue, G in all"
+SPREAD = "joint, G in total"
+RESCUE = "rescue, G in total"
 _SECONDS_AN_HOUR = 3600
 
 _DYNAMIC_SAMPLING = (

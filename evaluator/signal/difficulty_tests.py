@@ -92,7 +92,7 @@ class StrategyShift:
     low: float | None
     high: float | None
     p_value: float | None
-    adjusted: float | None  # p-value of "no shift", corrected by Holm over the strategies
+    adjusted: float | None  # p-value of "no shift", Holm-corrected over the strategies
     rate: MeanEstimate  # mean difference of success rates
 
 

@@ -44,5 +44,5 @@ def check_chatter(original: str, candidate: str) -> list[Finding]:
     """Return finding prompt_chatter, unless the original has the same kind of text."""
     for pattern in (_CHATTER, MARKUP, _LABEL):
         if (match := pattern.search(candidate)) and not pattern.search(original):
-            return [Finding("prompt_chatter", f"'{match.group().strip()[:40]}' is not part of a problem")]
+            return [Finding("prompt_chatter", f"the candidate contains '{match.group().strip()[:40]}'")]
     return []

@@ -81,7 +81,7 @@ def check_language(original: str, candidate: str) -> list[Finding]:
     before, after = (_COMMAND.sub(" ", read(text)[:_SAMPLE]) for text in (original, candidate))
     scripts = script(before), script(after)
     if all(scripts) and scripts[0] != scripts[1]:
-        return [Finding("language_changed", f"the candidate is written in {scripts[1].lower()} letters")]
+        return [Finding("language_changed", f"the candidate is written in {scripts[1].title()} letters")]
     if scripts[0] == "LATIN" and _foreign_share(after) > max(0.1, 2 * _foreign_share(before)):
         return [Finding("language_changed", "a part of the candidate is not written in Latin letters")]
     languages = language(before), language(after)

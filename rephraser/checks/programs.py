@@ -44,7 +44,7 @@ def check_program(
     findings += _check_signatures(question, candidate, names)
     before, after = _statements(question), _statements(candidate)
     if added := sorted(after - before):
-        findings.append(Finding("solution_included", f"the candidate has code of a solution: {added[0]}"))
+        findings.append(Finding("solution_included", f"the candidate contains solution code: {added[0]}"))
     flat = _flat(candidate)
     missing = [line for line in _EXAMPLE.findall(question) if _flat(line) not in flat]
     if missing:

@@ -63,8 +63,8 @@ _PAIRS = {
     "a brace is left open": (r"(?<!\\)\{", r"(?<!\\)\}"),
     "a displayed formula is left open": (r"(?<!\\)\\\[", r"(?<!\\)\\\]"),
     "a formula is left open": (r"(?<!\\)\\\(", r"(?<!\\)\\\)"),
-    "a \\begin has no end": (r"\\begin\{", r"\\end\{"),
-    "an [asy] has no end": (r"\[asy\]", r"\[/asy\]"),
+    "a \\begin block has no end": (r"\\begin\{", r"\\end\{"),
+    "an [asy] block has no end": (r"\[asy\]", r"\[/asy\]"),
 }
 
 

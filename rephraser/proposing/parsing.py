@@ -21,14 +21,14 @@ class Outcome(StrEnum):
     """What parsing found in one answer."""
 
     OK = "ok"
-    PARTIAL = "fewer candidates than asked"
-    UNREADABLE = "items that could not be read"
+    PARTIAL = "fewer candidates than requested"
+    UNREADABLE = "unreadable items"
     EMPTY = "empty answer"
     REFUSED = "refused"
     TRUNCATED = "truncated"
     ECHOED = "echoed the question or the prompt"
     LANGUAGE = "written in another language"
-    MALFORMED = "no candidate could be read"
+    MALFORMED = "no readable candidate"
 
 
 @dataclass(frozen=True)

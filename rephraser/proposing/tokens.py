@@ -33,8 +33,8 @@ def load_token_counter(reference: str) -> Callable[[str], int]:
         except Exception as error:
             raise PrerequisiteError(
                 f"tokenizer {reference!r} could not be loaded from the Hub ({error}). Give a local "
-                "tokenizer.json, log in for gated models (HF_TOKEN), or remove --tokenizer to use an "
-                "estimate."
+                "tokenizer.json, log in for gated models (HF_TOKEN), or remove the setting tokenizer "
+                "to use an estimate."
             ) from error
 
     def count(text: str) -> int:

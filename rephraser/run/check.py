@@ -88,7 +88,7 @@ def check_structure(
         reason = "no solver compared answers, and " + "; ".join(finding.detail for finding in findings)
     else:
         status, final = Verdict.UNVERIFIED, True
-        reason = "passed the structural checks; answers were not compared, because the run has no solver"
+        reason = "passed the structural checks; answers were not compared, as the run has no solver"
     evidence = {
         "findings": [
             {"name": finding.name, "severity": finding.severity.value, "detail": finding.detail}

@@ -161,7 +161,7 @@ class RunSpec:
         if len({solver.id for solver in self.solvers}) != len(self.solvers):
             raise InputError("a solver appears twice. Give each solver once.")
         if self.premises is not None and not self.solvers:
-            raise InputError("the premise check complements the comparison of answers. Add a solver.")
+            raise InputError("the premise check works only together with a solver. Add one.")
 
     @property
     def asks_proposer(self) -> bool:

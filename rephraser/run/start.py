@@ -82,7 +82,7 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
         )
     if run.kind != KIND:
         raise InputError(
-            f"run {run.name!r} is a training and holds no neighbors; `tagrpo train rollouts` shows it."
+            f"run {run.name!r} is a training run without neighbors; see `tagrpo train rollouts`."
         )
     return run
 

@@ -57,12 +57,10 @@ def judge(
     original are correct, an answer to the candidate is. It rejects if O = 0, no candidate answer is correct,
     M >= reject_new and T >= reject_original_top.
 
-    Undecided is what is left: before the last look it means that more answers are to be drawn, after it that
-    the answers cannot tell. Undecided whatever the counts say: fewer candidate answers than
-    the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed or unsettled, of
-    the original's whatever there is of the candidate's. A candidate is never rejected where the gold class is
-    not known, since its new answer may be the correct one, nor where an answer is unsettled, which may be
-    shared. Unverified means that no answers were drawn for one of the sides.
+    Otherwise it is undecided: before the last look more answers are sampled, after it they cannot tell. It is
+    also undecided with fewer candidate answers than the first look needs, or if more than
+    `max_unparsed_share` of a side's answers are unparsed or unsettled. A candidate is never rejected if the
+    gold class is unknown or an answer is unsettled. Unverified: one side has no answers.
 
     The function is stateless: it judges the given counts, and the error rates hold only if it is called at
     the looks of the rule.
@@ -74,7 +72,7 @@ def judge(
         reason += " But a premise was dropped, which a solver may fill in from memory."
     elif verdict is Verdict.REJECTED and counts.unsettled:
         verdict = Verdict.UNDECIDED
-        reason += f" But answers that could not be compared may be shared ({counts.unsettled})."
+        reason += f" But answers that could not be compared ({counts.unsettled}) may be shared."
     return Judgement(verdict=verdict, reason=reason, overlap=shared, new_top=new, original_top=top)
 
 
@@ -117,7 +115,9 @@ def _by_overlap(
             f"{sharing} ({rule.accept_overlap} needed); the most frequent new answer was given {_times(new)}."
         )
     if shared > 0:
-        return Verdict.UNDECIDED, f"{sharing}: acceptance needs {rule.accept_overlap}, and rejection needs 0."
+        return Verdict.UNDECIDED, (
+            f"{sharing}: too few to accept ({rule.accept_overlap} needed), too many to reject (0 allowed)."
+        )
     if counts.gold is None:
         return Verdict.UNDECIDED, (
             "No answer is shared, but the gold answer could not be compared with the others: the new answer "
@@ -171,7 +171,7 @@ def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
     names = {field.name for field in fields(OverlapRule)}
     if unknown := sorted(set(spec) - names - RETIRED - {"rule"}):
         raise InputError(
-            f"verdict rule: {RULE} has no {', '.join(unknown)}. It has {', '.join(sorted(names))}"
+            f"verdict rule: {RULE} has no {', '.join(unknown)}. Available: {', '.join(sorted(names))}"
         )
     values: dict[str, Any] = {
         key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key in names

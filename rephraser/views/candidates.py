@@ -377,7 +377,7 @@ def _check_strategy(session: Session, run: Run, strategy: str) -> None:
     ).all()
     if strategy not in strategies:
         names = ", ".join(sorted(strategies)) or "none yet"
-        raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}. It has: {names}.")
+        raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}. Available: {names}.")
 
 
 def _check_finding(finding: str) -> None:

@@ -108,7 +108,7 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
         chapter,
         "The policy",
         "A language model of a few hundred thousand weights, pre-trained on word problems about a count, a "
-        "price and a charge. It comes with tagrpo; `python -m sandbox pretrain` makes another one.",
+        "price and a charge. It comes with tagrpo; `python -m sandbox pretrain` creates another one.",
         ("sandbox", "policy", str(plan.policy)),
         makes=(plan.policy,),
     )

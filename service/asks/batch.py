@@ -207,7 +207,7 @@ class _RunJobs:
                     REQUESTS, f"the limit max_requests={self._asker.models.max_requests} is reached"
                 )
             few = f"{fitting:,} of {len(requests):,} requests"
-            raise Stopped(BUDGET, f"the rest of --max-usd covers only {few}")
+            raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers only {few}")
         tag = uuid.uuid4().hex
         attempts = [
             self._asker.attempt(request, pico, tag)

@@ -35,7 +35,7 @@ _BY_ADDRESS = ("openai", "hosted_vllm", "anthropic")  # litellm asks these at ap
 _WITH_COMPLETIONS = ("hosted_vllm", "openai", "text-completion-openai")
 _BEYOND_OPENAI = ("top_k", "min_p", "repetition_penalty")
 _UNSENT: Mapping[str, Any] = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
-"""The values that a provider uses for settings that it does not take."""
+"""The values that a provider uses for settings that it does not accept."""
 
 litellm.suppress_debug_info = True
 litellm.num_retries = None
@@ -158,7 +158,7 @@ class Provider:
             )
         if request.extra and not self.takes_extra:
             raise PrerequisiteError(
-                f"{self.spelling}: {self.name} does not take {', '.join(sorted(request.extra))}. Remove it, "
+                f"{self.spelling}: {self.name} does not accept {', '.join(sorted(request.extra))}. Remove it "
                 "or use your own server as hosted_vllm/NAME with --base-url."
             )
         for name, value in request.sampling.items():
@@ -168,8 +168,8 @@ class Provider:
                 continue
             way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Remove it"
             raise PrerequisiteError(
-                f"{self.spelling}: {self.name} does not take {name} ({value}). {way_out}, or use a vLLM "
-                "server as hosted_vllm/NAME with --base-url; it takes all settings."
+                f"{self.spelling}: {self.name} does not accept {name} ({value}). {way_out}, or use a vLLM "
+                "server as hosted_vllm/NAME with --base-url; it accepts all settings."
             )
 
     def body(self, request: Request, without: Collection[str] = ()) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class RemoteEndpoint(ServedEndpoint):
         return redact_values(whole_characters(body), self._secrets)
 
     def leave_out(self, request: Request) -> set[str]:
-        """Return the optional fields of the request that the server does not take, and note them."""
+        """Return the optional fields of the request that the server does not accept, and note them."""
         without = {name for name in optional_fields(request) if not self.takes(name)}
         self._left_out |= without
         return without
@@ -163,7 +163,7 @@ class RemoteEndpoint(ServedEndpoint):
     @property
     def notices(self) -> list[str]:
         return [
-            f"{self.spelling} does not take {name}: {_CONSEQUENCES[name]}."
+            f"{self.spelling} does not accept {name}: {_CONSEQUENCES[name]}."
             for name in sorted(self._left_out | self._refused)
         ]
 

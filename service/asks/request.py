@@ -79,7 +79,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if bool(self.messages) == (self.prompt is not None):
-            raise ValueError("a request has either messages or a prompt of raw text")
+            raise ValueError("a request needs either messages or a raw-text prompt")
 
     @property
     def max_tokens(self) -> int:

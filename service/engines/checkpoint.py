@@ -82,8 +82,8 @@ class Checkpoint:
             return open_processor(self.name, self.commit)
         except (OSError, ValueError, ImportError, KeyError) as error:
             raise PrerequisiteError(
-                f"The processor of {self.name} cannot be loaded: {first_line(error)} A model that takes "
-                "images needs preprocessor_config.json next to its weights."
+                f"The processor of {self.name} cannot be loaded: {first_line(error)} A model "
+                "for images needs preprocessor_config.json next to its weights."
             ) from error
 
 

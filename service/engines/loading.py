@@ -86,7 +86,7 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
     Raises:
         PrerequisiteError: the weights cannot be read or do not fit into memory, or some are missing.
     """
-    logging.getLogger("transformers.modeling_utils").setLevel(logging.ERROR)
+    logging.getLogger("transformers").setLevel(logging.ERROR)
     try:
         model, loaded = model_class(checkpoint.config).from_pretrained(
             checkpoint.name,

@@ -84,7 +84,7 @@ class SamplingSettings(Sampling):
     None sends no seed, and what is drawn cannot be drawn again.
     """
 
-    seed: int | None = Field(0, ge=0, le=2**63 - 1, description="Random seed; none sends no seed.")
+    seed: int | None = Field(0, ge=0, le=2**63 - 1, description="Random seed; with none, no seed is sent.")
     samples_per_request: int = Field(
         8, ge=1, le=1024, description="Responses per request; the last request may ask for fewer."
     )

@@ -82,7 +82,7 @@ def finish_on_signals(interrupt: Callable[[], bool], *, grace_s: float = GRACE_S
             signal.raise_signal(number)
             return
         wait = f"for at most {grace_s:g} s" if number == signal.SIGTERM else "until they finish"
-        _LOG.warning("%s: waiting for in-flight requests %s; signal again to drop them", number.name, wait)
+        _LOG.warning("%s: waiting for in-flight requests %s; a second signal drops them", number.name, wait)
         if number == signal.SIGTERM:
             _timers.append(loop.call_later(grace_s, signal.raise_signal, number))
 

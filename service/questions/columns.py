@@ -119,14 +119,14 @@ def resolve(
             chosen[part] = column
     if "question" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the question. Name it with --column question=NAME: {there}."
+            f"{source}: no column looks like the question. Pass --column question=NAME. Available: {there}."
         )
     if programs and "images" in chosen:
         raise InputError(f"{source}: programming questions cannot have images. Remove --column images=NAME.")
     if programs and columns.further:
         raise InputError(f"{source}: programming questions need a single --column question=NAME.")
     if programs and "answer" not in chosen:
-        raise InputError(f"{source}: no column looks like tests. Name it with --column answer=NAME: {there}.")
+        raise InputError(f"{source}: no column for tests. Pass --column answer=NAME. Available: {there}.")
     if "answer" not in chosen and "solution" not in chosen:
         tests = [name for name in ("test", "tests", "test_list") if name in present]
         if tests:
@@ -135,8 +135,8 @@ def resolve(
                 "tests. If the questions ask for programs, pass --kind code."
             )
         raise InputError(
-            f"{source}: no column looks like the answer. Name it with --column answer=NAME, or with "
-            f"--column solution=NAME if the answer is in the solution's \\boxed{{}}: {there}."
+            f"{source}: no column looks like the answer. Pass --column answer=NAME, or "
+            f"--column solution=NAME if the answer is in the solution's \\boxed{{}}. Available: {there}."
         )
     return replace(columns, **chosen)
 

@@ -43,8 +43,8 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
         commit = _cached_commit(parts)
         if revision is not None and (commit is None or not commit.startswith(revision)):
             raise PrerequisiteError(
-                f"{name}: the Hub cannot be reached ({outage}), and the cached commit {commit or 'unknown'} "
-                f'may differ from the revision "{revision}".'
+                f"{name}: the Hub is unreachable ({outage}), and the cached commit {commit or 'unknown'} "
+                f'may differ from the revision "{revision}". Try again later.'
             )
     return Source(
         name=f"{name}[{split}]",

@@ -196,8 +196,8 @@ def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None
     if stored is None or stored.content_hash == content:
         return stored
     raise InputError(
-        f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) has other '
-        "questions than this source. A set never changes, so choose another name with --name."
+        f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) and this '
+        "source have different questions. A set never changes, so choose another name with --name."
     )
 
 
@@ -237,7 +237,7 @@ def _held_tests(grade: Checked) -> str:
         return "no tests"
     if grade.value == "wrong":
         return f"its own solution does not pass: {grade.extracted or grade.reason}"
-    return f"its tests cannot tell a correct program: {grade.extracted or grade.reason}"
+    return f"its tests cannot be used: {grade.extracted or grade.reason}"
 
 
 def _equal_answers(

@@ -48,13 +48,12 @@ def holdings(session: Session, run: Run) -> Holdings:
 
 
 def remove_run(session: Session, run: Run) -> None:
-    """Remove the run and all that hangs on it, in the transaction of `session`.
+    """Remove the run and its data within the transaction of `session`.
 
     Answers that runs share stay, and are no longer paid by any run.
 
     Raises:
-        InputError: another run depends on it, a process or a batch job is at work on it, or people have
-            decided in its audits.
+        InputError: it is in use, another run depends on it, or its audits contain decisions.
     """
     obstacles = list(_obstacles(session, run))
     if obstacles:
@@ -68,7 +67,7 @@ def remove_run(session: Session, run: Run) -> None:
 
 
 def rename_run(session: Session, run: Run, name: str) -> None:
-    """Give the run another name; its id, and all that refers to it, stay.
+    """Rename the run; its id and references to it stay.
 
     Raises:
         InputError: `name` cannot name a run, or does already.
@@ -80,7 +79,7 @@ def rename_run(session: Session, run: Run, name: str) -> None:
 
 
 def _owned(run_id: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
-    """Yield the tables that hold rows of runs, each with the condition of this run's, children first."""
+    """Yield tables with rows of this run and the condition for them, children first."""
     load_tables()
     conditions: dict[str, ColumnElement[bool]] = {
         "runs": _RUNS.c.id == run_id,
@@ -99,7 +98,7 @@ def _owned(run_id: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
 
 
 def _parents(table: Table) -> list[tuple[ColumnElement[Any], str]]:
-    """Return the columns that refer to a row without which this one cannot be, with the table it is in."""
+    """Return the required foreign keys, each with the table that it refers to."""
     return [
         (column, key.column.table.name)
         for column in table.columns
@@ -109,7 +108,7 @@ def _parents(table: Table) -> list[tuple[ColumnElement[Any], str]]:
 
 
 def _counted(table: Table) -> list[tuple[ColumnElement[Any], str]]:
-    """Return the same of a table that triggers keep, which has no foreign keys."""
+    """Return the same for a table kept by triggers, without foreign keys."""
     return [(column, _COUNTED_BY[column.name]) for column in table.columns if column.name in _COUNTED_BY]
 
 
@@ -124,7 +123,7 @@ def _add_condition(
 
 
 def _obstacles(session: Session, run: Run) -> Iterator[str]:
-    """Say what stands against removing the run."""
+    """Yield why the run cannot be removed."""
     builders = [
         other.name for other in list_runs(session) if other.id != run.id and run.id in json.dumps(other.spec)
     ]
@@ -141,4 +140,4 @@ def _obstacles(session: Session, run: Run) -> Iterator[str]:
         reviews.c.audit_id.in_(select(audits.c.id).where(audits.c.run_id == run.id))
     )
     if count := session.scalar(decided):
-        yield f"its audits contain human decisions ({count} decisions), which are never deleted"
+        yield f"its audits contain human decisions ({count}), which are never deleted"

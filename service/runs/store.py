@@ -145,8 +145,8 @@ def find_run(session: Session, reference: str) -> Run:
         rows = session.scalars(by_id).all()
         if len(rows) != 1:
             names = ", ".join(session.scalars(select(RunRow.name).order_by(RunRow.created_at)).all())
-            others = f"only: {names}" if names else "because there are no runs"
-            raise NotFoundError(f"there is no run {reference!r}, {others}.")
+            others = f"Available: {names}" if names else "There are no runs yet"
+            raise NotFoundError(f"there is no run {reference!r}. {others}.")
         row = rows[0]
     return as_run(row)
 

@@ -80,7 +80,7 @@ def _explained(error: OSError, address: Address) -> InputError:
         return InputError(
             f"port {address.port} is not allowed for this user. Choose port 1024 or higher with --port."
         )
-    return InputError(f"--host {address.host}: cannot listen here ({error.strerror or error}).")
+    return InputError(f"--host {address.host}: cannot listen on it ({error.strerror or error}).")
 
 
 def run_until_signal(server: "uvicorn.Server", listening: socket.socket) -> None:

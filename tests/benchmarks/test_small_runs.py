@@ -15,7 +15,6 @@ from benchmarks.__main__ import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
-    "asks": "--requests 70 --rounds 1",
     "speed.rollouts": "--rollouts 8192 --text-bytes 200",
     "studies.sandbox_study_table": "",
 }
@@ -27,14 +26,13 @@ ON_DATA = {
     "studies.neighbors": "",
 }
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
-ON_VERL = {"speed.advantages": "--tokens 64 --repeats 1"}
 ELSEWHERE = {
-    *("studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"),
+    *("studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"),
     "studies.real_model",
 }
 """Run by tests of their own."""
 TRAINING = {"studies.sandbox_plain", "studies.sandbox_study"}
-"""Days; only its help is asked for."""
+"""Days; test_sandbox_plain.py and test_sandbox_study.py try their parts."""
 
 
 @pytest.fixture
@@ -62,7 +60,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_every_benchmark_is_listed_here_and_by_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    here = {*SIZES, *ON_DATA, *ON_VERL, *ELSEWHERE, *TRAINING}
+    here = {*SIZES, *ON_DATA, *ELSEWHERE, *TRAINING}
     assert {name.removeprefix("benchmarks.") for name in scripts()} == {*here, "gpu_check"}
     list_benchmarks()
     output = capsys.readouterr().out
@@ -86,40 +84,8 @@ def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.shared
-@pytest.mark.parametrize("name", ON_VERL)
-def test_small_with_verl(name: str, run: Callable[..., str]) -> None:
-    assert json.loads(run(name, *ON_VERL[name].split()).splitlines()[-1])
-
-
-@pytest.mark.slow
 @pytest.mark.sqlite  # makes a file
 def test_pages_small(tmp_path: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         run("pages.latency", "--make", str(tmp_path / "t.db"), "--scale", "0.01")
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["database_mb"] > 0
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "says"),
-    [
-        ("studies.sandbox_study", "kept --summary s.csv --worlds A --jobs 2", "leave out --worlds, --jobs"),
-        ("pages.latency", "--make pages.db --repeats 3", "--repeats is for --browser"),
-        ("speed.grading_speed", "--skip-hostile --limit 1", "--limit is of hostile cases"),
-    ],
-)
-def test_options_that_nothing_would_look_at_are_refused(
-    name: str, arguments: str, says: str, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        run(name, *arguments.split())
-    assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", sorted(TRAINING))
-def test_trainings_explain_themselves(
-    name: str, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        run(name, "--help")
-    assert "usage:" in capsys.readouterr().out

@@ -5,8 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from built_wheel import ROOT, build_wheel, install_wheel, run_installed
-
-from trainer_adapter.record.reading import read_rollouts
+from rollout_shards import read_rollouts
 
 
 def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> None:

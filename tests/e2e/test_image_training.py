@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 import torch
 import vision_proof
+from rollout_shards import read_rollouts
 from verl_proof import QUESTIONS, ROLLOUTS
 from verl_proof_reading import off, step_of, verl_rows
 from verl_run import VerlRun
 from vision_proof import NAMES, Seeing
-
-from trainer_adapter.record.reading import read_rollouts
 
 STEPS = range(1, len(NAMES) + 1)
 

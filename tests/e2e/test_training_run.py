@@ -245,7 +245,7 @@ def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None
 def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed: Killed) -> None:
     assert len(killed.outlived) > 5  # verl and Ray go on when tagrpo alone is killed
     assert not [one for one in killed.outlived if alive(one)]
-    assert "stopped leftover processes of a killed start" in killed.errors[1]
+    assert "stopped leftover processes of a killed run" in killed.errors[1]
 
 
 def test_each_start_of_a_killed_run_is_kept(killed: Killed) -> None:

@@ -98,15 +98,6 @@ def test_rows_of_a_small_run() -> None:
     assert all(row.low is not None and row.low <= row.share <= (row.high or 0) for row in result.shares)
 
 
-@pytest.mark.parametrize(
-    ("g", "n", "message"),
-    [(1, 0, "at least 2"), (2, -1, "0 or more"), (9, 0, "at most 2 for an original"), (2, 3, "3 neighbors")],
-)
-def test_what_cannot_be_shown_is_an_error(g: int, n: int, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        zero_gradient(CheckpointGroups("base", (group("a", (1, 1), (2, 0)),)), g, n)
-
-
 def source(samples: int, *, checkpoints: int = 1) -> ResponseSource:
     """Return responses to six originals, with texts to none."""
     groups = tuple(

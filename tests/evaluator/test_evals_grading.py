@@ -3,17 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from eval_runs import add_eval_run, make_problems
+from eval_runs import add_eval_run
 from sqlalchemy import select
 
 from evaluator.evals import grading
-from evaluator.evals.grading import Graded, grade_changes, grade_run
-from evaluator.evals.overview import choose_version, other_version
+from evaluator.evals.grading import Graded, grade_run
 from evaluator.evals.problems import PlacedProblem, make_problem
-from evaluator.evals.results import load_result
 from evaluator.evals.tables import GradeRow
-from evaluator.grading import GRADER_VERSION, AnswerKind, Grader
-from evaluator.grading.versions import version_taking
+from evaluator.grading import AnswerKind, Grader
 from service.database import Database
 
 
@@ -75,51 +72,3 @@ def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
         grade_run(db, run.id, grader, report)
     assert steps == [(0, 6), (4, 6)]
     assert grade_run(db, run.id, grader, silent) == Graded(2, 0, 0)
-
-
-def test_another_version_grades_anew_and_the_changes_are_told(db: Database, grader: Grader) -> None:
-    def text(place: PlacedProblem, ordinal: int, grade: str) -> str:
-        return f"\\boxed{{{place.problem.answer}}}" if ordinal < 2 else "\\boxed{77}"
-
-    # The old grader called two of four correct; by the texts that holds for the first problem only.
-    run = add_eval_run(
-        db, "r", [(4, 2, 0), (4, 3, 1)], problems=make_problems(2), texts=text, grader_version="old grader"
-    )
-    graded = grade_run(db, run.id, grader, silent)
-    assert graded == Graded(4, 4, 0)
-    with db.read() as session:
-        assert other_version(session, run.id, GRADER_VERSION) == "old grader"
-        assert other_version(session, run.id, "old grader") == GRADER_VERSION
-        changes = grade_changes(session, run, "old grader", GRADER_VERSION)
-        assert [[c[name] for name in ("position", "ordinal", "old", "new", "gold")] for c in changes] == [
-            [1, 2, "correct", "wrong", "2"],
-            [1, 3, "unknown", "wrong", "2"],
-        ]
-        assert changes[0]["new_extracted"] == "77"
-        assert grade_changes(session, run, GRADER_VERSION, GRADER_VERSION) == []
-        assert grade_changes(session, run, "never was", GRADER_VERSION) == []
-
-
-ALL, BOXED = version_taking("all"), version_taking("boxed")
-
-
-def sentence(place: PlacedProblem, ordinal: int, grade: str) -> str:
-    """Every response is right; those of even ordinals box their answer."""
-    answer = place.problem.answer
-    return f"\\boxed{{{answer}}}" if ordinal % 2 == 0 else f"The answer is {answer}."
-
-
-def test_boxed_answers_alone_count_where_the_run_says_so(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 0, 0)], texts=sentence, graded=[0])
-    with Grader(workers=1) as grader:
-        for version, expected in ((ALL, Graded(4, 0, 0)), (BOXED, Graded(2, 2, 0))):
-            assert grade_run(db, run.id, grader, lambda *_: None, version=version) == expected
-    with db.read() as session:
-        assert load_result(session, run).sources.grades == {"box": 2, "marker": 2}
-        boxed = load_result(session, run, choose_version(session, [run], "boxed"))
-        assert (boxed.grader_version, boxed.sources.grades) == (BOXED, {"box": 2, "none found": 2})
-        changes = grade_changes(session, run, ALL, BOXED)
-        assert other_version(session, run.id, BOXED) == ALL
-    assert [tuple(one[name] for name in ("old", "old_source", "new", "new_source")) for one in changes] == [
-        ("correct", "marker", "wrong", None)
-    ] * 2

@@ -56,19 +56,6 @@ def test_any_other_setting_is_another_run_and_is_named(
         assert not before
 
 
-def test_a_run_of_the_first_problems_grows_and_does_not_shrink(db: Database) -> None:
-    spec = make_eval_spec(PROBLEMS)
-    with db.write() as session:
-        run, _ = open_eval_run(session, "r", spec, PLACED[:1], {})
-        first = run_problems(session, run.id)
-        grown, before = open_eval_run(session, "r", spec, PLACED, {})
-        assert (grown.id, before) == (run.id, 1)
-        assert run_problems(session, run.id)[:1] == first
-        assert [problem.text for problem in run_problems(session, run.id)] == [p.text for p in PROBLEMS]
-        with pytest.raises(InputError, match=r"has 3 problems \(2 now\); a larger limit can extend a run"):
-            open_eval_run(session, "r", spec, PLACED[:2], {})
-
-
 def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:
     pilot = add_eval_run(db, "pilot.set-1", [(4, 2, 0)])
     for benchmark in ("amc23", "aime24"):

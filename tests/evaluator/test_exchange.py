@@ -126,19 +126,6 @@ def test_a_stopped_import_goes_on_and_two_at_once_store_each_response_once(
     assert stored(db, stopped) == stored(db, whole) == stored(db, twice)
 
 
-def test_requests_without_a_response_are_unknown_and_not_wrong(
-    db: Database, grader: Grader, tmp_path: Path
-) -> None:
-    rows = [{**vars_of(SUMS[1]), "response": text} for text in ("\\boxed{4}", None, "\\boxed{5}", None)]
-    file = open_responses([write_rows(tmp_path / "lost.jsonl", *rows)])
-    for _ in range(2):
-        run = bring(db, file).run
-    grade_run(db, run.id, grader, nothing)
-    with db.read() as session:
-        result = load_result(session, run)
-    assert (result.missing, list(result.counts.n), list(result.counts.unknown)) == (2, [4], [2])
-
-
 BENCHMARK = [make_problem("What is 1 + 1?", "2"), make_problem("What is\n1 + 1? Say it twice.", "22")]
 
 

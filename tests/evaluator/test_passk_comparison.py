@@ -102,7 +102,7 @@ def test_too_few_samples_on_one_side() -> None:
         compare(a, Counts.from_columns(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
     with pytest.raises(InputError, match="at least one flip"):
         compare(a, b, 1, flips=0)
-    with pytest.raises(InputError, match=r"no k = 2\. It has 1"):
+    with pytest.raises(InputError, match=r"no k = 2\. Available: 1"):
         compare(a, b, 1).at(2)
 
 

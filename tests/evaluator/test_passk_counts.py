@@ -34,8 +34,8 @@ def some_counts(draw: st.DrawFn, least: int = 1) -> Counts:
         (((), (), ()), "the counts contain no problems"),
         ((("a", "a"), (1, 1), (0, 0)), "repeated: a"),
         ((("a",), (1, 1), (0,)), "n has shape"),
-        ((("a", "b"), (4, 4), (1, 5)), "problem b: 5 correct and 0 unknown among 4"),
-        ((("a", "b"), (4, 4), (1, 3), (0, 2)), "problem b: 3 correct and 2 unknown among 4"),
+        ((("a", "b"), (4, 4), (1, 5)), "problem b: 5 correct and 0 unknown are more than its 4"),
+        ((("a", "b"), (4, 4), (1, 3), (0, 2)), "problem b: 3 correct and 2 unknown are more than its 4"),
         ((("a",), (4,), (-1,)), "problem a: correct is -1"),
         ((("a",), (4,), (0.5,)), "integers"),
     ],
@@ -67,7 +67,7 @@ def test_a_curve_of_known_values() -> None:
     assert shown.at(1).new_problems.question == NEW_PROBLEMS == "new problems"
     assert shown.at(1).same_problems.question == SAME_PROBLEMS == "same problems, new samples"
     assert ({point.problems for point in shown.points}, shown.left_out) == ({2}, ())
-    with pytest.raises(InputError, match=r"no point at k = 3\. It has 1, 2"):
+    with pytest.raises(InputError, match=r"no point at k = 3\. Available: 1, 2"):
         shown.at(3)
 
 

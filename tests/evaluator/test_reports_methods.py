@@ -46,33 +46,11 @@ def test_seeds_are_pooled_by_problem(db: Database) -> None:
     assert entry.mean_tokens == pytest.approx((8 * 100 + 16 * 400) / 24)
 
 
-def test_other_settings_are_not_pooled_unasked(db: Database) -> None:
-    add_eval_run(db, "a", TWO)
-    add_eval_run(db, "b", TWO, seed=1, temperature=1.0)
-    with pytest.raises(
-        InputError, match=r"sampling.temperature \(0.6 in a, 1.0 in b\)\. Pass --allow pooling"
-    ):
-        load(db, "X=a+b")
-    assert shape(load(db, "X=a+b", pool_anyway=True)) == {"X": {"test": ("a", "b")}}
-
-
 def test_the_same_seed_is_not_pooled_unasked(db: Database) -> None:
     add_eval_run(db, "a", TWO)
     add_eval_run(db, "b", TWO)
     with pytest.raises(InputError, match="a and b have the same seed"):
         load(db, "a+b")
-
-
-def test_two_runs_of_one_benchmark_need_labels(db: Database) -> None:
-    add_eval_run(db, "a.one", TWO)
-    add_eval_run(db, "a.two", TWO)
-    with pytest.raises(
-        InputError, match=r"a selects several runs of test: a.one, a.two. Give each its own label"
-    ):
-        load(db, "a")
-    with pytest.raises(InputError, match="X selects several runs of test"):
-        load(db, "X=a.one", "X=a.two")
-    assert len(load(db, "X=a.one", "Y=a.two")) == 2
 
 
 def test_problems_stand_by_the_size_of_their_difference(db: Database) -> None:

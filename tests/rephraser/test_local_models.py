@@ -11,11 +11,11 @@ import pytest
 import torch
 from command_line import Done, run_here, words
 from forked import Forked
-from scripted import CHANGED, GOOD, OTHER, QUESTION, World
+from scripted import CHANGED, GOOD, OTHER, QUESTION
 from tiny_model import save_tiny_model
 from world_runs import final_state, rows
 
-from rephraser.run.spec import ANSWER, BOXED_INSTRUCTION, SolverSpec
+from rephraser.run.spec import BOXED_INSTRUCTION, SolverSpec
 from service.asks.ask import unpack
 from service.asks.request import read_reply
 from service.hashing import content_id
@@ -177,16 +177,6 @@ def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Pat
     assert gone.code == 2
     assert str(folder) in gone.err
     assert state(db) == before
-
-
-def asked(world: World, solver: str) -> set[tuple[str, str]]:
-    """Return what a solver was asked about the question."""
-    requests = [each for each in world.endpoints[solver].requests if each.kind == ANSWER]
-    messages = {
-        (each.messages[0].role, each.messages[0].content) if each.messages else ("raw", str(each.prompt))
-        for each in requests
-    }
-    return {message for message in messages if QUESTION.text in message[1]}
 
 
 def test_settings_of_solvers_survive_the_database_and_differ() -> None:

@@ -20,13 +20,6 @@ def read(folder: Path, rows: Sequence[Any], **options: Any) -> FileCandidates:
     return read_candidates(str(path), [FIRST, SECOND], **options)
 
 
-def test_rows_by_id_and_by_text(tmp_path: Path) -> None:
-    by_id = read(tmp_path, [{"question_id": FIRST.id, "candidate": "Add $1$ and $1$."}])
-    by_text = read(tmp_path, [{"problem": "  What is $1+1$?\r\n", "rephrasing": "Add $1$ and $1$."}])
-    assert by_id.by_question == by_text.by_question == {FIRST.id: ("Add $1$ and $1$.",)}
-    assert by_id.content == by_text.content
-
-
 def test_a_pair_is_understood_by_the_side_that_is_known(tmp_path: Path) -> None:
     pair = {"question": "Add $1$ and $1$.", "original_question": "What is $1+1$?"}
     assert read(tmp_path, [pair]).by_question == {FIRST.id: ("Add $1$ and $1$.",)}

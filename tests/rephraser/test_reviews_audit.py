@@ -2,10 +2,9 @@ import pytest
 from runs import Proposed, add_run, add_verdict
 
 from rephraser.reviews.audit import Audit, audit_groups, audit_rates, get_audit, open_audit
-from rephraser.reviews.queue import audit_queue, open_queue, read_item
+from rephraser.reviews.queue import audit_queue, read_item
 from rephraser.reviews.rates import group_rate
 from rephraser.reviews.sampling import AuditMember
-from rephraser.reviews.status import read_status
 from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
 from service.database import Database
 from service.errors import InputError, NotFoundError
@@ -166,18 +165,3 @@ def test_an_unknown_audit_names_those_there_are(db: Database, run: Run) -> None:
     audit, _ = open_audit(db, run, size=10, seed=0)
     with db.read() as session, pytest.raises(NotFoundError, match=rf"Available: {audit.id} \(of run\)"):
         get_audit(session, audit.id + 1)
-
-
-def test_a_run_is_reviewed_by_status_in_order_without_what_was_decided(db: Database, run: Run) -> None:
-    with db.read() as session:
-        queue = open_queue(session, run.id, "ada", statuses=["undecided"])
-        texts = [read_item(session, identity).candidate for identity in queue]
-        shown = read_status(session, run.id, queue[0])
-    assert texts == [f"Wording {number}: add 2 and 3." for number in range(18, 23)]
-    assert (shown.status, shown.strategy, shown.model) == ("undecided", "perspectives", "test/proposer")
-    with db.write() as session:
-        record_reviews(session, [Decision(queue[1], "accepted", "", "ada")])
-    with db.read() as session:
-        assert open_queue(session, run.id, "ada", statuses=["undecided"]) == [queue[0], *queue[2:]]
-        assert queue[1] not in open_queue(session, run.id, "ada", statuses=["accepted"])
-        assert queue[1] in open_queue(session, run.id, "bob", statuses=["accepted"])

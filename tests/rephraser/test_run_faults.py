@@ -95,25 +95,6 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_two_processes_share_a_run_without_asking_anything_twice(calm: Calm, tmp_path: Path) -> None:
-    undisturbed, paid = calm
-    db = tmp_path / "shared.db"
-    import_world(db, QUESTIONS)
-    with world_server("--model", "test-model", "--latency", "0.1") as url:
-        arguments = propose_arguments(
-            db, url, *PREMISES, *("proposer.max_concurrency=4", "solver.max_concurrency=4")
-        )
-        processes = [Forked(*arguments) for _ in range(2)]
-        ends = [process.end(timeout=240) for process in processes]
-        seen = stats(url)
-    assert [code for code, _, _ in ends] == [0, 0], ends
-    assert final_state(db) == undisturbed
-    assert seen["paid"] == paid
-    assert seen["max_in_flight"] > 4  # both were at work
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,16 +241,6 @@ def ledger(db: Path) -> list[dict[str, Any]]:
         "ledger"
     ]
     return lines
-
-
-def test_an_unknown_price_with_a_cap_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    db = tmp_path / "t.db"
-    import_world(db, 2)
-    with world_server("--model", "test-model") as url:
-        done = run_here(*propose_arguments(db, url, "--max-usd", "1"))
-        assert done.code == 2
-        assert "does not know the price" in done.err
-        assert stats(url)["requests"] == 0
 
 
 def test_no_key_reaches_the_database_or_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def set_ids(db: Database) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("a", "b"), [(0, 1), (1, 0), (1, 2), (0, 2), (2, 0), (1, 1)])
+@pytest.mark.parametrize(("a", "b"), [(0, 2), (2, 1)])
 def test_counts_and_pages_are_those_of_the_whole_comparison(db: Database, a: int, b: int) -> None:
     ids = set_ids(db)
     with db.read() as session:

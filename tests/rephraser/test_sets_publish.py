@@ -1,5 +1,5 @@
 import pytest
-from runs import Asked, Proposed, add_review, add_run, make_spec, neighbor_texts
+from runs import Asked, Proposed, add_review, add_run, neighbor_texts
 
 from rephraser import sets
 from service.database import Database
@@ -39,21 +39,6 @@ def test_the_n_accepted_that_lie_furthest_apart(db: Database) -> None:
     }
 
 
-def test_a_run_without_solver_says_how_to_publish_unverified_ones(db: Database) -> None:
-    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", ("unverified",))])]
-    add_run(db, "rules", asked, spec=make_spec(solvers=()))
-
-    with pytest.raises(InputError, match=r"1 unverified.*--include unverified"):
-        sets.publish(db, "math", run="rules")
-    with db.read() as session:
-        assert sets.list_sets(session) == []
-
-    header = sets.publish(db, "math", run="rules", include=["accepted", "unverified"]).header
-    assert header.spec["publish"]["include"] == ["accepted", "unverified"]
-    (rate,) = sets.accept_rates(header.counts["proposals"])
-    assert (rate.rate, rate.judged, rate.unverified) == (None, 0, 1)
-
-
 def test_filters(db: Database) -> None:
     add_run(db, "run", ASKED)
 
@@ -85,18 +70,6 @@ def test_reviews_override_verdicts(db: Database) -> None:
         ("2 and 3 make?", "accepted", True),
     ]
     assert header.counts["reviewed"] == 1
-
-
-def test_the_same_content_again_makes_no_version(db: Database) -> None:
-    add_run(db, "run", ASKED)
-    first = sets.publish(db, "math", run="run", n=2)
-
-    # The selection reads differently, what it takes is the same.
-    again = sets.publish(db, "math", run="run", n=2, models=["test/proposer", "other/model"])
-
-    assert (again.created, again.header) == (False, first.header)
-    with db.read() as session:
-        assert [header.ref for header in sets.list_sets(session)] == ["math@1"]
 
 
 def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> None:

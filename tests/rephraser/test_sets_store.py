@@ -167,15 +167,3 @@ def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader],
     with pytest.raises(DatabaseError, match="math@2: its members do not match its hash"):
         sets.export_file(db, "math@2", tmp_path / "out.jsonl", "jsonl")
     assert list(tmp_path.glob("out*")) == []
-
-
-def test_pages_of_entries(db: Database, published: list[SetHeader]) -> None:
-    with db.read() as session:
-        everything = sets.load_entries(session, published[1].id)
-        page = sets.load_entries(session, published[1].id, first=1, limit=1)
-        behind = sets.load_entries(session, published[1].id, first=3, limit=5)
-
-    assert [entry.question.text for entry in everything] == ["What is 2+3?", "Halve 8.", "Double 8."]
-    assert [len(entry.neighbors) for entry in everything] == [2, 1, 0]
-    assert page == everything[1:2]
-    assert behind == []

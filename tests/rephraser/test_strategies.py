@@ -13,7 +13,6 @@ from rephraser.proposing.request import Earlier, build_messages
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
 from rephraser.proposing.tokens import load_token_counter
 from service.asks.providers import Provider
-from service.errors import InputError
 
 
 def own(folder: Path, content: str | bytes, name: str = "own.txt") -> Strategy:
@@ -40,21 +39,6 @@ def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
     assert own(tmp_path, "version: 9\nsummary: x\n---\nSay it anew.", "other.txt").hash == base.hash
     assert own(tmp_path, "Say it anew!").hash != base.hash
     assert len(base.hash) == 16
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "own.txt: the instruction is empty"),
-        (b" \n\t\n", "own.txt: the instruction is empty"),
-        (b"version: 3\n---\n", "own.txt: the instruction is empty"),
-        (b"caf\xe9", "own.txt: byte 3 is not valid UTF-8"),
-        (b"one\ntwo\nth\x00ree", "contains the control character"),
-    ],
-)
-def test_files_that_cannot_be_used(tmp_path: Path, content: bytes, message: str) -> None:
-    with pytest.raises(InputError, match=message.replace("(", r"\(")):
-        own(tmp_path, content)
 
 
 def saved(folder: Path) -> Path:

@@ -173,7 +173,7 @@ def test_answers_that_could_not_be_compared_never_reject(side: str) -> None:
     assert judge(certain, RULE).verdict == "rejected"
     judgement = judge(replace(certain, **{f"{side}_unsettled": 1}), RULE)  # type: ignore[arg-type]
     assert judgement.verdict == "undecided"
-    assert "answers that could not be compared may be shared (1)" in judgement.reason
+    assert "answers that could not be compared (1) may be shared" in judgement.reason
 
 
 def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None:
@@ -263,7 +263,7 @@ def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
     for spec, message in (
         ({"rule": "coin"}, r"'coin' is not a valid rule. Choose overlap"),
         ({}, "None is not a valid rule"),
-        ({"rule": "overlap", "prior": 0.5}, r"overlap has no prior\. It has accept_gold_from"),
+        ({"rule": "overlap", "prior": 0.5}, r"overlap has no prior\. Available: accept_gold_from"),
         ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
     ):
         with pytest.raises(InputError, match=message):

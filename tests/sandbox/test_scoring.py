@@ -53,7 +53,7 @@ def test_a_run_without_a_solver_catches_what_shows_in_the_numbers(cli: CommandLi
     assert found["good"]["outcomes"]["passed"] == 90
     assert found["good"]["rejected"]["count"] == 0
     kinds = {kind["name"]: kind for kind in found["kinds"]}
-    assert kinds["turned round: price asked"]["rejected"]["share"] == 1
+    assert kinds["reversed: price asked"]["rejected"]["share"] == 1
     assert kinds["numbers exchanged"]["rejected"]["share"] == 0
     share = found["broken"]["rejected"]
     assert share["count"] == found["broken"]["outcomes"]["rejected by structure"]

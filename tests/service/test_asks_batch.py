@@ -271,7 +271,9 @@ def test_a_cap_below_the_next_request_stops(db: Database) -> None:
     server = OpenAIServer()
     outcomes = run_batch(db, server, cap=WORST - 1)
     assert server.batches.created == 0
-    assert [str(each) for each in outcomes] == ["the rest of --max-usd covers only 0 of 6 requests"] * 6
+    assert [str(each) for each in outcomes] == [
+        "the remaining budget (--max-usd) covers only 0 of 6 requests"
+    ] * 6
 
 
 def test_the_number_of_requests_is_capped(db: Database) -> None:

@@ -146,9 +146,9 @@ async def test_refused_fields_are_left_out_remembered_and_noted(model: str) -> N
     assert not {"seed", "n", "response_format"} & set(server.requests[-1].body)
     assert not endpoint.takes("n")
     assert endpoint.notices == [
-        f"{model} does not take n: tagrpo sends one request per response.",
-        f"{model} does not take response_format: only the prompt requests structured output.",
-        f"{model} does not take seed: the run cannot be repeated exactly.",
+        f"{model} does not accept n: tagrpo sends one request per response.",
+        f"{model} does not accept response_format: only the prompt requests structured output.",
+        f"{model} does not accept seed: the run cannot be repeated exactly.",
     ]
 
 
@@ -251,14 +251,18 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("model", "fields", "words"),
     [
-        ("gpt-4-turbo", {"sampling": {"top_k": 20}}, r"openai does not take top_k \(20\). Set it to 0"),
-        ("gpt-4-turbo", {"sampling": {"min_p": 0.1}}, r"openai does not take min_p \(0.1\). Set it to 0.0"),
+        ("gpt-4-turbo", {"sampling": {"top_k": 20}}, r"openai does not accept top_k \(20\). Set it to 0"),
+        ("gpt-4-turbo", {"sampling": {"min_p": 0.1}}, r"openai does not accept min_p \(0.1\). Set it to 0.0"),
         (
             "anthropic/claude-3-5-sonnet-20240620",
             {"prompt": "2 + 2 ="},
             "anthropic supports chat prompts only",
         ),
-        ("gpt-4-turbo", {"extra": {"chat_template_kwargs": {}}}, "openai does not take chat_template_kwargs"),
+        (
+            "gpt-4-turbo",
+            {"extra": {"chat_template_kwargs": {}}},
+            "openai does not accept chat_template_kwargs",
+        ),
     ],
 )
 async def test_parts_that_a_provider_would_drop_are_refused(model: str, fields: Any, words: str) -> None:

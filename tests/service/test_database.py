@@ -115,13 +115,6 @@ def test_two_processes_may_create_the_database_at_once(path: Path) -> None:
         assert db.integrity_report() == []
 
 
-def test_a_folder_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DatabaseError, match="is a folder"):
-        Database.open(tmp_path)
-    with pytest.raises(DatabaseError, match="does not exist"):
-        Database.open(tmp_path / "no" / "t.db")
-
-
 @pytest.mark.parametrize("revision", ["2.0", "1.1"])
 def test_another_schema_is_refused_and_left_alone(path: Path, revision: str) -> None:
     words = rf"another version of tagrpo \(schema {revision}"
@@ -133,19 +126,6 @@ def test_another_schema_is_refused_and_left_alone(path: Path, revision: str) -> 
         with pytest.raises(DatabaseError, match=words):
             Database.open(path, read_only=read_only)
     assert path.read_bytes() == before
-
-
-def test_a_foreign_sqlite_file_is_refused(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE photos (id)")
-    with pytest.raises(DatabaseError, match="that is not from tagrpo"):
-        Database.open(path)
-
-
-def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
-    path.write_text("question,answer\n" * 1000)
-    with pytest.raises(DatabaseError, match="not an SQLite database"):
-        Database.open(path)
 
 
 def test_a_damaged_database_is_named(path: Path) -> None:
@@ -209,15 +189,3 @@ def test_a_full_disk_loses_nothing_that_was_committed(path: Path) -> None:
         assert count_runs(db) == int(lines[-2])
         assert db.integrity_report() == []
         insert_run(db, "there is room again")
-
-
-def test_a_missing_database_is_not_made_where_none_may_be(path: Path) -> None:
-    with pytest.raises(DatabaseError, match="there is no database here"):
-        Database.open(path, create=False)
-    assert not path.exists()
-
-
-def test_an_empty_file_is_no_older_database(path: Path) -> None:
-    path.touch()
-    with pytest.raises(DatabaseError, match="the database is empty"):
-        Database.open(path, read_only=True)

@@ -40,17 +40,6 @@ def positions(session: Session, filters: Filters, **paging: int) -> list[int]:
     return [member.position for member in found.members]
 
 
-def test_pages_follow_each_other_without_gap(session: Session) -> None:
-    seen: list[int] = []
-    after: int | None = -1
-    while after is not None:
-        found = page(session, "one", Filters(), limit=4, after=after)
-        assert found.total == 10
-        seen += [member.position for member in found.members]
-        after = found.after
-    assert seen == list(range(10))
-
-
 def test_filters(session: Session) -> None:
     assert positions(session, Filters(level="Level 1")) == [1, 4, 7]
     assert positions(session, Filters(level="1")) == [1, 4, 7]

@@ -132,14 +132,6 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path, name: str, content: b
         read(tmp_path / name, content)
 
 
-def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        read(tmp_path / "nothing.jsonl")
-    (tmp_path / "inside.jsonl").write_bytes(jsonl(*TWO))
-    with pytest.raises(InputError, match=r"is a folder\. Give a file in it: inside\.jsonl"):
-        read(tmp_path)
-
-
 def test_nul_and_other_control_characters_are_refused_or_stripped(tmp_path: Path) -> None:
     content = jsonl({"question": "a\0b\x1b[31m", "answer": "\x0crac12"})
     with pytest.raises(InputError, match=r'"question" contains the control character U\+0000 at character 2'):

@@ -9,7 +9,7 @@ from json_rows import write_rows
 
 from service.answer_kinds import AnswerKind
 from service.database import Database
-from service.errors import DatabaseError, InputError
+from service.errors import DatabaseError
 from service.program_gold import ProgramGold, read_gold
 from service.questions import Columns, load_members, load_question_set, question_id
 from service.questions.programs.rows import read_asked
@@ -54,33 +54,6 @@ def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
         assert [member.position for member in load_members(session, "mine")] == [0, 1, 2, 3]
 
 
-def test_importing_twice_changes_nothing(db: Database, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "mine.jsonl", *ROWS)
-    first = import_questions(db, path)
-    before = dump(db)
-    second = import_questions(db, path)
-    assert dump(db) == before
-    assert not second.created
-    assert second.counts.new == 0
-    assert second.held == first.held
-    assert second.usable == first.usable
-
-
-def test_a_file_that_changed_needs_another_name(db: Database, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "mine.jsonl", *ROWS)
-    import_questions(db, path)
-    before = dump(db)
-    write_rows(path, *ROWS[:3])
-    with pytest.raises(
-        InputError,
-        match=r"has other questions than this source\. A set never changes, so choose another name",
-    ):
-        import_questions(db, path)
-    assert dump(db) == before
-    report = import_questions(db, path, name="mine-2")
-    assert (report.created, report.counts.new) == (True, 0)
-
-
 def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database, tmp_path: Path) -> None:
     other = {"question": "What is  3+4?", "answer": "8"}
     again = {"question": "What is 3+4? ", "answer": "7.0"}
@@ -90,17 +63,6 @@ def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database,
     assert [(pair.row, pair.earlier) for pair in report.likeness.near_duplicates] == [(4, 1)]
     assert (report.rows, report.usable) == (5, 4)
     assert report.needs_attention
-
-
-def test_a_bad_row_anywhere_leaves_the_database_as_it_was(db: Database, tmp_path: Path) -> None:
-    before = dump(db)
-    path = write_rows(tmp_path / "a.jsonl", *ROWS, {"question": "x\0", "answer": "1"})
-    with pytest.raises(InputError, match=r"a.jsonl:5: .*U\+0000"):
-        import_questions(db, path)
-    assert dump(db) == before
-    report = import_questions(db, path, skip_bad_rows=True)
-    assert (report.rows, report.usable, len(report.bad_rows)) == (5, 3, 1)
-    assert report.bad_rows[0].startswith("a.jsonl:5: ")
 
 
 @pytest.mark.sqlite  # by a trigger in its words
@@ -195,6 +157,6 @@ def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
         "its own solution does not pass: tests failed at `assert candidate(1.5) == 2`",
         None,
         "its own solution does not pass: tests failed at `assert sum(1, 2) == 3`",
-        "its tests cannot tell a correct program: bad tests: the tests never call the program",
+        "its tests cannot be used: bad tests: the tests never call the program",
         "no tests",
     ]

@@ -52,16 +52,6 @@ def test_a_mix_is_the_base_and_then_whole_chunks(db: Database) -> None:
     assert len(set(mixed)) == 30
 
 
-def test_a_larger_mix_contains_the_smaller_and_another_seed_differs(db: Database) -> None:
-    for times in (1, 1.5, 2, 2.5):
-        mix_sets(db, f"x{times}", base="base", extra="extra", times=times, seed=7)
-    mix_sets(db, "other", base="base", extra="extra", times=2.5, seed=8)
-    assert ids(db, "x1") == ids(db, "base")
-    assert ids(db, "x2.5")[:40] == ids(db, "x2")
-    assert ids(db, "x2")[:30] == ids(db, "x1.5")
-    assert ids(db, "other") != ids(db, "x2.5")
-
-
 def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Database) -> None:
     overlapping = [
         text(0),  # the same text, with another answer

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from trainer_adapter.verl.cpu import fork_server
-from trainer_adapter.verl.cpu.fork_server import VARIABLE
+from trainer_adapter.verl.cpu.fork_worker import VARIABLE
 
 _OWNER = """
 import os, sys

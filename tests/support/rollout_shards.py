@@ -1,13 +1,16 @@
 """Rollouts made of nothing: records, and folders of files as training writes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from service.database import Database
+from service.errors import InputError
+from service.parquet import DamagedFileError
 from service.runs.store import Run
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.record.reading import Record
+from trainer_adapter.record.rollout import TEXTS
 from trainer_adapter.record.runs import register
 
 
@@ -61,3 +64,18 @@ def add_training(db: Database, folder: Path, name: str | None = None) -> Run:
     """Add a training's folder to the database; return its run."""
     with db.write() as session:
         return register(session, Record(folder), name)
+
+
+def read_rollouts(folder: Path) -> Iterator[RolloutRecord]:
+    """Yield the rollouts of a folder by step, question and session, with all their texts."""
+    record = Record(folder)
+    for problem in record.problems():
+        raise DamagedFileError(problem)
+    if not record.steps():
+        raise InputError(f"{folder}: contains no rollouts (step-*.parquet).")
+    for step in record.steps():
+        headers = record.headers(step)
+        texts = {name: record.texts(headers, range(len(headers)), name) for name in TEXTS}
+        for row, values in enumerate(headers.to_pylist()):
+            values |= {name: texts[name].get(row) for name in TEXTS}
+            yield RolloutRecord(**values)

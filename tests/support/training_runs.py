@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 from command_line import Done, run_here
+from rollout_shards import read_rollouts
 from runs import Proposed, add_run
 
 from rephraser.sets import publish
 from service.database import Database
-from trainer_adapter.record.reading import read_rollouts
 from trainer_adapter.record.rollout import RolloutRecord
 
 RESPONSES = 12

@@ -88,7 +88,13 @@ class ProbeTrainer(NeighborTrainer):
 
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         super()._observe(responses, step, metrics)
-        torch.save(vars(step), folder() / f"step_{self.global_steps}.pt")
+        kept = {
+            **vars(step),
+            "question_ids": [each["question_id"] for each in responses.about],
+            "session_B": responses.numbers("session"),
+            "response_ids_BT": responses.tensors_BT["responses"],
+        }
+        torch.save(kept, folder() / f"step_{self.global_steps}.pt")
 
 
 def watched_loss(

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from rollout_shards import make_step
+from rollout_shards import make_step, read_rollouts
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from trainer_adapter.record import RolloutWriter
-from trainer_adapter.record.reading import read_rollouts
 from trainer_adapter.record.rollout import TokenRatios
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.plugin.responses import StepResponses
@@ -63,11 +62,8 @@ def drawn(tokenizer: Bytes) -> tuple[StepResponses, StepBatch, list[str]]:
     variants = variant_B.tolist()
     batch = StepBatch(
         step=3,
-        question_ids=tuple(f"q_{question:024x}" for question in question_B.tolist()),
-        neighbor_ids=tuple(f"c_{variant}" if variant else None for variant in variants),
         question_B=question_B,
         variant_B=variant_B,
-        session_B=session_B,
         group_B=question_B,
         rewards_B=rewards_B,
         correct_B=rewards_B > 0,
@@ -75,13 +71,11 @@ def drawn(tokenizer: Bytes) -> tuple[StepResponses, StepBatch, list[str]]:
         truncated_B=row_B == 2,
         tokens_B=tokens_B,
         prompt_tokens_B=tokens_B,
-        response_ids_BT=ids_BT,
         mask_BT=mask_BT,
         old_log_probs_BT=old_BT,
         sampling_log_probs_BT=sampling_BT,
         ref_log_probs_BT=None,
         entropies_BT=entropies_BT,
-        advantages_BT=old_BT,
         advantages_B=rewards_B,
     )
     responses = StepResponses(
@@ -90,6 +84,9 @@ def drawn(tokenizer: Bytes) -> tuple[StepResponses, StepBatch, list[str]]:
         about=tuple(
             {
                 "prompt_ids": tokenizer.encode(f"question {row // SESSIONS}, wording {variants[row]}"),
+                "question_id": f"q_{row // SESSIONS:024x}",
+                "neighbor_id": f"c_{variants[row]}" if variants[row] else None,
+                "session": row % SESSIONS,
                 "strategy": "rules" if variants[row] else None,
                 "weights_version": 2,
             }
@@ -101,7 +98,7 @@ def drawn(tokenizer: Bytes) -> tuple[StepResponses, StepBatch, list[str]]:
         correct_B=rewards_B > 0,
         unknown_B=row_B == 1,
         truncated_B=row_B == 2,
-        tensors_BT={},
+        tensors_BT={"responses": ids_BT},
     )
     return responses, batch, texts
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rollout_shards import make_record, make_step, write_run
+from rollout_shards import make_record, make_step, read_rollouts, write_run
 
 from evaluator.signal.sources.rollouts import file_source
 from service.errors import InputError
 from service.parquet import DamagedFileError
 from trainer_adapter.record import RolloutWriter
 from trainer_adapter.record.files import METRICS_FILE, read_headers, read_metrics, read_run
-from trainer_adapter.record.reading import Record, read_rollouts
+from trainer_adapter.record.reading import Record
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

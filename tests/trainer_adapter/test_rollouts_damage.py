@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rescues import RECIPE
-from rollout_shards import make_step
+from rollout_shards import make_step, read_rollouts
 
 from service.errors import TagrpoError
 from service.parquet import DamagedFileError
@@ -21,7 +21,7 @@ from trainer_adapter.record.counting import current_counts
 from trainer_adapter.record.diagnosing import training_source
 from trainer_adapter.record.groups import GroupFilters
 from trainer_adapter.record.listing import RolloutFilters, list_rollouts
-from trainer_adapter.record.reading import Record, read_rollouts
+from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import page_rescues, rescue_totals
 from trainer_adapter.record.rollout import token_ratios_text
 

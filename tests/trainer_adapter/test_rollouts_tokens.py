@@ -137,6 +137,8 @@ def test_they_are_written_and_read(tmp_path: Path) -> None:
         writer.write(1, [*records, *(make_record(1, 0, session) for session in range(4, 8))])
     record = Record(tmp_path)
     first, last = record.rollout("1:0"), record.rollout("1:4")
-    assert first.token_ratios == TokenRatios((len(first.response) - 2, 2, 0), (-1.5, None, 0.25))
+    assert TokenRatios.from_text(first.token_ratios or "") == TokenRatios(
+        (len(first.response) - 2, 2, 0), (-1.5, None, 0.25)
+    )
     assert last.token_ratios is None
-    assert record.joint_group(1, first.header.question_id).has_tokens
+    assert record.joint_group(1, first.question_id).has_tokens

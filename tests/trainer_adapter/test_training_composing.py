@@ -12,7 +12,6 @@ from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.assignments import read_overrides
 from trainer_adapter.runs.checking import check_fit, compose_with_hydra
 from trainer_adapter.runs.composing import (
     Composition,
@@ -71,8 +70,7 @@ def test_verl_itself_finds_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("gpus", [1, 4])
+@pytest.mark.parametrize(("model", "gpus"), [("Qwen3-4B", 1), *((model, 4) for model in MODELS)])
 def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:
     known = MODELS[model]
     composition = compose_run(
@@ -264,8 +262,4 @@ def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs() -> None:
     assert composed.value(f"{ACTOR}.loss_scale_factor") == composed.value("data.max_response_length")
     assert composed.value("algorithm.rollout_correction.rollout_is") == "token"
     assert composed.value("trainer.v1.trainer_mode") == "sync"
-    overrides = read_overrides(["trainer.use_v1=false"])
-    on_v0 = compose_run(RECIPES["ta_grpo"], Machine(cpu=True), settings=settings, overrides=overrides)
-    manager = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
-    assert f"{manager}=null" in on_v0.arguments()
     assert compose_run(RECIPES["ta_grpo"], Machine(1), settings=settings).settings.engine_correction == "none"

@@ -60,8 +60,8 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{ACTOR}.clip_ratio_high=0.3", "recipe ta_grpo decides this. Change an axis"),
-        ("actor_rollout_ref.rollout.n=8", "recipe ta_grpo decides this"),
+        (f"{ACTOR}.clip_ratio_high=0.3", "recipe ta_grpo sets this. Change an axis"),
+        ("actor_rollout_ref.rollout.n=8", "recipe ta_grpo sets this"),
         ("data.train_files=x", "--data"),
         ("actor_rollout_ref.model.path=x", "--model"),
         ("trainer.resume_mode=auto", "tagrpo resume"),
@@ -86,9 +86,9 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         ("+trainer.v1.sync.parameter_sync_step=2", "policy, in one batch"),
         ("distillation.enabled=true", "recipe supports a teacher"),
         ("actor_rollout_ref.rollout.multi_turn.enable=true", "single-turn"),
-        (f"{ACTOR}.shuffle=true", "recipe ta_grpo decides this"),
+        (f"{ACTOR}.shuffle=true", "recipe ta_grpo sets this"),
         ("algorithm.gamma=0.99", "without a discount"),
-        ("trainer.critic_warmup=5", "recipe ta_grpo decides this"),
+        ("trainer.critic_warmup=5", "recipe ta_grpo sets this"),
         ("actor_rollout_ref.model.lora_adapter_path=/mine", "no adapter if lora_rank is 0"),
         ("reward.reward_model.enable=true", "Set your own function with"),
     ],

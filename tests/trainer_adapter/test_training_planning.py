@@ -114,21 +114,6 @@ def test_work_of_the_papers_training() -> None:
     assert first.hours == pytest.approx(first.generation_hours + first.training_hours)
 
 
-def test_recipes_are_compared_at_equal_responses() -> None:
-    compared = [RECIPES[name] for name in ("grpo", "ta_rescue", "dapo")]
-    composition = composed("ta_grpo", Machine(4))
-    plans = plan_compute(composition, SMALL, 7498, Speed(), compare=compared, responses=1_000_000)
-    assert [plan.method for plan in plans] == ["ta_grpo", "grpo", "ta_rescue", "dapo"]
-    assert [plan.responses_per_question for plan in plans] == [32, 8, 8, 8]
-    assert [plan.steps for plan in plans] == [122, 488, 488, 488]
-    assert [plan.updates for plan in plans] == [2 * plan.steps for plan in plans]
-    assert [plan.epochs for plan in plans] == [4.17, 16.66, 16.66, 16.66]
-    with pytest.raises(
-        InputError, match="1,000 responses do not fill one step of ta_grpo, which samples 8,192"
-    ):
-        plan_compute(composition, SMALL, 7498, Speed(), responses=1000)
-
-
 def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
     from evaluator.signal.forecast import Forecast
     from evaluator.signal.rate_model import RateModel
@@ -185,7 +170,9 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     assert plan.training_hours is not None
     assert plain.training_hours is not None
     assert plan.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
-    assert warnings(composition, plan) == ["mixed groups of 5 steps replace the 60% without a gradient"]
+    assert warnings(composition, plan) == [
+        "mixed groups of the last 5 steps replace the 60% without a gradient"
+    ]
     [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.9)
     assert warnings(composition, plan)[0].endswith("; they are only 50% of a step")
 

@@ -216,22 +216,9 @@ def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
     assert any("1 of 3 questions do not fill a batch" in note for note in prepared.notes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"set": "absent"}, NotFoundError, "absent"),
-        ({"set": None}, InputError, "--set"),
-        ({"set": None, "data": "nowhere"}, InputError, "an export for verl"),
-        ({"name": "a b"}, InputError, "is not a valid name"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused(
-    place: Path, model: Path, changes: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        trained(wanted(model, **changes))
-    with opened() as database, database.read() as session, pytest.raises(NotFoundError):
-        find_run(session, "x")
+def test_a_missing_set_is_reported_before_the_tokenizer_is_loaded(place: Path) -> None:
+    with pytest.raises(NotFoundError, match="absent"):
+        trained(wanted(place / "no-model", set="absent"))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from rollout_shards import read_rollouts
 
 from benchmarks.studies.sandbox_world import World
 from service.errors import InputError
@@ -13,7 +14,7 @@ from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.response_weights import anchor_weights
 from trainer_adapter.record.listing import list_rollouts
-from trainer_adapter.record.reading import Record, read_rollouts
+from trainer_adapter.record.reading import Record
 from trainer_adapter.trl import NeighborRollout, NeighborWeights, Recorded, correctness, load_export
 
 pytestmark = [

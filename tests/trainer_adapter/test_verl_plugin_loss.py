@@ -148,7 +148,7 @@ def test_rows_are_counted_by_mini_batch_and_rank() -> None:
     one_rank = scale_rows(mask, kl, mini_batch=4, ranks=1)
     assert one_rank[:, 0].tolist() == [3, 3, 3, 3, 3, 3, 3, 3]
     assert one_rank[:, 3].tolist() == [4, 4, 4, 4, 3, 3, 3, 3]
-    with pytest.raises(ValueError, match="8 rows do not fill whole mini-batches of 3"):
+    with pytest.raises(ValueError, match="8 rows cannot be split into mini-batches of 3"):
         scale_rows(mask, kl, mini_batch=3, ranks=1)
 
 

@@ -1,6 +1,6 @@
 """Labels: moved apart without overlap, long ones broken; ticks of axes; the palette."""
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -8,62 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InputError
-from ui.charts.drawing.axes import power_ticks, share_ticks, shared_ticks
-from ui.charts.drawing.labels import spread_labels, wrap_label, wrap_labels
+from ui.charts.drawing.axes import share_ticks, shared_ticks
+from ui.charts.drawing.labels import wrap_label, wrap_labels
 from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, darken
-
-places = st.lists(st.floats(-50, 150), min_size=1, max_size=12)
-
-
-@st.composite
-def labels(draw: st.DrawFn) -> tuple[list[float], list[float]]:
-    wanted = draw(places)
-    return wanted, draw(st.lists(st.floats(0, 20), min_size=len(wanted), max_size=len(wanted)))
-
-
-@given(labels())
-def test_labels_never_overlap_and_keep_their_order(given_labels: tuple[list[float], list[float]]) -> None:
-    wanted, heights = given_labels
-    found = spread_labels(wanted, heights, 0, 100)
-    order = sorted(range(len(wanted)), key=lambda one: (found[one], wanted[one], one))
-    for before, after in pairwise(sorted(range(len(wanted)), key=lambda one: wanted[one])):
-        assert found[after] - found[before] >= (heights[before] + heights[after]) / 2 - 1e-9
-    assert [wanted[one] for one in order] == sorted(wanted)
-
-
-@given(labels())
-def test_labels_stay_in_their_room_where_they_fit(given_labels: tuple[list[float], list[float]]) -> None:
-    wanted, heights = given_labels
-    found = spread_labels(wanted, heights, 0, 100)
-    lowest = min(place - height / 2 for place, height in zip(found, heights, strict=True))
-    highest = max(place + height / 2 for place, height in zip(found, heights, strict=True))
-    if sum(heights) <= 100:
-        assert lowest >= -1e-9
-        assert highest <= 100 + 1e-9
-    else:
-        assert highest - lowest == pytest.approx(sum(heights))
-        assert (highest + lowest) / 2 == pytest.approx(50)
-
-
-def test_two_labels_at_one_place_part_evenly() -> None:
-    assert spread_labels([50, 50], [10, 10], 0, 100) == [45, 55]
-    assert spread_labels([99, 98], [10, 4], 0, 100) == [95, 88]
-    assert spread_labels([], [], 0, 1) == []
-
-
-@pytest.mark.parametrize(
-    ("label", "lines"),
-    [
-        ("GRPO", ["GRPO"]),
-        ("  TA-GRPO \n step 200 ", ["TA-GRPO step 200"]),
-        ("GRPO with matched sampling, G=32", ["GRPO with matched", "sampling, G=32"]),
-        ("checkpoints/step_200", ["checkpoints/step_200"]),
-        ("Qwen/Qwen2.5-Math-7B-Instruct", ["Qwen/Qwen2.5-Math-7B-", "Instruct"]),
-        ("", [""]),
-    ],
-)
-def test_labels_are_broken_where_words_end(label: str, lines: list[str]) -> None:
-    assert wrap_label(label) == lines
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.integers(4, 8))
@@ -82,13 +29,6 @@ def test_panels_share_ticks_unless_one_would_lose_half_its_height() -> None:
     apart = shared_ticks([[0.0, 1.0], [0.9, 0.95]])
     assert apart[0] != apart[1]
     assert apart[1][0] >= 0.9
-
-
-def test_power_ticks() -> None:
-    assert power_ticks(1, 128) == [1, 2, 4, 8, 16, 32, 64, 128]
-    assert power_ticks(1, 256, 5) == [1, 4, 16, 64, 256]
-    assert power_ticks(3, 100) == [4, 8, 16, 32, 64]
-    assert power_ticks(1, 2) == [1, 2]
 
 
 # Machado, Oliveira and Fernandes, "A physiologically-based model for simulation of color vision deficiency",

@@ -73,8 +73,8 @@ def test_json_holds_source_and_failures(cli: CommandLine, monkeypatch: pytest.Mo
     [
         (["aime2024"], 'Did you mean "aime24"?'),
         (["aime24", "--from", "none.jsonl"], "no such file"),
-        (["--from", "none.jsonl"], "1 --from for "),
-        (["aime24", "aime25", "--from", "a.jsonl"], "1 --from for 2 benchmarks"),
+        (["--from", "none.jsonl"], "cannot match 1 --from to "),
+        (["aime24", "aime25", "--from", "a.jsonl"], "match 1 --from to 2 benchmarks"),
         (["none.toml"], "cannot be read"),
     ],
 )

@@ -84,10 +84,10 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     for arguments, said in (
         ((), "Choose one: run, two"),
         (("--finding", "number_ded", "--run", "run"), "Similar: number_added"),
-        (("--strategy", "rename", "--run", "run"), "It has: format, perspectives"),
+        (("--strategy", "rename", "--run", "run"), "Available: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),
         (("--after", "c_zz", "--run", "run"), "similar ids"),
-        (("--reviews", "--status", "accepted"), "--reviews takes --run and --out only"),
+        (("--reviews", "--status", "accepted"), "--reviews allows only --run and --out"),
     ):
         code, _, err = cli("list", *arguments)
         assert (code, said in err) == (2, True), err

@@ -91,13 +91,13 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
         ),
         (
             ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],
-            "1 --from for 2 benchmarks",
+            "match 1 --from to 2 benchmarks",
         ),
         (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "--ngram is 0 words"),
         (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
         (
             ["mine", "--benchmark", "mine.jsonl", "--out", "mine.jsonl"],
-            "mine.jsonl: exists. Choose another file or pass --overwrite",
+            "mine.jsonl: already exists. Choose another file or pass --overwrite",
         ),
     ],
 )

@@ -203,7 +203,7 @@ def test_the_next_training_runs_beside_the_one_in_hand(
     assert code == 0
     places = [out.index(title) for title in ("Train first", "Between", "Train second")]
     assert places == sorted(places)
-    assert out.count("This step started earlier, in parallel with the training.") == 1
+    assert out.count("This step ran earlier, in parallel with training.") == 1
     assert out.count("$ tagrpo train recipes") == 3
     assert '"name": "ta_grpo"' in err  # what it said, once its turn has come
     assert len(json.loads((tmp_path / "tagrpo-demo" / "demo.json").read_text())["done"]) == 3

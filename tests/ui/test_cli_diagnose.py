@@ -243,8 +243,8 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name eval runs or a training, or give --rollouts PATH"),
-        (("base", "--rollouts", "r.jsonl"), "name eval runs or a training, or give --rollouts PATH"),
+        ((), "name eval runs or a training run, or give --rollouts PATH"),
+        (("base", "--rollouts", "r.jsonl"), "name eval runs or a training run, or give --rollouts PATH"),
         (("base", "base"), "a run appears twice"),
         (("base", "plain"), "no common question"),
         (("nothing",), "no eval run 'nothing'"),

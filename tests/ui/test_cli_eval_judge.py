@@ -86,7 +86,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     waiting = cli.within("runs")("show", json.loads(stopped.out)["judge_run"])
     assert (waiting.code, "6 requests are open; resume with `tagrpo resume" in waiting.err) == (3, True)
     assert server.paid.total() == 0
-    assert "7 of 9 samples have no grade with the judge" in cli("report", "m.rows", "--judge", MODEL).err
+    assert "7 of 9 samples have no grade by the judge" in cli("report", "m.rows", "--judge", MODEL).err
 
     done = cli(*judging, *price, "--max-usd", "100", "--json")
     assert done.code == 0, done.err

@@ -113,10 +113,8 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
 @pytest.mark.parametrize(
     ("fault", "kind", "said", "code"),
     [
-        ("bad_request", "bad request", "Invalid value for 'temperature'", 3),
         ("content_filter", "content filter", "The response was filtered by the content management policy", 3),
         ("unauthorized", "authentication", "Incorrect API key provided", 1),
-        ("no_model", "unknown model", "The model does not exist", 1),
     ],
 )
 def test_what_a_server_says_of_failed_requests_is_shown(

@@ -167,7 +167,7 @@ def test_lists(cli: CommandLine, mine: Path) -> None:
     assert [question["answer"] for question in sums["questions"]] == ["7"]
     assert cli("list", "nothing")[0] == 2
     assert cli("list", "--held")[0] == 2
-    assert "--suspects takes --run and --limit only" in cli("list", "mine", "--suspects")[2]
+    assert "--suspects allows only --run and --limit" in cli("list", "mine", "--suspects")[2]
 
 
 def test_show_prints_the_text_as_it_is(cli: CommandLine, mine: Path) -> None:

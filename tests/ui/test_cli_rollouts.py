@@ -94,6 +94,8 @@ def test_rollouts_are_filtered_and_paged() -> None:
         (1, 0, "wrong", 0)
     }
     assert len(read("--question", first["rollouts"][-1]["question_id"])["rollouts"]) == 16
+    assert read("--question", "%")["rollouts"] == []  # a beginning of an id, not a pattern
+    assert len(read("--question", "q_", "--limit", "99")["rollouts"]) == 32
     for options, count in (
         (("--reward", "0.5:", "--ended"), 10),
         (("--step", "2:"), 16),

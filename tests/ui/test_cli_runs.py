@@ -135,7 +135,7 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
 
 def test_an_unknown_run_names_those_there_are(cli: CommandLine, run: Run) -> None:
     code, _, err = cli("show", "nope")
-    assert (code, "only: math-run" in err) == (2, True)
+    assert (code, "Available: math-run" in err) == (2, True)
 
 
 def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: Path) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import queue
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from command_line import CommandLine, run_here
 from world_runs import command
 
-from service.database import Database
 from ui.cli import console, output
 
 ODD = [
@@ -36,17 +34,6 @@ def two_questions(tmp_path_factory: pytest.TempPathFactory) -> str:
     done = run_here("questions", "import", odd_questions(folder), "--name", "odd", "--db", db)
     assert done.code == 0, done.err
     return db
-
-
-def test_markup_in_a_question_is_printed_as_it_is(cli: CommandLine, tmp_path: Path) -> None:
-    db = tmp_path / "t.db"
-    assert cli("questions", "import", odd_questions(tmp_path), "--name", "odd", "--db", db).code == 0
-    listed = cli("questions", "list", "odd", "--db", db).out
-    identity = json.loads(cli("questions", "list", "odd", "--db", db, "--json").out)["questions"][0]["id"]
-    shown = cli("questions", "show", identity, "--db", db).out
-    assert ODD[0]["question"] in listed
-    assert ODD[1]["question"] in listed
-    assert ODD[0]["question"] in shown
 
 
 def in_ascii() -> dict[str, str]:
@@ -168,18 +155,6 @@ def read_terminal(terminal: Any) -> bytes:
     except OSError:  # the other side is closed: how Linux says end of file on a terminal
         pass
     return shown
-
-
-def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(Database, "open", interrupted)
-    done = cli("runs", "list")
-    assert (done.code, done.out) == (130, "")
-    assert "run the same command again" in done.err
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def test_recipes_are_listed_and_shown_with_the_source_of_each_value(tagrpo: Comm
             "answer kind tolerance",
         ),
         (["train", "recipes", "grpoo"], "no recipe 'grpoo'. Available: grpo,"),
-        (["train", "recipes", "grpo", "verl.actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
+        (["train", "recipes", "grpo", "verl.actor_rollout_ref.rollout.n=4"], "recipe grpo sets this"),
         (["train", "recipes", "grpo", "advantage=mymod:fn"], "module mymod cannot be imported"),
         (["train", "recipes", "grpo", "respones=2"], "respones=2: unknown setting. Did you mean responses?"),
         (
@@ -145,7 +145,7 @@ def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
     assert re.search(r"^grpo, equal epochs +8 +2 +58 +116 +118,784 ", done.out, re.M)
     assert re.search(r"^grpo, equal responses +8 +8 +232 +464 +475,136 ", done.out, re.M)
     assert "max tokens" in done.out
-    assert "time is not fully known: give --assume tokens_per_second=N" in done.out
+    assert "the time estimate is incomplete; add --assume tokens_per_second=N" in done.out
     assert "8 T V" in done.out
     known = json.loads(
         tagrpo(
@@ -337,7 +337,7 @@ class TestRuns:
         assert tagrpo("rephrase", "list").code == 0
         assert "recipe ta_grpo" in tagrpo("runs", "show", "x").out
         refused = tagrpo("rephrase", "list", "--run", "x")
-        assert (refused.code, "run 'x' is a training and holds no neighbors" in refused.err) == (2, True)
+        assert (refused.code, "run 'x' is a training run without neighbors" in refused.err) == (2, True)
 
     @pytest.mark.slow
     def test_what_it_draws_is_read_meanwhile_and_a_damaged_file_is_named(

@@ -1,4 +1,4 @@
-"""The pages as scripts: each opens on a database, an empty one, none, and one of an older version."""
+"""The pages as scripts: without a database, on one of an older version, and on a file that is none."""
 
 import sqlite3
 from pathlib import Path
@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from service.database import Database, engine
 from ui.pages.server.serving import SCRIPT
 from ui.pages.state import database, settings
-from ui.pages.state.links import PAGES, page_file
+from ui.pages.state.links import page_file
 from ui.pages.text.markup import escaped
 
 
@@ -32,16 +32,6 @@ def opened(page: str) -> AppTest:
     if page != "overview":
         app.switch_page(page_file(page)).run()
     return app
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [name for name, _, _ in PAGES])
-def test_each_page_opens_on_a_database_without_questions(on, tmp_path, page):
-    Database.open(on(tmp_path / "t.db")).close()
-    app = opened(page)
-    assert not app.exception
-    assert not app.error
-    assert app.title[0].value == next(title for name, title, _ in PAGES if name == page)
 
 
 def test_a_missing_database_says_how_to_make_one(on, tmp_path):

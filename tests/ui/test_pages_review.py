@@ -82,17 +82,6 @@ def test_blind_review_shows_neither_verdict_nor_strategy(path):
     assert "by the test" in said(seen)
 
 
-def test_the_order_is_that_of_the_seed_and_of_no_reviewer(path):
-    def order(**address):
-        return [one for one in said(opened(path, **address)).split() if one.startswith("c_")]
-
-    first = order(reviewer="ada")
-    assert len(first) == 12
-    assert order(reviewer="fay") == first
-    assert order(reviewer="ada", seed="5") != first
-    assert sorted(order(reviewer="ada", seed="5")) == sorted(first)
-
-
 @pytest.mark.slow
 @pytest.mark.sqlite  # names the file
 def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path, tmp_path):

@@ -27,15 +27,6 @@ def test_keys_become_decisions_in_order():
     assert (queue.at, queue.current, queue.refused) == (3, "", 0)
 
 
-def test_what_is_sent_again_counts_once_and_in_its_order():
-    queue, stored = make(), []
-    queue.handle_keys("tab", [Event(1, "c_1", "A")], stored.extend)
-    queue.handle_keys("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
-    queue.handle_keys("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
-    assert [one.candidate_id for one in stored] == ["c_1", "c_2"]
-    assert queue.heard == {"tab": 2}
-
-
 def test_a_key_on_another_item_is_refused_with_all_behind_it():
     queue, stored = make(), []
     queue.handle_keys(

@@ -219,7 +219,7 @@ def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Da
 def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:
     add_eval_run(db, "gone", [(4, 2, 1)])
     asked = cli("runs", "remove", "gone", "--db", str(db.place))
-    assert (asked.code, asked.out, "Give --yes to confirm" in asked.err) == (2, "", True)
+    assert (asked.code, asked.out, "Pass --yes to confirm" in asked.err) == (2, "", True)
     assert "  4 samples\n  4 grades\n" in asked.err
     renamed = cli("runs", "rename", "gone", "old", "--db", str(db.place))
     assert renamed.out == "run gone is now old\n"

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import zstandard
 from eval_runs import add_eval_run
+from rollout_shards import read_rollouts
 from sqlalchemy import text
 from training_pages import trainings
 
 from service.database import Database
 from service.errors import InputError
 from service.questions.searching import may_hold
-from trainer_adapter.record.reading import Record, read_rollouts
+from trainer_adapter.record.reading import Record
 from ui.shipped_demo.__main__ import MOST_BYTES, main, pack
 from ui.shipped_demo.unpacking import SHIPPED, shipped_demo, unpack
 

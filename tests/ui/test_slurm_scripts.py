@@ -173,7 +173,7 @@ def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")
     refused = submit("array.sbatch", "commands")
     out, _ = refused.communicate(timeout=30)
-    assert (refused.returncode, "names no PostgreSQL database" in out) == (2, True)
+    assert (refused.returncode, "must name a PostgreSQL database" in out) == (2, True)
     monkeypatch.setenv("TAGRPO_DB", "postgresql+psycopg://ann@db.lab/tagrpo")
     assert submit("array.sbatch", "commands").wait(30) == 0
     assert (job / "asked").read_text() == "sets list --json grace_s=150\n"

@@ -444,7 +444,7 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
 def _checked(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
     for name in values:
         if name not in kinds:
-            raise InputError(f"no axis {name!r}. Available: {', '.join(kinds)}.")
+            raise InputError(f"there is no axis {name!r}. Available: {', '.join(kinds)}.")
     return {name: _fit(name, value, kinds[name]) for name, value in values.items()}
 
 

@@ -259,7 +259,9 @@ def warnings(composition: Composition, first: ComputePlan) -> list[str]:
     if recipe.filter == "replay":
         steps = composition.settings.replay_steps
         few = f"; they are only {steps * (1 - share):.0%} of a step" if steps * (1 - share) < share else ""
-        warned.append(f"mixed groups of {steps} steps replace the {share:.0%} without a gradient{few}")
+        warned.append(
+            f"mixed groups of the last {steps} steps replace the {share:.0%} without a gradient{few}"
+        )
     if recipe.drops_dead_groups:
         batches = 1 / (1 - share) if share < 1 else float("inf")
         limit = composition.settings.max_gen_batches

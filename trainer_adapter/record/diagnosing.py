@@ -9,12 +9,9 @@ from service.errors import InputError, NotFoundError
 from trainer_adapter.record.groups import Counts
 from trainer_adapter.record.reading import Record
 
-Stretch = tuple[int, int]
-"""First and last step."""
 
-
-def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> ResponseSource:
-    """Return the responses of a training as checkpoints, one per stretch of steps.
+def training_source(record: Record, name: str, stretches: Sequence[tuple[int, int]]) -> ResponseSource:
+    """Return the responses of a training as checkpoints, one per stretch of steps (first, last).
 
     Args:
         name: of the training.
@@ -41,7 +38,7 @@ def windows_source(record: Record, name: str, windows: int) -> ResponseSource:
     return training_source(record, name, [(int(part[0]), int(part[-1])) for part in parts])
 
 
-def _load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroups:
+def _load_visits(counts: Counts, name: str, stretch: tuple[int, int]) -> CheckpointGroups:
     """Return the groups of a stretch, one per visit of a question."""
     first, last = stretch
     prompts, ids = counts.prompts, counts.texts["question_id"]
@@ -69,7 +66,7 @@ def _load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroup
     return CheckpointGroups(label, groups)
 
 
-def _visit_texts(record: Record, stretch: Stretch, question_ids: Sequence[str]) -> Iterator[Texts]:
+def _visit_texts(record: Record, stretch: tuple[int, int], question_ids: Sequence[str]) -> Iterator[Texts]:
     """Yield the responses to these questions in a stretch; visits of a question are pooled by step."""
     by_question: dict[str, dict[int, list[str]]] = {question: {} for question in question_ids}
     for step in record.steps():

@@ -9,15 +9,14 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from service.errors import InputError
 from service.hashing import canonical_json
-from service.parquet import DamagedFileError, footer_hash, read_parquet
-from trainer_adapter.record.rollout import HEADERS, NUMBERS
+from service.parquet import read_parquet
+from trainer_adapter.record.rollout import RolloutHeader
 
 FORMAT = "3"
 FORMAT_KEY, RUN_KEY, STEP_KEY = b"tagrpo.rollouts", b"tagrpo.run", b"tagrpo.step"
@@ -25,12 +24,10 @@ TEXTS_KEY = b"tagrpo.texts"
 TEXTS_PER_GROUP = 128
 RUN_FILE, METRICS_FILE, COUNTS_FILE = "run.json", "metrics.jsonl", "counts.parquet"
 
-_KINDS = {
-    **dict.fromkeys(("step", "variant", "group", "session", "tokens", "weights_version"), "int64"),
-    **dict.fromkeys(("truncated", "correct"), "bool"),
-    **dict.fromkeys(NUMBERS, "double"),
+_KINDS = {int: "int64", bool: "bool", float: "double", str: "string"}
+HEADER_TYPES = {
+    name: _KINDS[(get_args(kind) or (kind,))[0]] for name, kind in get_type_hints(RolloutHeader).items()
 }
-HEADER_TYPES = {name: _KINDS.get(name, "string") for name in HEADERS}
 """Arrow's types of the columns of `step-N.parquet`."""
 
 _NAME = re.compile(r"(step|texts)-(\d{8,10})\.parquet")
@@ -92,37 +89,6 @@ def read_headers(folder: Path, run: str | None, step: int) -> Any:
     return read_parquet(step_path(folder, step), HEADER_TYPES, about_file(run, step))
 
 
-def read_texts(folder: Path, headers: Any, rows: Sequence[int], column: str) -> dict[int, str]:
-    """Return a column of texts in these rows of a step, by row; only their row groups are read.
-
-    Rows without a text are left out.
-
-    Args:
-        headers: of the step, as `read_headers` returns them.
-
-    Raises:
-        DamagedFileError: the file is damaged, missing, or was written with other headers.
-    """
-    about = headers.schema.metadata
-    step = int(about[STEP_KEY])
-    path = texts_path(folder, step)
-    texts: dict[int, str] = {}
-    try:
-        if footer_hash(path) != about.get(TEXTS_KEY, b"").decode():
-            raise DamagedFileError(
-                f"{path}: is damaged, or does not match {step_path(folder, step).name}. Copy both again, or "
-                "resume the training."
-            )
-        for group in sorted({row // TEXTS_PER_GROUP for row in rows}):
-            first = group * TEXTS_PER_GROUP
-            part = read_parquet(path, {column: "string"}, about_file(None, step), [group])
-            values = dict(enumerate(part.column(column).to_pylist(), first))
-            texts |= {row: values[row] for row in rows if values.get(row) is not None}
-    except FileNotFoundError as error:
-        raise DamagedFileError(f"{path}: is missing. Copy it again or restore it.") from error
-    return texts
-
-
 def read_run(folder: Path) -> FolderRun:
     """Return what `run.json` says."""
     path = folder / RUN_FILE
@@ -137,7 +103,7 @@ def read_run(folder: Path) -> FolderRun:
 
 
 def read_metrics(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
-    """Return the metrics of each step, those recorded last, and the number of lines that hold none.
+    """Return the finite metrics of each step, those recorded last, and the number of lines that hold none.
 
     A kill of the training leaves one such line, cut short; more of them mean that the file is damaged.
     """
@@ -152,18 +118,12 @@ def read_metrics(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     for line in lines:
         try:
-            step, of_step = _metrics_of(line)
-            metrics[step] = of_step
+            row = json.loads(line)
+            step = int(row["step"])
+            if not 0 <= step < 2**31 or b"\0" in "".join(row["metrics"]).encode():
+                raise ValueError("invalid step or metric name")
+            numbers = {sys.intern(name): float(value) for name, value in row["metrics"].items()}
+            metrics[step] = {name: number for name, number in numbers.items() if math.isfinite(number)}
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             unread += bool(line.strip())
     return dict(sorted(metrics.items())), unread
-
-
-def _metrics_of(line: str) -> tuple[int, dict[str, float]]:
-    """Return step and metrics of a line, without values that are not finite."""
-    row = json.loads(line)
-    step = int(row["step"])
-    if not 0 <= step < 2**31 or b"\0" in "".join(row["metrics"]).encode():
-        raise ValueError("invalid step or metric name")
-    numbers = {sys.intern(name): float(value) for name, value in row["metrics"].items()}
-    return step, {name: number for name, number in numbers.items() if math.isfinite(number)}

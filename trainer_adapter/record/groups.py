@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -182,10 +183,9 @@ class Counts:
         Steps without a record count nothing.
         """
         steps = self.page_steps()
-        responses, tokens = (
-            np.cumsum([getattr(step, name) for step in steps]) for name in ("responses", "tokens")
-        )
-        return [(step.step, int(r), int(t)) for step, r, t in zip(steps, responses, tokens, strict=True)]
+        responses = accumulate(step.responses for step in steps)
+        tokens = accumulate(step.tokens for step in steps)
+        return list(zip([step.step for step in steps], responses, tokens, strict=True))
 
     def _place(self, key: tuple[int, str], bisect: Any) -> int:
         """Return the first place of a group after the key (`bisect_right`), or from it on (`bisect_left`)."""

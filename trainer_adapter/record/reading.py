@@ -6,31 +6,35 @@ A file that is damaged, half copied or missing is named; the rest answers. Queri
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from evaluator.evals.grading import shorten_answer
 from service.errors import InputError, NotFoundError
-from service.parquet import DamagedFileError
+from service.parquet import DamagedFileError, footer_hash, read_parquet
 from trainer_adapter.record.counting import Footer, current_counts, read_footers
 from trainer_adapter.record.files import (
     COUNTS_FILE,
     METRICS_FILE,
+    STEP_KEY,
+    TEXTS_KEY,
+    TEXTS_PER_GROUP,
     FileState,
+    about_file,
     file_state,
     read_headers,
     read_metrics,
     read_run,
-    read_texts,
     step_path,
     steps_there,
     texts_path,
 )
 from trainer_adapter.record.groups import Counts, RolloutGroup
-from trainer_adapter.record.rollout import TEXTS, RolloutHeader, RolloutRecord, TokenRatios
+from trainer_adapter.record.rollout import TEXTS, RolloutHeader, RolloutRecord
+
+_MISSING = "is missing. Copy it again or restore it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +62,6 @@ class JointGroup:
     columns: tuple[GroupColumn, ...]
     has_tokens: bool  # log-ratios of single tokens were recorded
     problem: str | None  # why texts cannot be read
-
-
-@dataclass(frozen=True)
-class WholeRollout:
-    """A rollout with its texts; None for those that were not kept."""
-
-    header: FoundRollout
-    prompt: str | None
-    response: str
-    token_ratios: TokenRatios | None
 
 
 class Record:
@@ -141,10 +135,28 @@ class Record:
     def texts(self, headers: Any, rows: Sequence[int], column: str = "response") -> dict[int, str]:
         """Return the texts in these rows of a step, by row; rows without one are left out.
 
+        Only their row groups are read.
+
         Raises:
-            DamagedFileError: the file of texts is damaged or missing.
+            DamagedFileError: the file of texts is damaged, missing, or was written with other headers.
         """
-        return read_texts(self.folder, headers, rows, column)
+        about = headers.schema.metadata
+        step = int(about[STEP_KEY])
+        path = texts_path(self.folder, step)
+        texts: dict[int, str] = {}
+        try:
+            if footer_hash(path) != about.get(TEXTS_KEY, b"").decode():
+                raise DamagedFileError(
+                    f"{path}: is damaged, or does not match {step_path(self.folder, step).name}. Copy both "
+                    "again, or resume the training."
+                )
+            for group in sorted({row // TEXTS_PER_GROUP for row in rows}):
+                part = read_parquet(path, {column: "string"}, about_file(None, step), [group])
+                values = dict(enumerate(part.column(column).to_pylist(), group * TEXTS_PER_GROUP))
+                texts |= {row: values[row] for row in rows if values.get(row) is not None}
+        except FileNotFoundError as error:
+            raise DamagedFileError(f"{path}: {_MISSING}") from error
+        return texts
 
     def joint_group(self, step: int, question_id: str) -> JointGroup:
         """Return a question's group at a step, one column per prompt, the original first.
@@ -178,7 +190,7 @@ class Record:
         )
         return JointGroup(groups[0], columns, bool(ratios), problem)
 
-    def rollout(self, rollout_id: str) -> WholeRollout:
+    def rollout(self, rollout_id: str) -> RolloutRecord:
         """Return a rollout with its texts.
 
         Raises:
@@ -190,10 +202,22 @@ class Record:
         headers = self.headers(step)
         if row >= len(headers):
             raise NotFoundError(f"there is no rollout {rollout_id}: step {step} has {len(headers):,}.")
-        [header] = found_rollouts(headers, [row])
-        prompt, response, ratios = (self.texts(headers, [row], name).get(row) for name in TEXTS)
-        tokens = None if ratios is None else TokenRatios.from_text(ratios)
-        return WholeRollout(header, prompt, response or "", tokens)
+        [values] = headers.slice(row, 1).to_pylist()
+        values |= {name: self.texts(headers, [row], name).get(row) for name in TEXTS}
+        return RolloutRecord(**_shortened(values))
+
+    def files_to_prune(self, *, keep_every: int, keep_last: int = 1) -> dict[int, list[Path]]:
+        """Return the files of all but every `keep_every`-th and the last `keep_last` steps, by step.
+
+        They are in the order to remove them: texts without headers are never read. Counts and metrics stay.
+        """
+        steps = self.steps()
+        paths = {
+            step: (step_path(self.folder, step), texts_path(self.folder, step))
+            for step in steps[: max(0, len(steps) - keep_last)]
+            if step % keep_every
+        }
+        return {step: [path for path in of_step if path.is_file()] for step, of_step in paths.items()}
 
     def _state_now(self) -> list[FileState]:
         damaged = [step for step, footer in self._footers.items() if footer.problem is not None]
@@ -210,7 +234,7 @@ class Record:
             texts = set(steps_there(self.folder, "texts"))
             table, problems = current_counts(self.folder, self.run.name, footers)
             problems += [
-                f"{texts_path(self.folder, step)}: is missing. Copy it again or restore it."
+                f"{texts_path(self.folder, step)}: {_MISSING}"
                 for step, footer in footers.items()
                 if step not in texts and footer.problem is None
             ]
@@ -224,7 +248,7 @@ def place_of(rollout_id: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", rollout_id, re.ASCII)
     if match is None:
         raise InputError(
-            f"{rollout_id!r} is not the id of a rollout: STEP:ROW, as `tagrpo train rollouts` shows it."
+            f"{rollout_id!r} is not a rollout id. Give STEP:ROW, as `tagrpo train rollouts` shows it."
         )
     return int(match[1]), int(match[2])
 
@@ -233,27 +257,10 @@ def found_rollouts(headers: Any, rows: Sequence[int]) -> list[FoundRollout]:
     """Return these rows of a step as values."""
     values = headers.take(rows).to_pylist() if len(rows) else []
     return [
-        FoundRollout(**{**row, "extracted": shorten_answer(row["extracted"])}, id=f"{row['step']}:{place}")
+        FoundRollout(**_shortened(row), id=f"{row['step']}:{place}")
         for place, row in zip(rows, values, strict=True)
     ]
 
 
-def read_rollouts(folder: Path) -> Iterator[RolloutRecord]:
-    """Yield the rollouts of a folder by step, question and session, with all their texts."""
-    record = Record(folder)
-    for problem in record.problems():
-        raise DamagedFileError(problem)
-    if not record.steps():
-        raise InputError(f"{folder}: contains no rollouts (step-*.parquet).")
-    for step in record.steps():
-        headers = record.headers(step)
-        texts = {name: record.texts(headers, range(len(headers)), name) for name in TEXTS}
-        for row, values in enumerate(headers.to_pylist()):
-            values |= {name: texts[name].get(row) for name in TEXTS}
-            yield RolloutRecord(**values)
-
-
-@lru_cache(maxsize=4)
-def record_in(folder: Path) -> Record:
-    """Return the record in a folder; those used last stay open."""
-    return Record(folder)
+def _shortened(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "extracted": shorten_answer(row["extracted"])}

@@ -48,7 +48,7 @@ class RescueTotals:
         """Return sentences about groups, responses by stage, and weights."""
         dead = f"{self.dead:,} of {self.groups:,} groups were all wrong at first ({percent(self.dead_share)})"
         revived = f"neighbors were sampled for {self.asked:,} groups and rescued {self.revived:,}"
-        first = f"responses: {self.first:,} in the first stage; then {self.more:,} to questions"
+        first = f"responses: {self.first:,} in the first stage; in the second, {self.more:,} to questions"
         lines = [
             f"{dead}; {revived} ({percent(self.revived_share)})",
             f"{first}, {self.to_neighbors:,} to neighbors",
@@ -171,7 +171,7 @@ def page_rescues(
 def _check_stages(spec: Mapping[str, Any]) -> None:
     if not samples_in_stages(spec):
         raise InputError(
-            "this training samples neighbors for every question, or for none. Only recipes with "
+            "this training run samples neighbors for every question or for none. Only recipes with "
             "sampling=rescue, such as ta_rescue, have rescues."
         )
 

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,10 +62,7 @@ class RolloutRecord(RolloutHeader):
     token_ratios: str | None = None
 
 
-HEADERS: tuple[str, ...] = tuple(field.name for field in fields(RolloutHeader))
 TEXTS: tuple[str, ...] = ("prompt", "response", "token_ratios")
-COLUMNS: tuple[str, ...] = (*HEADERS, *TEXTS)
-NUMBERS = ("reward", "advantage", "old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy")
 
 
 def is_recorded(question_id: str, share: float) -> bool:
@@ -101,12 +99,9 @@ class TokenRatios:
 
     def pieces(self, response: str) -> list[tuple[str, float | None]]:
         """Return the text of each token with its log-ratio."""
-        pieces: list[tuple[str, float | None]] = []
-        at = 0
-        for length, ratio in zip(self.lengths, self.log_ratios, strict=True):
-            pieces.append((response[at : at + length], ratio))
-            at += length
-        return pieces
+        ends = accumulate(self.lengths)
+        tokens = zip(self.lengths, ends, self.log_ratios, strict=True)
+        return [(response[end - length : end], ratio) for length, end, ratio in tokens]
 
 
 def token_ratios_text(lengths: Sequence[int], log_ratios: NDArray[np.floating]) -> str:

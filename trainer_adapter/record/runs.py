@@ -1,6 +1,7 @@
 """Training runs in the database: one row each, with the folder of its record."""
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.errors import InputError
 from service.runs.store import Run, check_name, find_run, list_runs, open_run
-from trainer_adapter.record.reading import Record, record_in
+from trainer_adapter.record.reading import Record
 from trainer_adapter.record.tables import TRAIN, TrainFolderRow
 
 
@@ -16,13 +17,10 @@ from trainer_adapter.record.tables import TRAIN, TrainFolderRow
 class TrainNumbers:
     """Steps of a training with rollouts or metrics, the first and last of them, and all rollouts."""
 
-    steps: int
-    first_step: int | None
-    last_step: int | None
-    rollouts: int
-
-
-NO_NUMBERS = TrainNumbers(0, None, None, 0)
+    steps: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    rollouts: int = 0
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class TrainRun:
     """A training run; `problem` says why its record cannot be read, which leaves no numbers."""
 
     run: Run
-    numbers: TrainNumbers
+    numbers: TrainNumbers = TrainNumbers()
     problem: str | None = None
 
     @property
@@ -48,6 +46,10 @@ class TrainRun:
         return {"recipe": self.recipe, "model": self.model, **asdict(self.numbers)}
 
 
+_record_in = lru_cache(maxsize=4)(Record)
+"""The record in a folder; those used last stay open."""
+
+
 def register(session: Session, record: Record, name: str | None = None) -> Run:
     """Store where a training has its record; also the new place of a folder that was moved.
 
@@ -56,10 +58,10 @@ def register(session: Session, record: Record, name: str | None = None) -> Run:
     """
     about, folder = record.run, record.folder
     if (run_name := name or about.name) is None:
-        raise InputError(f"{folder}: the folder does not record its run. Give a run name with --name.")
+        raise InputError(f"{folder}: the folder does not name its run. Add it as `NAME={folder}`.")
     there = next((run for run in list_runs(session) if run.name == check_name(run_name)), None)
     if there is not None and there.kind != TRAIN:
-        raise InputError(f"run {run_name!r} is not a training run. Choose another name with --name.")
+        raise InputError(f"run {run_name!r} is not a training run. Use another name: `NAME={folder}`.")
     if there is None or about.name is not None:
         there, _ = open_run(
             session, name=run_name, kind=TRAIN, spec=about.spec, question_ids=(), versions=about.versions
@@ -91,7 +93,7 @@ def open_folder(run: Run, folder: Path | None) -> Record:
             f"{folder}: run {run.name!r} had its rollouts here, but the folder is missing. If you moved it, "
             f"add the new path: `tagrpo train rollouts {run.name}=FOLDER --add`."
         )
-    return record_in(folder)
+    return _record_in(folder)
 
 
 def open_record(session: Session, run: Run) -> Record:
@@ -112,7 +114,7 @@ def read_train_run(session: Session, run: Run) -> TrainRun:
     try:
         return TrainRun(run, read_numbers(open_record(session, run)))
     except InputError as error:
-        return TrainRun(run, NO_NUMBERS, str(error))
+        return TrainRun(run, problem=str(error))
 
 
 def list_train_runs(session: Session) -> list[TrainRun]:

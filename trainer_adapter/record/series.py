@@ -45,10 +45,9 @@ def trained_checkpoint(model: str, run_names: Sequence[str]) -> tuple[str, int] 
     """
     parts = re.split(r"[/\\]", model)
     for place, part in enumerate(parts):
-        if (match := _CHECKPOINT.fullmatch(part)) is None:
-            continue
-        name = next((name for name in reversed(parts[:place]) if name in run_names), None)
-        return None if name is None else (name, int(match[1]))
+        if match := _CHECKPOINT.fullmatch(part):
+            name = next((name for name in reversed(parts[:place]) if name in run_names), None)
+            return None if name is None else (name, int(match[1]))
     return None
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
-
 from trainer_adapter.methods.groups import Tensor
 
 
@@ -16,14 +14,10 @@ class StepBatch:
     """
 
     step: int  # the global step, from 1
-    question_ids: tuple[str, ...]  # of each response, as exported; B
-    # of the neighbor whose prompt a response was drawn for; None for the question itself; B
-    neighbor_ids: tuple[str | None, ...]
     # numbers the drawings of questions in the step from 0: the (N+1)G responses of one share it. A question
     # that is drawn twice has two numbers
     question_B: Tensor
     variant_B: Tensor  # 0 for the question's own prompt, k for its k-th neighbor's
-    session_B: Tensor  # the response's number among those of its question, from 0
     # the group whose rewards the advantage is measured against; `question_B` for joint groups
     group_B: Tensor
     rewards_B: Tensor  # what the advantage was computed from, float64; shaped where the recipe shapes it
@@ -32,7 +26,6 @@ class StepBatch:
     truncated_B: Tensor  # whether the response was cut at the longest length, bool
     tokens_B: Tensor  # tokens of each response
     prompt_tokens_B: Tensor  # tokens of the prompt the response was drawn for
-    response_ids_BT: Tensor  # token ids
     mask_BT: Tensor  # 1 at the tokens of a response
     old_log_probs_BT: Tensor  # log-probs before the update, on the prompt the recipe anchors on
     # log-probs the tokens were drawn with, on the prompt they were drawn for; None where the rollout engine
@@ -42,7 +35,6 @@ class StepBatch:
     ref_log_probs_BT: Tensor | None
     # entropy of the policy at each token, on the anchor; None where it was not computed
     entropies_BT: Tensor | None
-    advantages_BT: Tensor  # advantages of tokens, weights included, as the loss gets them
     advantages_B: Tensor  # advantages of responses before token weights, float64
     weights_BT: Tensor | None = None  # token weights (CW-GRPO, Clip-Cov); None for recipes without
     # importance weights of anchor corrected, truncated; None for the other anchors
@@ -59,15 +51,5 @@ class StepBatch:
     # whether a response was drawn in the first of two stages; None where there is one
     first_stage_B: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        rows, tokens = len(self.question_ids), self.mask_BT.shape[-1]
-        for name, value in vars(self).items():
-            if not isinstance(value, torch.Tensor | tuple):
-                continue
-            wanted = (rows, tokens) if name.endswith("_BT") else (rows,)
-            shape = tuple(value.shape) if isinstance(value, torch.Tensor) else (len(value),)
-            if shape != wanted:
-                raise ValueError(f"{name} has shape {shape} in a batch of {wanted}")
-
     def __len__(self) -> int:
-        return len(self.question_ids)
+        return len(self.mask_BT)

@@ -34,7 +34,7 @@ from trainer_adapter.record.files import (
     step_path,
     texts_path,
 )
-from trainer_adapter.record.rollout import HEADERS, NUMBERS, TEXTS, RolloutRecord
+from trainer_adapter.record.rollout import TEXTS, RolloutRecord
 
 MakeRecords = Callable[[], Iterable[RolloutRecord]]
 
@@ -123,7 +123,8 @@ class RolloutWriter:
         try:
             # A line that a kill cut short must not swallow the next one.
             with (self.folder / METRICS_FILE).open("ab+") as file:
-                if file.tell() and not _ends_a_line(file):
+                file.seek(max(0, file.tell() - 1))
+                if file.read(1) not in (b"", b"\n"):
                     file.write(b"\n")
                 file.write(line.encode() + b"\n")
         except OSError as error:
@@ -172,13 +173,15 @@ class RolloutWriter:
         rows = iter(records)
         if (first := next(rows, None)) is None:
             return
-        columns: dict[str, list[Any]] = {name: [] for name in HEADERS}
+        columns: dict[str, list[Any]] = {name: [] for name in HEADER_TYPES}
         parts = _text_tables(step, chain([first], rows), columns)
         about, repeated = about_file(self.run, step), ["question_id", "prompt"]
         texts, headers = texts_path(self.folder, step), step_path(self.folder, step)
         _replace(texts, lambda path: write_parquet(path, pa.schema(_TEXT_TYPES), parts, about, repeated))
         about[TEXTS_KEY] = footer_hash(texts)
-        table = _header_table(columns)
+        for name in (name for name, kind in HEADER_TYPES.items() if kind == "double"):  # finite or null
+            columns[name] = [_number(value) for value in columns[name]]
+        table = pa.table(columns, schema=pa.schema(HEADER_TYPES))
         _replace(headers, lambda path: write_parquet(path, table.schema, [table], about, _REPEATED))
         self._count(step, table, footer_hash(headers))
 
@@ -215,15 +218,6 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
         yield pa.table(texts, schema=pa.schema(_TEXT_TYPES))
 
 
-def _header_table(columns: dict[str, list[Any]]) -> Any:
-    """Return the headers of a step; numbers that are not finite become null."""
-    import pyarrow as pa
-
-    for name in NUMBERS:
-        columns[name] = [value if value is None or math.isfinite(value) else None for value in columns[name]]
-    return pa.table(columns, schema=pa.schema(HEADER_TYPES))
-
-
 def _encodable(value: Any) -> Any:
     """Return a text that UTF-8 can hold: a lone surrogate becomes a question mark."""
     if not isinstance(value, str) or value.isascii():
@@ -241,11 +235,6 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _ends_a_line(file: Any) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) == b"\n")
 
 
 def _number(value: Any) -> float | None:

@@ -165,7 +165,7 @@ def check_overrides(
                 raise InputError(f"verl.{override.text}: {way_out}.")
         if name in of_recipe:
             raise InputError(
-                f"verl.{override.text}: recipe {recipe.name} decides this. Change an axis instead "
+                f"verl.{override.text}: recipe {recipe.name} sets this. Change an axis instead "
                 "(anchor=own, loss.clip_high=0.28; see `tagrpo train recipes`), so that the run's name "
                 "states it."
             )

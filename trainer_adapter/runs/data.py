@@ -9,7 +9,7 @@ from typing import Any
 from evaluator.grading import AnswerKind
 from rephraser.sets.types import NeighborSet, SetHeader
 from service.database import Database
-from service.errors import InputError, first_line
+from service.errors import InputError
 from service.hashing import file_sha256
 from service.questions.images import image_loader
 from trainer_adapter.verl.export import (
@@ -22,7 +22,7 @@ from trainer_adapter.verl.export import (
     export_verl,
     validation_size,
 )
-from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, schema
+from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout
 from trainer_adapter.verl.image_prompts import holds_images
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 
@@ -113,12 +113,12 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
     """Return the export in `folder`.
 
     Args:
-        verify: look into the files and compare their checksums with the manifest's.
+        verify: compare the checksums of the files with the manifest's.
         way_out: what the user is told to do where the export is damaged.
 
     Raises:
         InputError: the folder holds no export of this version, a part of the manifest or a file is missing,
-            a file is no parquet, lacks a column or rows, or was changed.
+            or a file was changed.
     """
     path = folder / MANIFEST_NAME
     try:
@@ -134,7 +134,7 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
         raise InputError(f"{path}: not the manifest of a verl export. Export with --format verl.")
     if manifest.get("format_version") != FORMAT_VERSION:
         raise InputError(
-            f"{path}: format {manifest.get('format_version')}, not {FORMAT_VERSION}. Export again."
+            f"{path}: format {manifest.get('format_version')}; tagrpo reads {FORMAT_VERSION}. Export again."
         )
     try:
         data = _read(folder, manifest)
@@ -144,11 +144,7 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
         file = folder / name
         if not file.is_file():
             raise InputError(f"{file}: the file is missing, although manifest.json lists it; {way_out}.")
-        if not verify:
-            continue
-        # What is wrong says more than a checksum does, so it is looked for first.
-        check_parquet(file, schema(data.layout).names, way_out)
-        if file_sha256(file) != expected:
+        if verify and file_sha256(file) != expected:
             raise InputError(
                 f"{file}: changed after the export (its checksum differs from the manifest); {way_out}."
             )
@@ -250,29 +246,3 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         system=prompt["system"],
         images=holds_images(folder / TRAIN_NAME),
     )
-
-
-def check_parquet(path: Path, columns: Sequence[str], way_out: str) -> None:
-    """Raise unless `path` is a parquet file that has these columns and a row.
-
-    Raises:
-        InputError: naming the file, the column, and `way_out`.
-    """
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
-    try:
-        with pq.ParquetFile(path) as file:
-            there, rows = set(file.schema_arrow.names), file.metadata.num_rows
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; {way_out}.") from error
-    except (OSError, ArrowException) as error:
-        raise InputError(
-            f"{path}: not a complete parquet file ({first_line(error).rstrip('.')}); {way_out}."
-        ) from error
-    missing = [column for column in columns if column not in there]
-    if missing:
-        named = ", ".join(map(repr, missing))
-        raise InputError(f"{path}: has no column {named}; {way_out}.")
-    if not rows:
-        raise InputError(f"{path}: contains no rows; {way_out}.")

@@ -153,8 +153,8 @@ class RunFolder:
             raise InputError(f"{path}: not a tagrpo training run. Choose another folder.")
         if config.get("format_version") != FORMAT_VERSION:
             raise InputError(
-                f"{path}: format {config.get('format_version')}, not {FORMAT_VERSION}. Start a run with "
-                "another --name."
+                f"{path}: format {config.get('format_version')}; tagrpo reads {FORMAT_VERSION}. Start a run "
+                "with another --name."
             )
         return config
 
@@ -201,7 +201,7 @@ class RunFolder:
             "mark": mark,
             "ray_folder": None if ray_folder is None else str(ray_folder),
         }
-        _write(self.path / _PROCESS, json.dumps(about))
+        (self.path / _PROCESS).write_text(json.dumps(about), encoding="utf-8")
 
     def forget_process(self) -> None:
         (self.path / _PROCESS).unlink(missing_ok=True)
@@ -233,7 +233,3 @@ class RunFolder:
         except (OSError, ValueError):
             seconds = 0.0
         return Attempt(number, started_at, round(seconds, 1), None, None, last_step(log), self.checkpoint())
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")

@@ -142,7 +142,7 @@ def train(
     with folder.locked():
         notes = []
         if ended := folder.end_leftovers():
-            notes.append(f"stopped leftover processes of a killed start: {ended}")
+            notes.append(f"stopped leftover processes of a killed run: {ended}")
         try:
             data = _data(config, open_database, folder.data, resume=resume)
             prepared = _prepare(config, name, folder, data, resume=resume)
@@ -173,7 +173,7 @@ def _named(config: TrainConfig) -> tuple[str, RunFolder]:
 def _data(
     config: TrainConfig, open_database: Callable[[], Database], target: Path, *, resume: bool
 ) -> TrainingData:
-    """Return the export: the one that the run began with, or one that is made of the set."""
+    """Return the export: the one that the run began with, or one made of the set."""
     if config.set is None:
         if config.data is None:
             raise InputError(
@@ -186,10 +186,10 @@ def _data(
         preset.value("data.max_prompt_length"),
     )
     words = None if config.prompt_file is None else read_words(config.prompt_file)
-    template = without_thinking(preset.prompt(words, tokenizer=config.model, max_prompt_tokens=limit))
     with open_database() as database:
         with database.read() as session:
             neighbor_set = load_set(session, config.set)
+        template = without_thinking(preset.prompt(words, tokenizer=config.model, max_prompt_tokens=limit))
         if resume and (target / "manifest.json").is_file():
             return read_again(target, neighbor_set.header, template, answers, config.strategies, share)
         return export_data(database, neighbor_set, target, template, answers, config.strategies, share)

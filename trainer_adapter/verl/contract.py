@@ -17,17 +17,6 @@ from trainer_adapter.verl.hooks import HOOKS, Hook, hooks_of
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A hook that a version lacks or has otherwise."""
-
-    hook: Hook
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.hook.place}: {self.problem}"
-
-
-@dataclass(frozen=True)
 class _Function:
     names: tuple[str, ...]
     required: frozenset[str]
@@ -37,14 +26,14 @@ class _Function:
 _Definition = _Function | Literal["name"]
 
 
-def differences(folders: Mapping[str, Path], hooks: tuple[Hook, ...] = HOOKS) -> list[Difference]:
+def differences(folders: Mapping[str, Path], hooks: tuple[Hook, ...] = HOOKS) -> list[str]:
     """Return every hook that the packages in these folders do not have as tagrpo uses it.
 
     Args:
         folders: of the installed packages, by name.
     """
     return [
-        Difference(hook, problem)
+        f"{hook.place}: {problem}"
         for hook in hooks
         if (problem := _problem(hook, folders.get(hook.package))) is not None
     ]

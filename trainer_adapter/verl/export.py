@@ -73,17 +73,6 @@ class VerlExportReport:
     files: tuple[Path, ...]
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    """The entries without what is over the limit, and what that was."""
-
-    kept: tuple[SetEntry, ...]
-    dropped_neighbors: tuple[DroppedPrompt, ...]
-    dropped_questions: tuple[DroppedPrompt, ...]
-    neighbors_of_dropped_questions: int
-    longest_prompt: int
-
-
 def export_verl(
     entries: Iterable[SetEntry],
     directory: Path,
@@ -132,14 +121,14 @@ def export_verl(
     if layout not in ROWS:
         raise InputError(f'layout "{layout}" is unknown. Use one of {", ".join(ROWS)}.')
     chosen = select_strategies(_checked(entries, set_ref, answers), strategies, set_ref)
-    fitted = _fit(chosen, template)
-    if not fitted.kept:
-        shortest = min(dropped.tokens for dropped in fitted.dropped_questions)
+    kept, fitted = _fit(chosen, template)
+    if not kept:
+        shortest = min(dropped.tokens for dropped in fitted["dropped_questions"])
         raise InputError(
             f"{set_ref}: every prompt is longer than {template.max_prompt_tokens} tokens (the shortest has "
             f"{shortest}). Raise the limit."
         )
-    training, validation = _split(fitted.kept, validation_share)
+    training, validation = _split(kept, validation_share)
     splits = {TRAIN_NAME: training} | ({VALIDATION_NAME: validation} if validation else {})
     neighbors = [neighbor for entry in training for neighbor in entry.neighbors]
     report = VerlExportReport(
@@ -151,10 +140,7 @@ def export_verl(
         rows=len(training) + (len(neighbors) if layout == "flat" else 0),
         verdicts=dict(sorted(Counter(neighbor.verdict for neighbor in neighbors).items())),
         neighbors_per_question=dict(sorted(Counter(len(entry.neighbors) for entry in training).items())),
-        dropped_neighbors=fitted.dropped_neighbors,
-        dropped_questions=fitted.dropped_questions,
-        neighbors_of_dropped_questions=fitted.neighbors_of_dropped_questions,
-        longest_prompt=fitted.longest_prompt,
+        **fitted,
         lengths_estimated=template.tokenizer is None,
         files=tuple(directory / name for name in splits),
     )
@@ -196,7 +182,8 @@ def _checked(entries: Iterable[SetEntry], set_ref: str, answers: AnswerForm) -> 
     return members
 
 
-def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> _Fitted:
+def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> tuple[list[SetEntry], dict[str, Any]]:
+    """Return the entries without what is over the limit, and what that was, as the report has it."""
     count, limit = prompt_counter(template), template.max_prompt_tokens
     kept: list[SetEntry] = []
     long_neighbors: list[DroppedPrompt] = []
@@ -223,7 +210,12 @@ def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> _Fitted:
             ]
             kept.append(replace(entry, neighbors=tuple(neighbor for neighbor, _ in short)))
             longest = max(longest, tokens, *(size for _, size in short))
-    return _Fitted(tuple(kept), tuple(long_neighbors), tuple(long_questions), lost, longest)
+    return kept, {
+        "dropped_neighbors": tuple(long_neighbors),
+        "dropped_questions": tuple(long_questions),
+        "neighbors_of_dropped_questions": lost,
+        "longest_prompt": longest,
+    }
 
 
 def validation_size(share: float, questions: int) -> int:

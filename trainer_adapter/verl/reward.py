@@ -164,13 +164,3 @@ def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: boo
         None if tolerance is None else str(tolerance),
         boxed_only,
     )
-
-
-__all__ = [
-    "LONGEST_RESPONSE",
-    "GraderSettings",
-    "close_service",
-    "compute_score",
-    "thinks_between_tags",
-    "to_reward",
-]

@@ -4,13 +4,16 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import torch
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import StepAdvantages
+from trainer_adapter.record.files import read_metrics
+from trainer_adapter.record.rollout import RolloutRecord, TokenLengths, is_recorded, token_ratios_text
 from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.record.writing import RolloutWriter
 from trainer_adapter.verl.alarms import Alarms
 from trainer_adapter.verl.plugin.images.placing import prompt_text
 from trainer_adapter.verl.plugin.importance import Importance
@@ -18,19 +21,12 @@ from trainer_adapter.verl.plugin.responses import StepResponses
 
 _LOG = logging.getLogger("tagrpo.rollouts")
 
-# The database comes with them, and this module is loaded in every process of verl.
-if TYPE_CHECKING:
-    from trainer_adapter.record.rollout import RolloutRecord
-    from trainer_adapter.record.writing import RolloutWriter
-
 _DECODED_TOGETHER = 256
 """Responses whose texts are held at a time."""
 
 
 def look_back(alarms: Alarms, folder: Path, step: int) -> None:
     """Have alarms see the recorded steps up to this one, from which a training goes on."""
-    from trainer_adapter.record.files import read_metrics
-
     for earlier, metrics in read_metrics(folder)[0].items():
         if earlier <= step:
             alarms.look(earlier, metrics)
@@ -51,14 +47,11 @@ def step_batch(
         groups_B: the group of each response.
         first_stage: responses of a question that are drawn first; None where all are at once.
     """
-    mask_BT, sessions_B = responses.mask_AT[responses.real_A], responses.numbers("session")
+    mask_BT = responses.mask_AT[responses.real_A]
     return StepBatch(
         step=step,
-        question_ids=tuple(each["question_id"] for each in responses.about),
-        neighbor_ids=tuple(each["neighbor_id"] for each in responses.about),
         question_B=responses.question_B,
         variant_B=responses.numbers("variant"),
-        session_B=sessions_B,
         group_B=groups_B,
         rewards_B=made.rewards_B,
         correct_B=responses.correct_B,
@@ -66,13 +59,11 @@ def step_batch(
         truncated_B=responses.truncated_B,
         tokens_B=mask_BT.sum(-1),
         prompt_tokens_B=torch.tensor([len(each["prompt_ids"]) for each in responses.about]),
-        response_ids_BT=responses.tensors_BT["responses"],
         mask_BT=mask_BT,
         old_log_probs_BT=responses.tensors_BT["old_log_probs"],
         sampling_log_probs_BT=responses.sampling_log_probs(),
         ref_log_probs_BT=responses.tensors_BT.get("ref_log_prob"),
         entropies_BT=responses.tensors_BT.get("entropy"),
-        advantages_BT=made.advantages_BT.float(),
         advantages_B=made.advantages_B,
         weights_BT=made.weights_BT,
         correction_BT=weighed.prompt_BT,
@@ -80,12 +71,12 @@ def step_batch(
         engine_weights_BT=weighed.engine_BT,
         compared_B=weighed.compared_B,
         response_weights_B=made.response_weights_B,
-        first_stage_B=None if first_stage is None else sessions_B < first_stage,
+        first_stage_B=None if first_stage is None else responses.numbers("session") < first_stage,
     )
 
 
 def record_step(
-    writer: "RolloutWriter",
+    writer: RolloutWriter,
     responses: StepResponses,
     step: StepBatch,
     tokenizer: Any,
@@ -101,42 +92,29 @@ def record_step(
         share: of the questions, see `is_recorded`.
         image_ids: tokens that stand for images in prompts, where the record says `<image>`.
     """
-    from trainer_adapter.record.rollout import is_recorded
-
-    places = zip(step.question_ids, step.session_B.tolist(), step.group_B.tolist(), strict=True)
-    in_order = sorted((place, row) for row, place in enumerate(places) if is_recorded(place[0], share))
-    rows = [row for _, row in in_order]
+    places = [
+        (each["question_id"], each["session"], group)
+        for each, group in zip(responses.about, step.group_B.tolist(), strict=True)
+    ]
+    kept = [row for row, (question_id, *_) in enumerate(places) if is_recorded(question_id, share)]
+    rows = sorted(kept, key=places.__getitem__)
     old_BT, sampling_BT = step.old_log_probs_BT, step.sampling_log_probs_BT
     if with_tokens and sampling_BT is None:
         _LOG.warning(
             "step %d: no token log-ratios, because the rollout engine returned no log-probs", step.step
         )
-    drawn = _Drawn(
-        step.step,
-        _columns(responses, step, rows),
+    # Small enough to wait while training goes on.
+    records = partial(
+        _records,
+        tokenizer,
+        {"step": [step.step] * len(rows), **_columns(responses, step, rows)},
+        responses.tensors_BT["responses"][rows].to(torch.int32),
         (old_BT - sampling_BT)[rows] if with_tokens and sampling_BT is not None else None,
-        step.response_ids_BT[rows].to(torch.int32),
-        tuple(responses.about[row]["prompt_ids"] for row in rows),
-        tuple(zip(step.question_B[rows].tolist(), step.variant_B[rows].tolist(), strict=True)),
+        [responses.about[row]["prompt_ids"] for row in rows],
+        step.question_B[rows].tolist(),
         image_ids,
     )
-    writer.write(step.step, lambda: _records(drawn, tokenizer))
-
-
-class _Drawn(NamedTuple):
-    """Responses of a step to record, small enough to wait while training goes on.
-
-    `columns` are fields of `RolloutRecord`. `log_ratios_BT` are of tokens, anchor minus sampling; None if not
-    recorded.
-    """
-
-    step: int
-    columns: Mapping[str, Sequence[Any]]
-    log_ratios_BT: Tensor | None
-    response_ids_BT: Tensor
-    prompt_ids: tuple[Any, ...]
-    prompt_places: tuple[tuple[int, int], ...]
-    image_ids: frozenset[int]
+    writer.write(step.step, records)
 
 
 def _columns(responses: StepResponses, step: StepBatch, rows: Sequence[int]) -> dict[str, Sequence[Any]]:
@@ -146,12 +124,12 @@ def _columns(responses: StepResponses, step: StepBatch, rows: Sequence[int]) -> 
     is_right, is_unknown = step.correct_B[rows].tolist(), step.unknown_B[rows].tolist()
     entropies = _sums(step.entropies_BT, step.mask_BT, rows)
     return {
-        "question_id": [step.question_ids[row] for row in rows],
-        "neighbor_id": [step.neighbor_ids[row] for row in rows],
-        "strategy": [each["strategy"] for each in about],
+        **{
+            name: [each[name] for each in about]
+            for name in ("question_id", "neighbor_id", "strategy", "session")
+        },
         "variant": step.variant_B[rows].tolist(),
         "group": step.group_B[rows].tolist(),
-        "session": step.session_B[rows].tolist(),
         "tokens": tokens,
         "truncated": step.truncated_B[rows].tolist(),
         "reward": step.rewards_B[rows].tolist(),
@@ -174,17 +152,27 @@ def _sums(values_BT: Tensor | None, mask_BT: Tensor, rows: Sequence[int]) -> lis
     """Return the sum over the tokens of these responses; None for all if there are no values."""
     if values_BT is None:
         return [None] * len(rows)
-    sums: list[float | None] = (
-        values_BT[rows].masked_fill(mask_BT[rows] <= 0, 0.0).sum(-1, dtype=torch.float64).tolist()
-    )
-    return sums
+    real_BT = values_BT[rows].masked_fill(mask_BT[rows] <= 0, 0.0)
+    return [*real_BT.sum(-1, dtype=torch.float64).tolist()]
 
 
-def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
-    """Decode the responses a part at a time."""
-    from trainer_adapter.record.rollout import RolloutRecord, TokenLengths, token_ratios_text
+def _records(
+    tokenizer: Any,
+    columns: Mapping[str, Sequence[Any]],
+    response_ids_BT: Tensor,
+    ratios_BT: Tensor | None,
+    prompt_ids: Sequence[Any],
+    questions: Sequence[int],
+    image_ids: frozenset[int],
+) -> Iterator[RolloutRecord]:
+    """Decode the responses a part at a time.
 
-    tokens, ratios_BT = drawn.columns["tokens"], drawn.log_ratios_BT
+    Args:
+        columns: fields of `RolloutRecord`.
+        ratios_BT: log-ratios of tokens, anchor minus sampling; None if they are not recorded.
+        questions: numbers of the questions; responses to one question and variant share a prompt.
+    """
+    tokens = columns["tokens"]
     if ratios_BT is not None:
         letter = tokenizer.encode("A", add_special_tokens=False)[-1]
         token_lengths = TokenLengths(partial(tokenizer.decode, skip_special_tokens=True), letter)
@@ -192,11 +180,11 @@ def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
     left_out = 0
     for first in range(0, len(tokens), _DECODED_TOGETHER):
         rows = range(first, min(first + _DECODED_TOGETHER, len(tokens)))
-        ids = [drawn.response_ids_BT[row, : tokens[row]].tolist() for row in rows]
+        ids = [response_ids_BT[row, : tokens[row]].tolist() for row in rows]
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
         for row, of_row, text in zip(rows, ids, texts, strict=True):
-            if (place := drawn.prompt_places[row]) not in asked:
-                asked[place] = prompt_text(tokenizer, drawn.prompt_ids[row], drawn.image_ids)
+            if (place := (questions[row], columns["variant"][row])) not in asked:
+                asked[place] = prompt_text(tokenizer, prompt_ids[row], image_ids)
             ratios = None
             if ratios_BT is not None:
                 lengths = token_lengths.of(of_row, text)
@@ -204,15 +192,14 @@ def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
                 if lengths is not None:
                     ratios = token_ratios_text(lengths, ratios_BT[row, : len(lengths)].double().numpy())
             yield RolloutRecord(
-                step=drawn.step,
                 prompt=asked[place],
                 response=text,
                 token_ratios=ratios,
-                **{name: column[row] for name, column in drawn.columns.items()},
+                **{name: column[row] for name, column in columns.items()},
             )
     if left_out:
         _LOG.warning(
             "step %d: the tokens of %d of %d responses are not recorded, because they decode to a different "
             "text",
-            *(drawn.step, left_out, len(tokens)),
+            *(columns["step"][0], left_out, len(tokens)),
         )

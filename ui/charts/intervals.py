@@ -186,7 +186,7 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
     last = rows[-1]
     end = alt.Chart(data_of([last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
     title = alt.TitleParams(
-        "False-accept rate over the reviews",
+        "False-accept rate as reviews accumulate",
         subtitle=f"{last['false_accept_rate']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "
         f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
     )

@@ -13,7 +13,7 @@ from ui.cli.settings import Db
 def check(*, db: Db, terminal: Terminal) -> None:
     """Check the whole database: pages, indexes, references, schema, images and published sets.
 
-    Exit code 3: at least one problem was found. Each problem is printed.
+    Exit code 3: at least one problem was found. It prints every problem.
 
     Example: tagrpo db check
     """
@@ -55,7 +55,7 @@ def check(*, db: Db, terminal: Terminal) -> None:
 def backup(target: Path, *, db: Db, terminal: Terminal) -> None:
     """Copy the database to a file while other processes keep writing.
 
-    The copy is a snapshot of one moment. If the command fails, no file is created.
+    The copy is a consistent snapshot. If the command fails, no file is created.
 
     Example: tagrpo db backup /backups/tagrpo-monday.db
 

@@ -193,7 +193,7 @@ class Ahead:
         """Wait for a step that was started, and say what it says; return whether it was, and did well."""
         if step not in self._running:
             return False
-        output.say("This step started earlier, in parallel with the training.")
+        output.say("This step ran earlier, in parallel with training.")
         output.say(f"$ {shell_lines(step.command)}", "")
         process, words = self._running[step]
         with words.open("rb") as file:

@@ -41,7 +41,7 @@ def diagnose(
     """Show what neighbors change in training: questions without a gradient, forecast, difficulty, cost.
 
     zero-gradient: the share of questions whose responses all get the same reward. forecast: that share for
-    any N and G, predicted from a small pilot. choices: the yield of each number of neighbors. difficulty:
+    any N and G, predicted from a small pilot. choices: mixed groups for each number of neighbors. difficulty:
     success rates of neighbors against their originals; neighbors with an implausible rate are flagged.
     diversity: how far responses to neighbors differ from those to the original. cost: what a group with
     mixed rewards costs.
@@ -126,7 +126,7 @@ def _responses(
     from trainer_adapter.record.tables import TRAIN
 
     if bool(runs) == (rollouts is not None):
-        raise BadParameter("name eval runs or a training, or give --rollouts PATH")
+        raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
     if rollouts is not None:
         if (rollouts / RUN_FILE).is_file():
             yield windows_source(Record(rollouts), str(rollouts), windows)

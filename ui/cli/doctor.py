@@ -123,7 +123,7 @@ def _packages() -> list[Check]:
 
 def _contract(folders: Mapping[str, Path]) -> list[Check]:
     from trainer_adapter.verl.contract import differences
-    from trainer_adapter.verl.hooks import CPU, CPU_SPEED, IMAGES, RESCUE, TESTED_VERSIONS, TIER_1, TIER_2
+    from trainer_adapter.verl.hooks import CPU, IMAGES, RESCUE, TESTED_VERSIONS, TIER_1, TIER_2
 
     if _version("verl") is None:
         way_out = EXTRAS["training with verl"][1]
@@ -137,7 +137,6 @@ def _contract(folders: Mapping[str, Path]) -> list[Check]:
         ("hooks for rescue sampling", RESCUE, True),
         ("hooks for images", IMAGES, True),
         ("hooks for training without a GPU", CPU, False),
-        ("hooks that make it faster", CPU_SPEED, False),
     ):
         lacking = differences(folders, hooks)
         detail = (
@@ -145,7 +144,7 @@ def _contract(folders: Mapping[str, Path]) -> list[Check]:
         )
         checks.append(Check(what, "problem" if lacking else "ok", detail, "", needed))
         way_out = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
-        checks += [Check("differs", "problem", str(each), way_out, needed) for each in lacking]
+        checks += [Check("differs", "problem", each, way_out, needed) for each in lacking]
     return checks
 
 

@@ -114,11 +114,11 @@ class ReportFile:
     overwrite: Overwrite = False
 
     def choose(self, terminal: "Terminal") -> ReportFormat:
-        """Return the form, after a look whether the file can be written.
+        """Return the format, after checking that the file can be written.
 
         Raises:
-            InputError: a file that is there, or whose name does not say the form.
-            typer.BadParameter: --json with another form.
+            InputError: the file exists, or its name does not determine the format.
+            typer.BadParameter: --json with another format.
         """
         from service.writing import check_file_target
 

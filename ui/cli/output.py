@@ -145,7 +145,7 @@ def confirm(what: str, question: str) -> None:
         typer.Abort: the answer is no.
     """
     if not sys.stdin.isatty():
-        raise InputError(f"{what} cannot be undone. Give --yes to confirm without a prompt.")
+        raise InputError(f"{what} cannot be undone. Pass --yes to confirm without a prompt.")
     typer.confirm(question, err=True, abort=True)
 
 

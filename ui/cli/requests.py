@@ -43,7 +43,7 @@ def error_words(errors: "Sequence[ErrorCount]", kinds: Collection[str] | None = 
 
 
 def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]") -> list[str]:
-    """Say which requests of a run have no answer yet, why, and how it goes on; nothing where all have one."""
+    """Name the unanswered requests of a run, the reason and the way on; empty if there are none."""
     parts = []
     if open_:
         parts.append(f"{plural(open_, 'request')} {'is' if open_ == 1 else 'are'} open")
@@ -60,7 +60,7 @@ def errors_table(errors: "Sequence[ErrorCount]") -> Table | None:
 
 
 def ledger_parts(ledger: "Sequence[LedgerLine]") -> list[Part]:
-    """Return what a run has paid for, by kind of request and model, and how much of it is a worst case."""
+    """Return a run's costs by kind of request and model, and which are worst cases."""
     if not ledger:
         return []
     rows = [
@@ -85,7 +85,7 @@ def ledger_parts(ledger: "Sequence[LedgerLine]") -> list[Part]:
 def estimate_parts(
     estimates: "Mapping[str, Estimate]", unit: str, spread: str, max_usd: float | None
 ) -> list[Part]:
-    """Return what runs are expected to take, each below its name if several may be meant.
+    """Return the expected cost of runs, each below its name if there may be several.
 
     Requests, tokens, money and hours are ranges; `spread` says of what, if they come from lengths alone.
     """
@@ -120,7 +120,7 @@ def estimate_parts(
         parts.append(f"total: {_money(estimate.usd)}{unit_text}")
         if estimate.hours is not None:
             low, high = estimate.hours
-            parts.append(f"hours at the speed of {estimate.trial}: {low:.1f} to {high:.1f}")
+            parts.append(f"hours at the speed of run {estimate.trial}: {low:.1f} to {high:.1f}")
     ranges = [estimate.usd for estimate in estimates.values() if estimate.usd is not None]
     if max_usd is not None and ranges and sum(high for _, high in ranges) > max_usd:
         surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"

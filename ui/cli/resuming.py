@@ -29,7 +29,7 @@ COMMANDS = {
 def resume(
     words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")], *, db: Db, terminal: Terminal
 ) -> None:
-    """Resume a run: rephrasing, an evaluation, a judge or a training.
+    """Resume a run: rephrasing, evaluation, judging or training.
 
     All settings are those of the run. KEY=VALUE changes a setting that does not affect results, such as
     max_usd=100 or base_url=http://localhost:8001/v1; others are refused. Stored answers are not requested

@@ -30,7 +30,7 @@ class Standing:
 
 
 def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
-    """List the runs, oldest first, with their input, model and size.
+    """List all runs with their input, model and size, oldest first.
 
     --kind adds the columns of that kind.
 

@@ -155,7 +155,7 @@ def _number_variant(numbers: dict[str, int], row: _Row, place: str) -> int:
     before = numbers.setdefault(str(row.neighbor), row.variant or len(numbers) + 1)
     if row.variant not in (None, before):
         raise InputError(
-            f"{place}: neighbor {row.neighbor} is variant {row.variant} here but was {before} earlier."
+            f"{place}: neighbor {row.neighbor} is variant {row.variant} here but {before} in an earlier row."
         )
     return before
 

@@ -79,7 +79,7 @@ def read_image(data: bytes) -> Image:
     """
     if len(data) > MOST_BYTES:
         raise ImageProblem(
-            f"has {len(data) / 1000000.0:,.1f} MB, more than the limit of {MOST_BYTES / 1000000.0:,.0f} MB"
+            f"is {len(data) / 1000000.0:,.1f} MB, more than the limit of {MOST_BYTES / 1000000.0:,.0f} MB"
         )
     kind = format_of(data)
     cleaned, size = clean(data, kind)

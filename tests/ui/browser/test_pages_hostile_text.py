@@ -46,52 +46,11 @@ def hostile(url: str) -> list[str]:
         f"~~~\n![x]({url}/tilde.png)\n~~~\n~~![x]({url}/strike.png)~~ **![x]({url}/bold.png)**",
     ]
     rng = random.Random(7)
-    parts = [
-        *(
-            f"![x]({url}/fuzz.png)",
-            f"<img src={url}/fuzz-html.png>",
-            "\\text{",
-            "\\boxed{",
-            ":red[",
-            " ",
-            "x",
-            "5",
-        ),
-        *(
-            "$",
-            "$$",
-            "\\",
-            "`",
-            "```",
-            "\n",
-            "\n\n",
-            "\\(",
-            "\\)",
-            "\\[",
-            "\\]",
-            "{",
-            "}",
-            "[",
-            "]",
-            "(",
-            ")",
-        ),
-        *(
-            "<",
-            ">",
-            "!",
-            "[asy]",
-            "[/asy]",
-            "\\begin{align}",
-            "\\end{align}",
-            "|",
-            "~~",
-            "**",
-            "&",
-            "#",
-            "- ",
-        ),
-    ]
+    signs = (
+        r"$ $$ \ ` ``` \( \) \[ \] { } [ ] ( ) < > ! \text{ \boxed{ \begin{align} \end{align} [asy] [/asy]"
+    )
+    marks = f"![x]({url}/fuzz.png) <img/src={url}/fuzz-html.png> :red[ x 5 | ~~ ** & #"
+    parts = [*signs.split(), *marks.split(), " ", "\n", "\n\n", "- "]
     return known + ["".join(rng.choices(parts, k=rng.randint(5, 40))) for _ in range(90)]
 
 

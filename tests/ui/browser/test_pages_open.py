@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from page_view import served, tagrpo_ui, ui_command
+from page_view import served, ui_command
 
 from ui.pages.state.links import PAGES
 
@@ -80,17 +80,6 @@ def test_pages_follow_each_other_without_loading_again_and_back_works(url, view_
     view.until("([title]) => document.querySelector('h1')?.innerText === title", PAGES[-1][1])
     assert view.tab.evaluate("window.stayed") is True
     view.check()
-
-
-def test_an_empty_and_a_missing_database_say_what_to_do(view_of, tmp_path):
-    with served(tagrpo_ui(tmp_path / "none.db")) as address:
-        view = view_of(address).open("/")
-        assert "There is no database here yet." in view.text()
-        assert f"tagrpo questions import FILE --name NAME --db {tmp_path / 'none.db'}" in view.text()
-        view.check()
-        (tmp_path / "none.db").touch()
-        assert "does not exist or is empty" in view.open("/questions").text()
-        view.check()
 
 
 def test_questions_of_the_demo_are_searched_and_paged_and_its_queue_is_looked_through(url, view_of):

@@ -135,7 +135,7 @@ def test_undo_skip_and_reasons_in_words(url, view_of, database):
     press(view, "u")
     until_quiet(view)
     assert "Undone: you had rejected this one." in view.tab.locator(".says").inner_text()
-    assert "1 of 80 decided by bea; in this session 1 accepted, 0 rejected, 1 skipped" in view.text()
+    assert "1 of 80 decided by bea; in this session: 1 accepted, 0 rejected, 1 skipped" in view.text()
     press(view, "w")
     view.tab.get_by_label("Reason for the rejection").fill("another unknown, so a u and an a are no keys")
     view.tab.keyboard.press("Enter")
@@ -148,7 +148,7 @@ def test_undo_skip_and_reasons_in_words(url, view_of, database):
         (seen[2], "rejected"),
     ]
     assert stored[2][3] == "another unknown, so a u and an a are no keys"
-    assert "2 of 80 decided by bea; in this session 1 accepted, 1 rejected, 1 skipped" in view.text()
+    assert "2 of 80 decided by bea; in this session: 1 accepted, 1 rejected, 1 skipped" in view.text()
     press(view, "n")
     view.tab.get_by_label("Comment on accepting").fill("shorter, and as clear")
     view.tab.keyboard.press("Enter")

@@ -171,6 +171,3 @@ def _end_with(connection: socket.socket) -> None:
     while connection.recv(1):
         pass
     os._exit(1)
-
-
-__all__ = ["VARIABLE", "python_of_workers", "start"]

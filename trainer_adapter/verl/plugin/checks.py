@@ -96,7 +96,7 @@ def _problems_without_trainer(config: Mapping[str, Any], recipe: Recipe) -> list
     if recipe.filter != "none":
         problems.append("trainer.use_v1=false ignores the filter")
     if recipe.sampling == "rescue":
-        problems.append("trainer.use_v1=false draws the responses to a question in several processes")
+        problems.append("trainer.use_v1=false samples the responses to a question in several processes")
     questions = value_at(config, "data.train_batch_size")
     workers = value_at(config, "actor_rollout_ref.rollout.agent.num_workers")
     if recipe.neighbors and questions is not None and workers is not None and questions % workers:

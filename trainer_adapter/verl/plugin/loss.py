@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from verl.utils.metric import AggregationType, Metric
+from verl.utils.metric import Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
 from trainer_adapter.methods.groups import Tensor
@@ -97,7 +97,7 @@ def recipe_loss(
         kl = mean(kl_BT, looked_at_BT, responses=responses, tokens=tokens)
         total = total + loss.kl_coef * kl
         metrics["kl_loss"] = kl
-    summed = {name: Metric(AggregationType.SUM, value) for name, value in metrics.items()}
+    summed = {name: Metric("sum", value) for name, value in metrics.items()}
     return total, {**summed, **({"kl_coef": loss.kl_coef} if loss.kl_coef > 0 else {})}
 
 
@@ -119,7 +119,7 @@ def scale_rows(mask_BT: Tensor, kl_B: Tensor, *, mini_batch: int, ranks: int) ->
     kl_B = kl_B.to(torch.bool) & real_B
     rows = len(real_B)
     if mini_batch % ranks or rows % mini_batch:
-        raise ValueError(f"{rows} rows do not fill whole mini-batches of {mini_batch} on {ranks} ranks")
+        raise ValueError(f"{rows} rows cannot be split into mini-batches of {mini_batch} on {ranks} ranks")
     part = rows // ranks
     index_B = torch.arange(rows) % part // (mini_batch // ranks)
     count = part // (mini_batch // ranks)

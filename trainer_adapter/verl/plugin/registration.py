@@ -75,7 +75,7 @@ def register_trainer() -> None:
     try:
         check_version(TIER_2)
     except PrerequisiteError as error:
-        _LOG.warning("the trainer mode %s is not available. %s", NAME, error)
+        _LOG.warning("trainer mode %s is not available. %s", NAME, error)
         return
     from verl.trainer.ppo.v1 import trainer_base
 

@@ -22,8 +22,8 @@ class PlugInSettings(Config):
 
     trainer: Literal["tagrpo", "verl"] = Field(
         "tagrpo",
-        description="Trainer class: tagrpo's, or verl's own with registered extension points only, for verl "
-        "versions that tagrpo's trainer does not fit.",
+        description="Trainer class: tagrpo's, or verl's own, which supports fewer recipes but more verl "
+        "versions.",
     )
     answers: Literal["boxed", "all"] = Field(
         "boxed",
@@ -33,7 +33,7 @@ class PlugInSettings(Config):
         42,
         ge=0,
         lt=2**32,
-        description="Random seed for sampling and Clip-Cov; none lets the engine choose, so the run "
+        description="Random seed for sampling and Clip-Cov; with none, the engine chooses one and the run "
         "cannot be repeated exactly.",
     )
     waves: bool = Field(
@@ -81,7 +81,7 @@ class PlugInSettings(Config):
         "per response (sequence), or per token with the minimum over earlier tokens (min_prefix).",
     )
     correction_threshold: float = Field(
-        2.0, gt=0, allow_inf_nan=False, description="Upper bound on the weight of correction."
+        2.0, gt=0, allow_inf_nan=False, description="With anchor corrected, upper bound on its weights."
     )
     overlong_buffer: int | None = Field(
         None,
@@ -120,7 +120,7 @@ class RunSettings(PlugInSettings):
     """Settings of the plug-in as verl's config carries them."""
 
     record: str | None = Field(
-        None, description="Folder for recorded rollouts; none records nothing.", json_schema_extra=OPERATIONAL
+        None, description="Folder for recorded rollouts; none: do not record.", json_schema_extra=OPERATIONAL
     )
 
     @property

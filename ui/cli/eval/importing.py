@@ -59,11 +59,11 @@ def import_(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Import responses that another tool drew as an evaluation, and grade them.
+    """Import responses that another tool sampled as an evaluation, and grade them.
 
     Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval and samples of
     lm-evaluation-harness. A file is imported completely or not at all. Importing a file twice adds nothing;
-    after a kill, run the same command again. The other tool's grades are stored next to ours.
+    after a kill, run the same command again. The other tool's grades are stored too.
 
     Exit code 3: some responses match no problem of the benchmark (they are listed), or some requests of the
     other tool got no response.
@@ -72,12 +72,12 @@ def import_(
 
     Args:
         files: Files written by one tool, in order.
-        model: Model that gave the responses; inspect_ai logs contain it.
+        model: Model that produced the responses; inspect_ai logs contain it.
         name: Name of the run, stored as NAME.BENCHMARK. Default: the model.
         form: Tool that wrote the files. Default: detected automatically.
-        column: Column of a part (docs/other-tools.md lists the parts), as in response=text or score=NAME.
-        opened_thoughts: The prompts opened a thought: treat responses that do not close it as cut off inside
-            it.
+        column: Column of a part, as in response=text or score=NAME; docs/other-tools.md lists the parts.
+        opened_thoughts: The prompts end with <think>: treat responses without </think> as cut off while
+            thinking.
     """
     from evaluator.benchmarks.golds import check_golds
     from evaluator.benchmarks.types import LoadedBenchmark

@@ -57,7 +57,7 @@ def label(
     Example: tagrpo eval label Qwen3-4B.amc23 --out grades.jsonl
 
     Args:
-        problem: Position of the problem in the run, from 0, or its id.
+        problem: Position of the problem in the run (from 0), or its id.
         sample: Number of the response, as shown by `eval show`.
         correct: Grade the response as correct.
         wrong: Grade the response as wrong.

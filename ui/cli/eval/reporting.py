@@ -65,7 +65,7 @@ def report(
     Args:
         metric: pass@k; pass^k: all k correct; g-pass@k:TAU: at least a share TAU of them; or maj@k:
             majority vote.
-        interval: Problems that the intervals generalize to.
+        interval: Whether intervals cover new problems or only these.
         paper: Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none.
             Default: the runs' model.
         chart: Plot the curves to a .png, .svg or .html file.
@@ -138,7 +138,7 @@ def compare(
     Args:
         a: Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.
         b: Model B, on problems of the same benchmarks. Not with --tool-grades.
-        tool_grades: Compare the grades of an imported run A with those of the tool that sampled them.
+        tool_grades: Compare the grades of an imported run A with those of the tool that sampled it.
         changes: Number of problems with the largest gains and losses to show.
         common_only: If the problems differ, compare only those that both have.
     """

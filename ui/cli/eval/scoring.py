@@ -34,15 +34,15 @@ def score(
 ) -> None:
     """Grade the samples of a run that have no grade yet: by this version's rules, or by a judge model.
 
-    Grades of other versions and of another --answers setting are kept. If there are any, the changed grades
-    are counted by where the answer was found.
+    Grades by other versions or with another --answers setting are kept. If there are any, it reports how many
+    grades changed, by where the answer was found.
 
     --judge asks a model about the samples with an unknown grade. Its grades count only if `report` or
-    `compare` gets --judge MODEL. Without a verdict in the reply the grade stays. Requests, cap and cost
+    `compare` gets --judge MODEL. A reply without a verdict changes nothing. Requests, cap and cost
     belong to a separate run, and no question is paid for twice. After a kill or a spent budget, run the same
     command again to resume.
 
-    Exit code 3: some samples still wait for the judge; 1: the judge cannot be asked.
+    Exit code 3: some samples still wait for the judge; 1: requests to the judge fail.
 
     Example: tagrpo eval score Qwen3-4B.amc23 --answers boxed --changes
 

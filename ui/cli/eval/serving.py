@@ -53,7 +53,7 @@ def serve(
         deadline_s: Time limit of a request, in seconds; cases not graded by then are unknown.
         queue: Maximum cases in flight; further requests get HTTP 429.
         body_mb: Maximum size of a request in megabytes.
-        unknown_reward: Reward for an unknown grade, for trainers that accept only numbers. Required.
+        unknown_reward: Reward for an unknown grade; required by the routes that return numbers.
         answers: Answers that earn a reward: only boxed ones, or any final answer.
     """
     from evaluator.grading import Grader

@@ -32,7 +32,7 @@ def show(
     Example: tagrpo eval show Qwen3-4B.amc23 0 --grade wrong
 
     Args:
-        problem: Position of the problem in the run, from 0, or its id.
+        problem: Position of the problem in the run (from 0), or its id.
         grade: Only correct, wrong, unknown or ungraded samples, or human: those graded by a person.
         text: Only samples that contain this text.
         after: Continue after this sample.

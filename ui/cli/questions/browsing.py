@@ -25,8 +25,8 @@ def list_(
 ) -> None:
     """List the question sets, or the questions of one set; or questions with a suspect gold answer.
 
-    If a question is suspect, either its gold answer is wrong, or all solvers make the same mistake. The
-    answers are those that were compared for the verdicts; no model is asked.
+    If a question is suspect, either its gold answer is wrong, or all solvers make the same mistake. It uses
+    the stored answers behind the verdicts and sends no requests.
 
     Example: tagrpo questions list
 
@@ -48,7 +48,7 @@ def list_(
     filtered = held or level or subject or search or after >= 0
     if suspects:
         if name is not None or filtered:
-            raise BadParameter("--suspects takes --run and --limit only")
+            raise BadParameter("--suspects allows only --run and --limit")
         _list_suspects(run, limit, db, terminal)
         return
     if run is not None:
@@ -123,7 +123,7 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
         "always err. Check them"
         if suspects
         else None,
-        empty="for no question do solvers agree on an answer other than the gold answer",
+        empty="no suspects: solvers never agree on an answer other than the gold answer",
     )
 
 
@@ -158,7 +158,7 @@ def show(id: str, *, db: Db, terminal: Terminal) -> None:
 
 
 def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal) -> None:
-    """Remove a question set, for example one imported with a wrong column. Its name becomes free again.
+    """Remove a question set, for example one imported with a wrong column. Its name can be used again.
 
     Questions that are in no other set stay in the database. A set that is used by a run or a mix cannot be
     removed. Sets published from it stay.

@@ -45,7 +45,7 @@ def contamination(
         neighbors: Also check the neighbors of this neighbor set (NAME, NAME@3).
         ngram: Number of words in an n-gram.
         threshold: Share of a problem's n-grams that a text must contain to match, 0 to 1.
-        ratio: Fuzzy ratio from which two texts match, 50 to 100.
+        ratio: Minimum fuzzy similarity of matching texts, 50 to 100.
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination

@@ -58,9 +58,9 @@ def import_(
         source: A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name).
         name: Name of the set. Default: the file's name.
         column: Column with the question, answer, solution, level, subject or images; dots select nested
-            values. By default usual names are found. Repeat the option for several parts, and for a question
-            in several columns, in order; a list becomes options with letters. images= imports no images.
-            Without an answer column, the gold answer is the solution's last \\boxed{}.
+            values. By default common names are recognized. Repeat the option for several parts, and for a
+            question in several columns, in order; a list becomes options with letters. images= imports no
+            images. Without an answer column, the gold answer is the solution's last \\boxed{}.
         kind: Kind of the answers; code: a program that passes the tests in the answer column.
         config: Hub: configuration of the dataset. Repeat the option to join several.
         split: Hub: split. Default: train.
@@ -247,7 +247,7 @@ def _problems(report: "ImportReport") -> list[tuple[str, str]]:
         problems.append((f"questions may lack the content of {', '.join(report.left_out)}", advice))
     if report.counting:
         short = f"{plural(report.counting, 'gold answer')} may be option numbers instead of letters"
-        problems.append((short, "If so, write letters into the file and import under another --name"))
+        problems.append((short, "If so, write letters instead and import under another --name"))
     if report.solutions:
         whole = f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines"
         advice = (

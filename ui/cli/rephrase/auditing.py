@@ -30,14 +30,14 @@ def audit(
     """Draw a stratified random sample for blind review, and report the verdict's error rates.
 
     The first call draws the sample; the same run, sample size and seed always give the same audit. Accepted,
-    rejected and unverified candidates get equal shares, undecided ones half as many. Places that a small
-    group cannot fill go to the others. Review the sample with `tagrpo rephrase review --audit NUMBER
-    --interactive`, then run this command again.
+    rejected and unverified candidates get equal shares; undecided ones get half. If a group is too small, the
+    others fill its places. Review the sample with `tagrpo rephrase review --audit NUMBER --interactive`, then
+    run this command again.
 
     False accepts: accepted by the verdict but rejected by reviewers, as a share of the reviewed accepted
     candidates. False rejects: the reverse. Intervals are exact (Clopper-Pearson, 95%).
 
-    --groups draws questions, each with all its accepted neighbors. The share of questions with a broken
+    --groups samples questions, each with all its accepted neighbors. The share of questions with a broken
     neighbor is what training encounters in its groups.
 
     Exit code 3: some candidates of the audit have no decision yet.

@@ -51,7 +51,7 @@ def list_(
         finding: Only candidates with this structural finding.
         limit: Candidates per page.
         after: Continue after this candidate.
-        reviews: List human decisions, not candidates (--run: of a run).
+        reviews: List human decisions, not candidates (with --run: those of one run).
         out: With --reviews: write all decisions to this .jsonl or .csv file.
     """
     from rephraser.run.start import choose_run
@@ -60,7 +60,7 @@ def list_(
 
     if reviews:
         if status or strategy or question or finding or after:
-            raise BadParameter("--reviews takes --run and --out only")
+            raise BadParameter("--reviews allows only --run and --out")
         _list_reviews(run, RowsFile(out), db, terminal)
         return
     if out is not None:

@@ -18,10 +18,10 @@ def rejudge(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Judge a run's stored answers again with other thresholds. No model is asked.
+    """Judge a run's stored answers again with other thresholds. It sends no requests.
 
     KEY=VALUE: accept, reject, question_samples or looks, as in the table verdict of `tagrpo config rephrase`.
-    Others stay those of the run. New verdicts are added with their thresholds. Earlier verdicts and published
+    Others stay as in the run. New verdicts are added with their thresholds. Earlier verdicts and published
     sets stay unchanged, and reviews still override verdicts. `tagrpo resume` continues with the run's own
     thresholds.
 

@@ -42,7 +42,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     with db.open() as database:
         if dry_run:
             expected = estimate(config, database)
-            spread = "one round to all rounds for all questions"
+            spread = "from one round to all rounds per question"
             record = expected.to_json()
             terminal.emit(record, *estimate_parts({"": expected}, "question", spread, config.max_usd))
             return
@@ -67,7 +67,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     chosen=("proposer=file",),
 )
 def import_(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
-    """Start a run with candidates from a file or a Hub data set, check them, and compare answers.
+    """Start a run with candidates from a file or a Hub dataset, check them, and compare answers.
 
     The same as `tagrpo rephrase run QUESTIONS proposer=file proposer.candidates=FILE`.
 
@@ -100,7 +100,7 @@ def run_parts(run: "Run", summary: "RunSummary") -> list[Part]:
 def summary_parts(summary: "RunSummary", *, unfinished: int = 5, ended: bool = False) -> Iterator[Part]:
     """Yield the state of a run, with the first `unfinished` of its questions.
 
-    `ended`: the run did what it was to do, so that resuming it asks nothing more.
+    `ended`: the run is complete, so resuming it sends no requests.
     """
     kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
     done = f"{summary.complete:,} of {summary.questions:,} questions have all {summary.wanted}"

@@ -37,7 +37,7 @@ def publish(
 ) -> None:
     """Publish the neighbors of runs as the next, immutable version of a set.
 
-    For every question, accepted candidates are chosen, those with the most different wording first. A review
+    For every question it chooses accepted candidates, the most differently worded first. A review
     overrides a verdict. Questions without neighbors stay and are trained alone. If the newest version already
     has the same content, no new one is created.
 
@@ -184,7 +184,7 @@ def show(
     Example: tagrpo sets show math@1 --verify
 
     Args:
-        limit: Number of questions, or lines of a difference, to show.
+        limit: Number of questions, or of changes, to show.
         first: First question to show, counted from 0.
         diff: Show the changes from this other version to the one shown.
         verify: Recompute the hash from the members and compare it with the published one.
@@ -289,7 +289,7 @@ def member_lines(counts: Mapping[str, Any]) -> list[str]:
         (counts.get("questions_left_out"), "questions left out: they have no neighbors"),
         (needs.get("in need"), "questions probably yield no gradient without neighbors"),
         (needs.get("unknown"), "questions have an unknown success rate"),
-        (needs.get("alone"), "questions got no neighbors, since they yield a gradient without"),
+        (needs.get("alone"), "questions got no neighbors, since they yield a gradient alone"),
         (counts.get("too_like"), "candidates left out: too similar to others"),
         (counts.get("duplicates"), "candidates left out: also found in another run"),
         (counts.get("contradicted"), "candidates left out: rejected by the answers of another run"),

@@ -41,8 +41,8 @@ def export(
     """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
 
     The output appears only when it is complete. Exports to hf, jsonl and parquet contain the full content:
-    `tagrpo sets import` gives the same hash. --push and --public belong to hf; --layout, --tokenizer,
-    --max-prompt-tokens, --instruction and all KEY=VALUE to verl.
+    `tagrpo sets import` gives the same hash. --push and --public need hf; --layout, --tokenizer,
+    --max-prompt-tokens, --instruction and KEY=VALUE need verl.
 
     Exit code 3 (verl): prompts over the limit were left out.
 
@@ -160,7 +160,7 @@ def import_(
 ) -> None:
     """Import an export as the next version of a set; its content hash is that of the export.
 
-    Questions and candidates that are missing in the database are added. Download a version from the Hub with
+    Missing questions and candidates are added to the database. Download a version from the Hub with
     `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
     Example: tagrpo sets import out/math --name math

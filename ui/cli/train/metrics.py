@@ -31,7 +31,7 @@ def metrics(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show the logged metrics of trainings step by step.
+    """Show the logged metrics of training runs step by step.
 
     With --seeds, each value is the mean over seeds at the steps that all of them logged; low and high are the
     lowest and highest value, n is the number of seeds.

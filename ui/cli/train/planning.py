@@ -40,7 +40,7 @@ def plan(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Estimate memory, responses, tokens and time of a training before it starts.
+    """Estimate memory, responses, tokens and time of a training run before it starts.
 
     The recipe is compared with GRPO at equal epochs and at equal responses, or with the recipes of --compare.
     --pilot adds a forecast of the groups without a gradient. Memory is calculated by formulas that are
@@ -57,7 +57,7 @@ def plan(
         questions: Number of training questions, instead of --data.
         pilot: Pilot: eval run of the model on the set.
         compare: Recipes to compare with at equal responses, separated by commas. Default: GRPO.
-        responses: Total responses of each training. Default: those of the recipe.
+        responses: Total responses of each training run. Default: the recipe's.
         script: With --data and --compare: write a script that trains all recipes at equal responses,
             evaluates them and writes the report.
     """
@@ -144,7 +144,7 @@ def _parts(plan: "TrainingPlan") -> Iterator[Part]:
         )
     for name in ("tokens_per_second", "training_tflops"):
         if getattr(plan.speed, name) is None:
-            yield f"time is not fully known: give --assume {name}=N"
+            yield f"the time estimate is incomplete; add --assume {name}=N"
     yield from ("", Heading("memory of one GPU, GiB (estimated)"))
     rows_of_memory = [[part.phase, part.what, round(part.gib, 1), part.formula] for part in memory.parts]
     yield Table(["phase", "part", "GiB", "formula"], rows_of_memory)
@@ -153,7 +153,7 @@ def _parts(plan: "TrainingPlan") -> Iterator[Part]:
     concurrent = f"{memory.concurrent:.0f} responses of maximum length at once"
     yield f"cache: {memory.cache_tokens:,} tokens per replica, {concurrent}"
     if memory.host_gib:
-        yield f"host memory for data kept off the GPUs: {memory.host_gib:.0f} GiB"
+        yield f"host memory for data offloaded from the GPUs: {memory.host_gib:.0f} GiB"
     disk = memory.checkpoint_gib
     yield f"disk: {f'{disk:.0f}' if disk >= 1 else f'{disk:.2g}'} GiB per checkpoint"
     yield (

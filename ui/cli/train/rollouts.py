@@ -50,30 +50,30 @@ def rollouts(
 ) -> None:
     """List the responses of a training run, also during the training; with an id, show one of them.
 
-    --rescued lists the questions without a correct response to themselves, most frequent first, and the
-    neighbors that rescued them. It needs a recipe such as ta_rescue. --add copies nothing: the UI and the
-    commands read the folder.
+    --rescued lists questions whose own responses were all wrong, most frequent first, and the neighbors that
+    rescued them. It needs a recipe such as ta_rescue. --add copies nothing: the UI and the commands read the
+    folder.
 
     Example: tagrpo train rollouts ta --step 1 --variant 0 --grade wrong
 
     Example: tagrpo train rollouts ta:1:0
 
     Args:
-        target: Run (optional if there is only one), one rollout to show, or a folder to --add, with the name
-            of the run if its own is taken.
-        step: Only this step, or steps N to M.
+        target: Run (optional if there is only one), one rollout to show, or a folder to --add, as RUN=FOLDER
+            if the run's name is taken.
+        step: Only this step, or only steps N to M.
         question: Only this question: its id or first characters.
         variant: 0: the question's own prompt; k: its k-th neighbor.
         grade: Only this grade: correct, wrong or unknown.
         reward: Only this reward, or a range such as 0.5: or :0.
         truncated: Only responses cut off at the maximum length, or only the others.
         text: Only rollouts whose response contains this text.
-        rescued: List questions that were all wrong: all, only rescued (yes), or never rescued.
+        rescued: List all-wrong questions: all, only those rescued (yes), or those never rescued.
         after: Continue after this rollout or question.
         limit: Number of rows to show.
-        add: Register a folder: a training run started elsewhere, or moved.
-        prune: Remove the responses of all but every N-th and the last LAST steps (10). Metrics stay.
-        yes: With --prune: remove. Default: only list steps.
+        add: Register the folder of a training run that started elsewhere or was moved.
+        prune: Keep the responses of every N-th and the last LAST steps (10); remove the others. Metrics stay.
+        yes: With --prune: actually remove them. Default: only list the steps.
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 
@@ -134,36 +134,37 @@ def _range(text: str | None, kind: Callable[[str], Number]) -> tuple[Number | No
 
 
 def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
-    stored = record.rollout(place)
-    ratios, header = stored.token_ratios, stored.header
+    from trainer_adapter.record.rollout import TokenRatios
+
+    one = record.rollout(place)
+    values = asdict(one)
+    ratios, response = values.pop("token_ratios"), one.response
     done = {
         "run": run,
-        **asdict(header),
-        "id": f"{run}:{header.id}",
-        "grade": header.grade,
-        "prompt": stored.prompt,
-        "response": stored.response,
-        "token_log_ratios": None if ratios is None else ratios.pieces(stored.response),
+        **values,
+        "id": f"{run}:{place}",
+        "grade": one.grade,
+        "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
     }
 
     old, sampling, reference, entropy, advantage = (
         "-" if value is None else f"{value:.4g}"
         for value in (
-            *(header.old_log_prob, header.sampling_log_prob, header.ref_log_prob),
-            *(header.entropy, header.advantage),
+            *(one.old_log_prob, one.sampling_log_prob, one.ref_log_prob),
+            *(one.entropy, one.advantage),
         )
     )
-    where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
-    cut = ", cut off at the maximum length" if header.truncated else ""
+    where = "the question's own prompt" if one.variant == 0 else f"neighbor {one.neighbor_id}"
+    cut = ", cut off at the maximum length" if one.truncated else ""
     terminal.emit(
         done,
-        Heading(f"{run}, step {header.step}, rollout {run}:{header.id}"),
-        f"question {header.question_id}, {where}, session {header.session}, group {header.group}",
-        f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}",
-        f"reward {header.reward:.4g}, advantage {advantage}, {header.tokens:,} tokens{cut}",
+        Heading(f"{run}, step {one.step}, rollout {run}:{place}"),
+        f"question {one.question_id}, {where}, session {one.session}, group {one.group}",
+        f"{one.grade} ({one.reason}), extracted answer: {one.extracted or '-'}",
+        f"reward {one.reward:.4g}, advantage {advantage}, {one.tokens:,} tokens{cut}",
         f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
-        *("", Heading("prompt"), _beginning(stored.prompt or "(not stored)")),
-        *("", Heading("response"), _beginning(stored.response)),
+        *("", Heading("prompt"), _beginning(one.prompt or "(not stored)")),
+        *("", Heading("response"), _beginning(response)),
     )
 
 
@@ -223,7 +224,7 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
     from trainer_adapter.record.runs import read_train_run, register
 
     if target is None:
-        raise InputError("--add needs the folder in which the training records its rollouts.")
+        raise InputError("--add needs the folder in which a training run records its rollouts.")
     name, _, folder = ("", "", target) if Path(target).is_dir() else target.rpartition("=")
     recorded = Record(Path(folder))  # a wrong folder leaves no new database
     with db.open(create=True) as database, database.write() as session:
@@ -234,18 +235,17 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
 
 
 def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
-    from trainer_adapter.record.pruning import steps_to_prune
-
     every, last = _range(keep if ":" in keep else f"{keep}:10", int)
     if not every or every < 1 or last is None or last < 0:
         raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
-    prunable = steps_to_prune(record, keep_every=every, keep_last=last)
-    paths = [path for each in prunable for path in each.files]
-    responses, size = sum(each.rollouts for each in prunable), sum(each.bytes for each in prunable)
+    prunable = record.files_to_prune(keep_every=every, keep_last=last)
+    paths = [path for files in prunable.values() for path in files]
+    size = sum(path.stat().st_size for path in paths)
+    responses = sum(step.responses for step in record.counts().page_steps() if step.step in prunable)
     done = {
         "run": name,
         "removed": remove,
-        "steps": [each.step for each in prunable],
+        "steps": list(prunable),
         "rollouts": responses,
         "files": list(map(str, paths)),
         "bytes": size,

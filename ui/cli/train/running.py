@@ -32,7 +32,7 @@ def run(
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
     KEY=VALUE is an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or
-    with `verl.` before it one of verl (verl.trainer.save_freq=5).
+    with the prefix `verl.` one of verl (verl.trainer.save_freq=5).
 
     The exact verl command is printed and stored with the run. The run's folder contains checkpoints, log,
     metrics, the rollout record and every setting with its source. The UI, `tagrpo train metrics` and `tagrpo
@@ -119,7 +119,7 @@ def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Termina
     Example: tagrpo train merge runs/ta/checkpoints/global_step_56 --out ta-grpo-4b
 
     Args:
-        checkpoint: Checkpoint of a training: runs/NAME/checkpoints/global_step_N.
+        checkpoint: Checkpoint of a training run: runs/NAME/checkpoints/global_step_N.
         out: New folder for the merged model.
     """
     shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint
@@ -154,7 +154,7 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
 
 
 def _why_unfinished(trained: "Trained") -> str:
-    """Say why a run did not come to its end, and how to go on."""
+    """Say why a run did not finish and how to resume it."""
     attempt = trained.attempt
     saved = (
         "step 1, since nothing was saved yet,"

@@ -341,8 +341,8 @@ def show_cost(choice: Choice, report: PageReport) -> None:
     if missing:
         st.caption(
             escaped(
-                f"Not shown: {', '.join(missing)}. Their models are no checkpoints "
-                "(.../NAME/checkpoints/global_step_N/...) or initial models of recorded training runs."
+                f"Not shown: {', '.join(missing)}. Their models are neither checkpoints "
+                "(.../NAME/checkpoints/global_step_N/...) nor initial models of recorded training runs."
             )
         )
     if not rows:

@@ -50,7 +50,7 @@ from ui.pages.widgets.tables import Column, pick_row
 
 MOST_SAMPLES = 256
 _ANSWER_MAX = 30
-COUNTED = "Position in the run, from 0, including neighbors; use it in commands."
+COUNTED = "Position in the run (from 0, with neighbors), for use in commands."
 GATED = (
     "The texts of this benchmark are gated. Downloads never include them. The UI shows them only if the "
     "server accepts only local connections (tagrpo ui without --host, for example through a tunnel)."

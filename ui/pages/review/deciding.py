@@ -204,7 +204,7 @@ def _progress(opened: Opened) -> str:
         return escaped(f"{len(queue.order):,} candidates, in review order")
     accepted, rejected = queue.count("accepted"), queue.count("rejected")
     decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}"
-    now = f"in this session {accepted:,} accepted, {rejected:,} rejected, {queue.count('skipped'):,} skipped"
+    now = f"in this session: {accepted:,} accepted, {rejected:,} rejected, {queue.count('skipped'):,} skipped"
     return escaped(f"{decided}; {now}")
 
 

@@ -40,7 +40,7 @@ _PAIRS = [
     Column("shared", "both decided", "whole"),
     Column("agreed", "agreed", "whole"),
     Column("share", "agreement", "share"),
-    Column("kappa", "Cohen's kappa", "number", "1: perfect, 0: as by chance; empty if undefined"),
+    Column("kappa", "Cohen's kappa", "number", "1: perfect, 0: chance level; empty if undefined"),
 ]
 
 
@@ -59,7 +59,7 @@ def _audit_results(
 
 
 def show_results(choice: Choice) -> None:
-    st.caption("These numbers reveal the verdicts. If you review blind, open them after you finish.")
+    st.caption("These numbers reveal the verdicts. If you review blind, look at them afterwards.")
     if choice.audit_id is not None:
         _audit(choice, choice.audit_id)
     else:

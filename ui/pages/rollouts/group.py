@@ -9,7 +9,7 @@ import streamlit as st
 from service.errors import TagrpoError
 from trainer_adapter.record.groups import GroupFilters, RolloutGroup
 from trainer_adapter.record.reading import FoundRollout, GroupColumn, JointGroup, Record
-from trainer_adapter.record.rollout import RolloutHeader
+from trainer_adapter.record.rollout import RolloutHeader, TokenRatios
 from ui.characters import one_line
 from ui.charts.training_steps import step_chart
 from ui.pages.rollouts import token_shading
@@ -287,7 +287,8 @@ def _read(run_id: str, header: FoundRollout, key: str) -> None:
         return
     key, shaded = f"{key}-{header.id}", links.flag("shade")
     if shaded and whole.token_ratios is not None:
-        token_shading.show_tokens(whole.response, whole.token_ratios, key, header.log_ratio)
+        ratios = TokenRatios.from_text(whole.token_ratios)
+        token_shading.show_tokens(whole.response, ratios, key, header.log_ratio)
         return
     show_math_text(whole.response, key)
     if shaded:

@@ -299,8 +299,8 @@ def _rescue_numbers(stages: RescueTotals) -> None:
         layout.Number("all wrong", _percent(stages.dead_share), hint="of all groups"),
         layout.Number("rescued", _percent(stages.revived_share), hint="of groups with sampled neighbors"),
         layout.Number("first stage", f"{stages.first:,}", hint="to every question"),
-        layout.Number("more to questions", f"{stages.more:,}", hint="second stage of groups not all wrong"),
-        layout.Number("to neighbors", f"{stages.to_neighbors:,}", hint="second stage of all-wrong groups"),
+        layout.Number("more to questions", f"{stages.more:,}", hint="second stage, groups not all wrong"),
+        layout.Number("to neighbors", f"{stages.to_neighbors:,}", hint="second stage, all-wrong groups"),
     ]
     if stages.weight is not None:
         items += [

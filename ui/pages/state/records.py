@@ -12,7 +12,6 @@ from service.errors import InputError, NotFoundError
 from service.runs.store import Run, list_runs
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import (
-    NO_NUMBERS,
     TrainNumbers,
     TrainRun,
     open_folder,
@@ -80,5 +79,5 @@ def list_trainings() -> list[TrainRun]:
         try:
             listed.append(TrainRun(run, _numbers(run.id)))
         except InputError as error:
-            listed.append(TrainRun(run, NO_NUMBERS, str(error)))
+            listed.append(TrainRun(run, problem=str(error)))
     return listed

@@ -20,7 +20,6 @@ from trainer_adapter.verl.plugin.settings import RunSettings
 if TYPE_CHECKING:
     from trainer_adapter.methods.groups import Tensor
     from trainer_adapter.methods.step_advantages import StepAdvantages
-    from trainer_adapter.record.rollout import RolloutRecord
     from trainer_adapter.record.writing import RolloutWriter
     from trainer_adapter.verl.alarms import Alarms
 
@@ -91,6 +90,9 @@ def record_tier_1(
         scores_B: of the reward function. Rows of a question with equal scores and lengths have the same
             advantage, since nothing else enters it.
     """
+    import numpy as np
+
+    from trainer_adapter.record.rollout import RolloutRecord
     from trainer_adapter.verl.alarms import MARK, Alarms
 
     if not _opened:
@@ -103,8 +105,14 @@ def record_tier_1(
     computed = dict(zip(rows, shaped, strict=True))
     records: list[RolloutRecord] = []
     folder = Path(settings.record or "") / _PARTS
+    absent = dict.fromkeys(("old_log_prob", "ref_log_prob", "entropy"))
     for group, uid in enumerate(dict.fromkeys(questions)):
-        records += _collect(folder, uid, group, computed)
+        for file in folder.glob(f"*/{uid}/*.json"):
+            fields = json.loads(file.read_text(encoding="utf-8"))
+            score = float(np.float32(fields.pop("score")))  # verl holds it so
+            if values := computed.get((uid, score, fields["tokens"])):  # else it failed after it was graded
+                fields |= {"group": group, "reward": values[0], "advantage": values[1], **absent}
+                records.append(RolloutRecord(**fields))
     if not records:
         _LOG.warning("no responses were recorded: the reward function is not tagrpo's")
         return
@@ -125,31 +133,3 @@ def record_tier_1(
     for earlier in folder.iterdir():
         if int(earlier.name) <= step:
             shutil.rmtree(earlier, ignore_errors=True)
-
-
-def _collect(
-    folder: Path, uid: str, group: int, computed: Mapping[tuple[str, float, int], tuple[float, float]]
-) -> "list[RolloutRecord]":
-    """Return the records of a question's responses."""
-    import numpy as np
-
-    from trainer_adapter.record.rollout import RolloutRecord
-
-    records = []
-    for file in folder.glob(f"*/{uid}/*.json"):
-        fields = json.loads(file.read_text(encoding="utf-8"))
-        score = float(np.float32(fields.pop("score")))  # verl holds it so
-        if (values := computed.get((uid, score, fields["tokens"]))) is None:
-            continue  # a response that failed after it was graded
-        records.append(
-            RolloutRecord(
-                **fields,
-                group=group,
-                reward=values[0],
-                advantage=values[1],
-                old_log_prob=None,
-                ref_log_prob=None,
-                entropy=None,
-            )
-        )
-    return records
