@@ -114,7 +114,7 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     spec = plan_spec(config, db)
     if (candidates := _read_candidates(config, db)) is not None:
         spec = replace(spec, source=candidates.content)
-    asked = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
+    asked: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
     if config.premises is not None:
         asked.append(_premise_model(config, config.premises))
     with db.read() as session:
