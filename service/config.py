@@ -28,7 +28,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from service.asks.redaction import redact
@@ -109,17 +109,16 @@ class Setting:
         choices = [str(each) for leaf in leaves for each in _literals(leaf)]
         if choices and not {str, float} & {*leaves}:
             return ", ".join(choices)
-        low, high = "", ""
-        for rule in self.info.metadata:
-            for name, words in (("ge", "at least {}"), ("gt", "more than {}")):
-                if (value := getattr(rule, name, None)) is not None:
-                    low = words.format(_number(value))
-            for name, words in (("le", "at most {}"), ("lt", "less than {}")):
-                if (value := getattr(rule, name, None)) is not None:
-                    high = words.format(_number(value))
-        if low.startswith("at least") and high.startswith("at most"):
-            return f"{low.removeprefix('at least ')} to {high.removeprefix('at most ')}"
-        return " and ".join(filter(None, (low, high)))
+        bounds = {
+            name: _number(value)
+            for rule in self.info.metadata
+            for name in ("ge", "gt", "le", "lt")
+            if (value := getattr(rule, name, None)) is not None
+        }
+        if "ge" in bounds and "le" in bounds:
+            return f"{bounds['ge']} to {bounds['le']}"
+        words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+        return " and ".join(f"{words[name]} {bounds[name]}" for name in words if name in bounds)
 
 
 @cache
@@ -203,7 +202,7 @@ class Reading(Generic[C]):
                 "Put other settings into another file and pass it with -c FILE."
             )
             return
-        self._add(tables, (), lambda place: f"{path}:{line(place)}: ")
+        self._merge(self._kind, self._values, tables, (), lambda place: f"{path}:{line(place)}: ")
 
     def add_words(self, words: Sequence[str]) -> None:
         """Take `key=value` words."""
@@ -212,9 +211,7 @@ class Reading(Generic[C]):
             self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
 
     def set(self, key: str, value: Any, place: str) -> None:
-        """Set one field by its dotted name. A text is read as the field's type; `place` is
-        named in errors.
-        """
+        """Set one field by its dotted name; a text is read as the field's type. Errors name the `place`."""
         setting = find_setting(self._kind, key)
         if setting is not None and setting.free and key != setting.path:
             inner = key.removeprefix(f"{setting.path}.")
@@ -230,7 +227,7 @@ class Reading(Generic[C]):
         nested: Any = value
         for part in reversed(parts):
             nested = {part: nested}
-        self._add(nested, (), lambda _: place)
+        self._merge(self._kind, self._values, nested, (), lambda _: place)
 
     def set_profile(self, key: str, name: str, word: str) -> None:
         """Set the fields that a profile gives, as if each were given by a word."""
@@ -259,9 +256,6 @@ class Reading(Generic[C]):
         if len(problems) == 1:
             raise InputError(problems[0])
         raise InputError("\n  ".join([f"{len(problems)} settings are invalid:", *problems]))
-
-    def _add(self, tables: Mapping[Any, Any], at: Place, place_of: Any) -> None:
-        self._merge(self._kind, self._values, tables, at, place_of)
 
     def _merge(
         self,
@@ -339,7 +333,7 @@ class Reading(Generic[C]):
                 resolved[name] = inner
             elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
                 resolved[name] = [value]
-            elif info is not None and not tables and not _fits(info.annotation, value):
+            elif info and not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
                 setting = Setting(".".join(map(str, here)), info)
                 self._problems.append(_join(self._place(here), setting.path, _wrong(setting, value)))
             else:
@@ -382,23 +376,15 @@ class Reading(Generic[C]):
     def _untagged(self, loc: Place) -> Place:
         """Return a place without the kinds of unions, which pydantic puts into it."""
         at: list[str | int] = []
-        names: set[str] = set(self._kind.model_fields)
-        tables: list[type[Config]] = []
+        tables: list[type[Config]] = [self._kind]
         for part in loc:
-            if isinstance(part, str) and part not in names and len(tables) > 1:
-                chosen = [table for table in tables if _kind_of(table) == part]
-                if chosen:
-                    tables = chosen
-                    names = {name for table in tables for name in table.model_fields}
-                    continue
+            if len(tables) > 1 and part in [_kind_of(table) for table in tables]:
+                tables = [table for table in tables if _kind_of(table) == part]
+                continue
             at.append(part)
             if isinstance(part, str):
-                holder = [self._kind] if len(at) == 1 else tables
-                infos = [table.model_fields[part] for table in holder if part in table.model_fields]
+                infos = [table.model_fields[part] for table in tables if part in table.model_fields]
                 tables = [table for info in infos for table in _tables(info)]
-                names = (
-                    {name for table in tables for name in table.model_fields} if len(tables) == 1 else set()
-                )
         return tuple(at)
 
 
@@ -411,20 +397,15 @@ class _Several:
 
     def take(self, reading: Reading[Any], table: type[Config], value: Any, at: Place, place_of: Any) -> None:
         if value == "none" or value is None:
-            self.items = []
+            value = []
         elif isinstance(value, str):
-            self.items = [{table.leading: value}]
-        elif isinstance(value, list):
+            value = [value]
+        if isinstance(value, list):
             self.items = []
             for index, each in enumerate(value):
                 item: dict[Any, Any] = {}
-                reading._merge(
-                    table,
-                    item,
-                    each if isinstance(each, dict) else {table.leading: each},
-                    (*at, index),
-                    place_of,
-                )
+                given = each if isinstance(each, dict) else {table.leading: each}
+                reading._merge(table, item, given, (*at, index), place_of)
                 self.items.append(item)
         elif isinstance(value, dict):
             for key, inner in value.items():
@@ -484,12 +465,10 @@ def read_text(annotation: Any, text: str) -> Any:
     for leaf in leaves:
         origin = get_origin(leaf)
         if origin in (tuple, list):
-            inner = get_args(leaf)
             if not text.startswith("["):
                 return text
-            given = _in_brackets(text)
-            kinds = inner if len(inner) == len(given) and Ellipsis not in inner else (inner[0],) * len(given)
-            return [read_text(kind, each) for kind, each in zip(kinds, given, strict=True)]
+            items = _in_brackets(text)
+            return list(map(str, items)) if str in get_args(leaf) else items
         if origin is dict or leaf is dict:
             for read in (json.loads, lambda table: tomllib.loads(f"v = {table}")["v"]):
                 try:
@@ -574,15 +553,9 @@ def summary(kind: type[Config]) -> str:
 def _toml(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, int | float):
-        return repr(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
-    return json.dumps(str(value), ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any) -> str:
@@ -640,24 +613,13 @@ def _join(place: str, name: str, problem: str) -> str:
 
 
 def _fits(annotation: Any, value: Any) -> bool:
-    """Return whether a value has a type that the field names; pydantic would take "5" for 5 and 1
-    for true.
-    """
-    leaves = _leaves(annotation)
-    if Any in leaves or value is None:
-        return True
-    if isinstance(value, list):
-        inner = [get_args(leaf) for leaf in leaves if get_origin(leaf) in (tuple, list)]
-        return bool(inner) and (
-            all(_fits(inner[0][0], each) for each in value)
-            and (Ellipsis in inner[0] or len(inner[0]) == len(value))
-        )
-    if isinstance(value, bool):
-        return bool in leaves
-    if isinstance(value, int | float):
-        return any(leaf in (int, float) or value in _literals(leaf) for leaf in leaves)
-    if isinstance(value, str):
-        return any(leaf in (str, Path) or _literals(leaf) for leaf in leaves)
+    """Return whether a value has the field's type; pydantic would take "5" for 5 and 1 for true."""
+    if isinstance(value, str) and any(map(_literals, _leaves(annotation))):
+        return True  # pydantic knows the choices, also those of a union
+    try:
+        TypeAdapter(annotation).validate_json(json.dumps(value, default=str), strict=True)
+    except ValidationError:
+        return value is None
     return True
 
 
@@ -697,12 +659,10 @@ def _parts(dotted: str) -> Place:
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))
 
 
-def _in_brackets(text: str) -> list[str]:
-    """Return the items of `[a, b]`."""
+def _in_brackets(text: str) -> list[Any]:
+    """Return the items of `[a, b]`, texts if it is no TOML."""
     try:
-        return [
-            each if isinstance(each, str) else json.dumps(each) for each in tomllib.loads(f"v = {text}")["v"]
-        ]
+        return list(tomllib.loads(f"v = {text}")["v"])
     except ValueError:
         return [part.strip().strip("\"'") for part in text[1:-1].split(",") if part.strip()]
 
@@ -765,9 +725,7 @@ def _default_kind(info: FieldInfo) -> str:
 
 
 def _member(tables: list[type[Config]], value: Mapping[str, Any], old: Any) -> type[Config] | None:
-    """Return the config of a union that a table is for: by its kind, else by the one that is
-    there, else the first.
-    """
+    """Return the config of a union for a table: by its kind, else the present one, else the first."""
     kind = value.get("kind") or (old.get("kind") if isinstance(old, dict) else None)
     return next((table for table in tables if _kind_of(table) == kind), None if kind else tables[0])
 

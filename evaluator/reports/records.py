@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -84,16 +83,6 @@ def guarded(value: Any) -> Any:
     except ValueError:
         return "'" + value
     return value
-
-
-def render_json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as JSON Lines, see `finite`."""
-    return "".join(json.dumps(finite(row), ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-
-
-def render_json(value: Mapping[str, Any]) -> str:
-    """Return a value as JSON, see `finite`."""
-    return json.dumps(finite(value), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def finite(value: Any) -> Any:

@@ -207,7 +207,7 @@ def grading_app(
         sent = _read(OpenRlhfBody, body)
         if not len(sent.query) == len(sent.prompts) == len(sent.labels):
             sizes = f"{len(sent.query)} queries, {len(sent.prompts)} prompts, {len(sent.labels)} labels"
-            raise InputError(f"{sizes}: send equally many of each.")
+            raise InputError(f"{sizes}: send the same number of each.")
         texts = [response_of(query, prompt) for query, prompt in zip(sent.query, sent.prompts, strict=True)]
         cases = [
             GradeCase(text[-LONGEST_RESPONSE:], label, boxed_only=boxed)

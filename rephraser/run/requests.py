@@ -24,8 +24,8 @@ HINTS = 3
 
 # Not which answers: the next rewrite would give them away, or be bent to them.
 _BY_ANSWERS = {
-    "rejected": "solved, it gives other answers than the problem, so something in it changes the problem",
-    "undecided": "solved, it does not clearly give the problem's answers, so it may not say the same",
+    "rejected": "its answers differ from those of the problem, so something in it changes the problem",
+    "undecided": "its answers do not clearly match those of the problem, so it may not mean the same",
 }
 _BY_REVIEW = "a reader found that it is not the same problem"  # the reader's words may hold the answer
 # The details of these would tell the answer once more, or number candidates that the proposer does not see.

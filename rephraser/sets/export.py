@@ -1,7 +1,4 @@
-"""Export of a version: JSON Lines, parquet, or a Hugging Face dataset that can be pushed to the Hub.
-
-The Hub token is read from the environment only.
-"""
+"""Export of a version: JSON Lines, parquet, or a Hugging Face dataset."""
 
 import json
 import re
@@ -15,7 +12,6 @@ from rephraser.sets.store import load_set
 from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, set_hash
 from service.database import Database
 from service.errors import DatabaseError, InputError
-from service.pushing import check_push, push_folder
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
 from service.telling import TellProgress
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
@@ -34,14 +30,12 @@ class ExportReport:
 
     Attributes:
         target: the file or folder.
-        pushed_to: address of the repository on the Hub, None if nothing was pushed.
     """
 
     header: SetHeader
     target: Path
     questions: int
     neighbors: int
-    pushed_to: str | None = None
 
 
 def export_file(
@@ -87,30 +81,22 @@ def export_hf(
     reference: str,
     target: Path,
     *,
-    push: str | None = None,
-    private: bool = True,
     license_name: str = DEFAULT_LICENSE,
     overwrite: bool = False,
     report: TellProgress | None = None,
 ) -> ExportReport:
-    """Write a Hugging Face dataset (typed parquet, a card, the manifest), and push it if requested.
+    """Write a Hugging Face dataset (typed parquet, a card, the manifest).
 
     `datasets.load_dataset(TARGET)` reads it without a network.
 
     Args:
-        push: `OWNER/NAME` of a dataset repository, created if needed; requires `HF_TOKEN`.
-        private: whether a new repository is private.
         license_name: license identifier for the card; the source of the questions restricts it.
 
     Raises:
-        InputError: the target is not empty, a bad license or repository name, or a full disk.
+        InputError: the target is not empty, a bad license, or a full disk.
         NotFoundError: no such set.
         DatabaseError: the set's members do not match its hash.
-        PrerequisiteError: pushing without a token, without a network, or refused by the Hub. If only the
-            upload failed, the folder is still complete.
     """
-    if push is not None:
-        check_push(push)
     _check_license(license_name)
     check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
     whole = _load_unchanged(db, reference)
@@ -132,17 +118,7 @@ def export_hf(
         )
 
     write_folder(target, write, overwrite=overwrite, mark=MANIFEST_NAME)
-    address = (
-        None
-        if push is None
-        else push_folder(
-            target,
-            push,
-            message=f"{whole.header.ref}, content hash {whole.header.content_hash}",
-            private=private,
-        )
-    )
-    return _report(whole, target, address)
+    return _report(whole, target)
 
 
 def manifest_path(target: Path) -> Path:
@@ -235,6 +211,6 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _report(whole: NeighborSet, target: Path, pushed_to: str | None = None) -> ExportReport:
+def _report(whole: NeighborSet, target: Path) -> ExportReport:
     neighbors = sum(len(entry.neighbors) for entry in whole.entries)
-    return ExportReport(whole.header, target, len(whole.entries), neighbors, pushed_to)
+    return ExportReport(whole.header, target, len(whole.entries), neighbors)

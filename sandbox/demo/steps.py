@@ -256,7 +256,7 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         CHAPTERS[2],
         "Training plan",
-        "Responses that TA-GRPO samples, compared with GRPO at equal epochs and at equal responses. The "
+        "Number of responses that TA-GRPO samples, compared with GRPO for equal epochs. The "
         "memory estimate is for one GPU, but the demo trains on the CPU.",
         (
             *("train", "plan", "ta_grpo", "--model", str(plan.policy), "--data", str(plan.folder / "verl")),

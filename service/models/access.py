@@ -55,7 +55,7 @@ class Access(Config):
     tokens_per_s: float = Field(
         TOKENS_PER_S,
         ge=0.01,
-        description="Slowest expected tokens per second; the default timeout depends on it.",
+        description="Lowest expected speed in tokens per second; the default timeout depends on it.",
         json_schema_extra=OPERATIONAL,
     )
     batch: bool = Field(

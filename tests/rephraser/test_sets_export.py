@@ -62,7 +62,7 @@ def test_a_row_holds_question_answer_and_neighbors(
     report = export(db, "math@1", tmp_path / name)
 
     assert (report.header, report.target) == (header, tmp_path / name)
-    assert (report.questions, report.neighbors, report.pushed_to) == (3, 4, None)
+    assert (report.questions, report.neighbors) == (3, 4)
     rows = read_rows(tmp_path / name)
     assert [row["question"] for row in rows] == [ODD, "What is 2+3?", "Double 8."]
     assert rows[2] == {

@@ -120,8 +120,8 @@ def test_searches_and_lists_stop_at_a_bound(record: Record, monkeypatch: pytest.
     assert page.after == "3:15"
     assert list_rollouts(record, none, after=page.after).after is None
     monkeypatch.setattr(listing, "HEADERS_READ", 16)
-    page = list_rollouts(record, RolloutFilters(grade="wrong", truncated=True, most_reward=0), limit=5)
-    assert (len(page.rollouts), page.after) == (2, "1:15")
+    page = list_rollouts(record, RolloutFilters(grade="wrong"), limit=50)
+    assert ({one.step for one in page.rollouts}, page.after) == ({1}, "1:15")
 
 
 def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record: Record) -> None:

@@ -87,7 +87,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
         (("--strategy", "rename", "--run", "run"), "Available: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),
         (("--after", "c_zz", "--run", "run"), "similar ids"),
-        (("--reviews", "--status", "accepted"), "--reviews allows only --run and --out"),
+        (("--reviews", "--status", "accepted"), "--reviews allows only --run"),
     ):
         code, _, err = cli("list", *arguments)
         assert (code, said in err) == (2, True), err

@@ -38,9 +38,8 @@ def checked() -> list[tuple[str, int, int]]:
 
 def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> None:
     write("bench.jsonl", (HENS.replace("12", "$12$"), "144"), ("What is 1+1?", "2"), (TRAINS, "2 pm"))
-    code, out, err = cli(
-        "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--out", "pairs.jsonl"
-    )
+    command = ("questions", "contamination", "mine", "--benchmark", "bench.jsonl")
+    code, out, err = cli(*command)
     assert code == 3
     assert "warning: 2 benchmark problems repeated" in err
     assert "farmer" not in out
@@ -48,12 +47,13 @@ def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> N
         ["set", "texts", "benchmark", "problems", "exact", "fuzzy", "n-gram", "variant"],
         ["mine", "2", "bench", "3", "2", "0", "0", "0"],
     ]
-    pairs = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    text = cli(*command, "--json")[1]
+    pairs = json.loads(text)["pairs"]
     assert [(pair["row"], pair["problem_row"], pair["measure"], pair["score"]) for pair in pairs] == [
         (1, 0, "exact", 100.0),
         (0, 2, "exact", 100.0),
     ]
-    assert "farmer" not in Path("pairs.jsonl").read_text()
+    assert "farmer" not in text
     assert checked() == [("mine", 2, 0)]
 
 
@@ -95,10 +95,6 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
         ),
         (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "--ngram is 0 words"),
         (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
-        (
-            ["mine", "--benchmark", "mine.jsonl", "--out", "mine.jsonl"],
-            "mine.jsonl: already exists. Choose another file or pass --overwrite",
-        ),
     ],
 )
 def test_bad_usage_exits_with_2(cli: CommandLine, arguments: list[str], message: str) -> None:

@@ -45,11 +45,12 @@ def read(done: Done) -> dict[str, Any]:
 
 def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
     done = cli("runs", "list", "--kind", "eval")
-    lines = {line.split()[0]: line.split() for line in done.out.splitlines()[1:]}
-    numbers = ["4", "32", "all", f"{100 * 41 / 128:.2f}"]
-    assert lines["base.aime24"][:7] == ["base.aime24", "aime24", "Qwen/Qwen3-4B-base", *numbers]
-    assert " 4 to 8 " in done.out
-    assert "10 of 12" in done.out
+    lines = {line.split()[0]: " ".join(line.split()) for line in done.out.splitlines()[1:]}
+    line = (
+        f"base.aime24 eval aime24 Qwen/Qwen3-4B-base 128 samples of 4 problems, pass@1 {100 * 41 / 128:.2f}%"
+    )
+    assert lines["base.aime24"].startswith(line)
+    assert "12 samples of 2 problems, 10 graded" in lines["open"]
     runs = read(cli("runs", "list", "--kind", "eval", "--json"))["runs"]
     by_name = {run["run"]: run for run in runs}
     assert set(by_name) == {"base.aime24", "base.own", "tuned.aime24", "tuned.own", "open"}
@@ -96,8 +97,6 @@ def test_reports_and_comparisons_are_written_by_their_endings(cli: CommandLine) 
         ("t.md", "**pass@32"),
         ("t.tex", "% needs"),
         ("t.csv", "source,run,label"),
-        ("t.json", "{"),
-        ("t.txt", "pass@32"),
     ):
         done = cli("eval", "report", "base", "tuned", "--out", name)
         assert (done.code, done.out, f"written to {name}" in done.err) == (0, "", True)
@@ -154,8 +153,8 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
         (["report", "base", "--chart", "c.gif"], "not a chart format. End the name in .png"),
         (["report", "base", "--metric", "maj@k", "--interval", "same-problems"], "Use --interval new-prob"),
         (["report", "base", "--paper", "gpt"], "no paper reports the model 'gpt'"),
-        (["report", "base", "--json", "--format", "csv"], "cannot be combined"),
-        (["report", "base", "--out", "t.pdf"], "format is unknown. End the name in .md, .tex, .csv, .json,"),
+        (["report", "base", "--json", "--out", "t.csv"], "cannot be combined"),
+        (["report", "base", "--out", "t.pdf"], "format is unknown. End the name in .md, .tex, .csv,"),
         (["report", "base", "--out", "there.md"], "--overwrite"),
         (["report", "base", "--chart", "there.json"], "--overwrite"),
         (["compare", "base", "base"], "selects several runs of aime24"),

@@ -96,7 +96,6 @@ def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLi
     Database.open("tagrpo.db").close()
     assert "there is no eval run 'x'" in cli("compare", "x", "--tool-grades").err
     assert "give two models, or one run with --tool-grades" in cli("compare", "x").err
-    assert "--push and --public require --format hf" in cli("export", "x", "--out", "o.jsonl", "--public").err
     assert "the format is unknown" in cli("export", "x", "--out", "o.txt").err
 
 

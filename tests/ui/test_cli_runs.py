@@ -62,8 +62,9 @@ def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: P
     code, out, _ = cli("list", "--kind", "propose")
     assert code == 0
     finished = run_finished(db, "math-run")
-    assert f"math-run test-questions test/proposer 3 test/solver 5 0 {finished}" in words(out)
-    assert "by-rules test-questions rules 2 - 2 0 no" in words(out)
+    done = "5 candidates of 3 questions, $0.00"
+    assert f"math-run propose test-questions test/proposer {done} {finished}" in words(out)
+    assert "by-rules propose test-questions rules 2 candidates of 2 questions, $0.00 no" in words(out)
     runs = {entry["run"]: entry for entry in json.loads(cli("list", "--json")[1])["runs"]}
     assert runs["math-run"]["run_id"] == run.id
     assert (runs["by-rules"]["proposer"], runs["by-rules"]["candidates"]) == ("rules", 2)
@@ -130,7 +131,7 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
     found = json.loads(cli("show", "--json")[1])
     assert [found[f"{state}_questions"] for state in ("open", "failed", "final")] == [1, 2, 1]
     assert sum(line["usd"] for line in found["ledger"]) == 0.5
-    assert "0.5" in cli("list", "--kind", "propose")[1]
+    assert "$0.50" in cli("list")[1]
 
 
 def test_an_unknown_run_names_those_there_are(cli: CommandLine, run: Run) -> None:

@@ -194,7 +194,7 @@ def test_export_and_import(cli: Cli, tmp_path: Path, to: str, name: str) -> None
     to_file = ("export", "math@1", "--format", to, "--out", str(tmp_path / name))
     exported = cli.json(*to_file, "--license", "mit")
     assert exported["neighbors_by_verdict"]["accepted"] == 3
-    assert (exported["license"], exported["pushed_to"]) == ("mit", None)
+    assert exported["license"] == "mit"
     assert "--overwrite" in cli.error(*to_file)
     assert "math@1 written to" in cli(*to_file, "--overwrite").out
 
@@ -208,7 +208,6 @@ def test_export_and_import(cli: Cli, tmp_path: Path, to: str, name: str) -> None
 @pytest.mark.parametrize(
     ("to", "options", "message"),
     [
-        ("jsonl", ("--push", "me/math"), "cannot be combined with --format jsonl"),
         ("hf", ("--max-prompt-tokens", "512"), "cannot be combined with --format hf"),
         ("verl", ("--license", "mit"), "cannot be combined with --format verl"),
         ("verl", ("chat_template_kwargs=x",), "chat_template_kwargs"),

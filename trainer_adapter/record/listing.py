@@ -27,9 +27,6 @@ class RolloutFilters:
     question_id: str | None = None  # an id, or its beginning
     variant: int | None = None  # 0 for the question's own prompt
     grade: str | None = None  # correct, wrong or unknown
-    least_reward: float | None = None  # rewards of this or more
-    most_reward: float | None = None  # rewards of this or less
-    truncated: bool | None = None
     text: str | None = None  # part of the response; case is ignored
 
     def __post_init__(self) -> None:
@@ -111,13 +108,6 @@ def _steps_with(record: Record, filters: RolloutFilters) -> list[int]:
         matching &= prompts["variant"] == filters.variant
     if filters.grade is not None:
         matching &= prompts[filters.grade] > 0
-    if filters.truncated is not None:
-        ended = prompts["responses"] - prompts["truncated"]
-        matching &= (prompts["truncated"] if filters.truncated else ended) > 0
-    if filters.least_reward is not None:
-        matching &= prompts["reward_most"] >= filters.least_reward
-    if filters.most_reward is not None:
-        matching &= prompts["reward_least"] <= filters.most_reward
     first = -1 if filters.step is None else filters.step
     last = filters.last_step if filters.last_step is not None else filters.step
     steps = set(np.unique(prompts["step"][matching]).tolist()) & set(record.steps())
@@ -135,13 +125,8 @@ def _matching_rows(headers: Any, filters: RolloutFilters) -> list[int]:
         correct = headers["correct"]
         of_grade = {"correct": correct, "wrong": pc.invert(correct), "unknown": pc.is_null(correct)}
         conditions.append(pc.fill_null(of_grade[filters.grade], fill_value=False))
-    for name in ("variant", "truncated"):
-        if (value := getattr(filters, name)) is not None:
-            conditions.append(pc.equal(headers[name], value))
-    if filters.least_reward is not None:
-        conditions.append(pc.greater_equal(headers["reward"], filters.least_reward))
-    if filters.most_reward is not None:
-        conditions.append(pc.less_equal(headers["reward"], filters.most_reward))
+    if filters.variant is not None:
+        conditions.append(pc.equal(headers["variant"], filters.variant))
     matching = np.ones(len(headers), bool)
     for condition in conditions:
         matching &= condition.to_numpy()

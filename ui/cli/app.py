@@ -71,10 +71,12 @@ class Tree(LazyGroup):
 @cache
 def _load(place: str) -> Any:
     """Return a command as click reads it."""
-    from ui.cli.settings import add_command
+    from ui.cli.settings import with_settings
 
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
-    add_command(alone, place.rpartition(".")[2], find_function(place))
+    function = find_function(place)
+    verb = getattr(function, "verb", None)
+    alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(with_settings(function))
     command = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):

@@ -21,11 +21,7 @@ VERBS = {
 
 
 def find_verb(name: str) -> Verb:
-    """Return how the command of a config takes it.
-
-    Raises:
-        InputError: there is no such config.
-    """
+    """Return how the command of a config takes it."""
     if name not in VERBS:
         raise InputError(f"{name}: there is no such config. Available: {', '.join(VERBS)}.")
     verb: Verb = find_function(VERBS[name]).verb

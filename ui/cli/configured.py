@@ -1,6 +1,6 @@
 """Commands that take the config of a verb: some settings are flags, the others come as KEY=VALUE or in files.
 
-@verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
+@Verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
 def run(config: RephraseConfig, *, db: Db, terminal: Terminal) -> None: ...
 """
 
@@ -37,10 +37,16 @@ class Verb:
     chosen: tuple[str, ...] = ()
     optional: bool = False
 
+    def __call__(self, function: F) -> F:
+        """Let a command take this config as its parameter `config`."""
+        function.verb = self  # type: ignore[attr-defined]
+        return function
+
     @property
-    def more(self) -> int:
-        """The number of settings that have no flag."""
-        return len(settings_of(self.kind)) - len(self.flags) - 1
+    def epilog(self) -> str:
+        """What help says of the settings that have no flag."""
+        more = len(settings_of(self.kind)) - len(self.flags) - 1
+        return f"{more} more settings, given as KEY=VALUE or in a file: tagrpo config {self.name}"
 
     @property
     def word(self) -> str:
@@ -56,15 +62,12 @@ class Verb:
         yield "words", Annotated[list[str] | None, words], None
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))
-        files = Option("-c", "--config", metavar="FILE", help="TOML file of settings; later ones win.")
+        files = Option("-c", "--config", metavar="FILE", help="TOML file of settings; later files win.")
         yield "files", Annotated[list[Path] | None, files], None
 
     def read(self, values: dict[str, Any], profiles: Path) -> Config | None:
         """Return the config that profiles, files, flags and words give, in this order; take them out of
         `values`.
-
-        Raises:
-            InputError: settings that cannot be used, all of them.
         """
         given = ("words", "files", *map(_name, self.flags))
         if self.optional and not any(values[name] for name in given):
@@ -96,24 +99,6 @@ class Verb:
             reading.set(self.argument, names if several else names[0], "")
         reading.add_words([word for word in changes if word not in choices])
         return reading.build()
-
-
-def verb(
-    name: str,
-    kind: type[Config],
-    argument: str,
-    flags: Mapping[str, str],
-    *,
-    chosen: tuple[str, ...] = (),
-    optional: bool = False,
-) -> Callable[[F], F]:
-    """Let a command take a config as its parameter `config`; see `Verb`."""
-
-    def mark(function: F) -> F:
-        function.verb = Verb(name, kind, argument, flags, chosen, optional)  # type: ignore[attr-defined]
-        return function
-
-    return mark
 
 
 def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:

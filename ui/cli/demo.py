@@ -81,11 +81,7 @@ def demo(
 
 
 def check_installed() -> None:
-    """Raise unless everything the demo takes is installed.
-
-    Raises:
-        PrerequisiteError: with what is missing and the command that installs it.
-    """
+    """Raise unless everything the demo takes is installed."""
     from importlib.util import find_spec
 
     from service.errors import PrerequisiteError
@@ -223,12 +219,7 @@ def _is_trained(plan: "DemoPlan", step: "Step") -> bool:
 
 
 def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
-    """Run a step as the command that is printed.
-
-    Raises:
-        typer.Exit: it ended with an exit code that stops the demo.
-        TagrpoError: it could not be done.
-    """
+    """Run a step as the command that is printed."""
     from sandbox import __main__ as sandbox
     from sandbox.demo.folder import clear_part, is_begun
     from service.errors import TagrpoError

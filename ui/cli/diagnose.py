@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
-from ui.cli.files import write_tables
 from ui.cli.output import Terminal
 from ui.cli.rephrase.reviewing import sheet_lines
 from ui.cli.settings import Db
@@ -33,7 +32,6 @@ def diagnose(
     usd_per_gpu_hour: float | None = None,
     tokens_per_second: float | None = None,
     review_sheet: Path | None = None,
-    out: Path | None = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -68,11 +66,10 @@ def diagnose(
         usd_per_gpu_hour: Cost: price of one GPU hour in USD.
         tokens_per_second: Cost: tokens that one GPU generates per second.
         review_sheet: Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet.
-        out: Also write the tables' rows as CSV files to this folder.
     """
     from evaluator.reports.diagnosis_layout import diagnosis_document
     from evaluator.signal import diagnosis as signal
-    from evaluator.signal.records import diagnosis_record, tables
+    from evaluator.signal.records import diagnosis_record
     from rephraser.reviews.sheet import write_flagged
 
     parts = _parse_parts(only)
@@ -92,7 +89,6 @@ def diagnose(
             sheet_rows, foreign = write_flagged(session, diagnosis.flagged, review_sheet)
         if foreign:
             output.note(f"{foreign:,} flagged neighbors are not candidates in this database and are left out")
-    write_tables(out, tables(diagnosis))
     record = {**diagnosis_record(diagnosis), "review_sheet_rows": sheet_rows}
     terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
     if diagnosis.flagged:

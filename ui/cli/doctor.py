@@ -196,7 +196,7 @@ def _keys() -> list[Check]:
             "Hugging Face token",
             "ok" if token else "missing",
             hub,
-            "" if token else "needed only for gated datasets and --push",
+            "" if token else "needed only for gated datasets",
         ),
     ]
 

@@ -27,17 +27,12 @@ _UNFOLDED = 10_000
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 
 
-def render_text(document: Document, *, width: int | None = None) -> str:
-    """Return the document for a terminal, with aligned columns.
+def text_parts(document: Document, *, width: int | None = None) -> Iterator[tuple[str, bool]]:
+    """Yield the document for a terminal with aligned columns: its parts, and whether each is a title.
 
     Args:
         width: fold the cells of wider tables to it.
     """
-    return "".join(f"{part}\n" for part, _ in text_parts(document, width=width))
-
-
-def text_parts(document: Document, *, width: int | None = None) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of `render_text`, each without its last line break, and whether it is a title."""
     if document.title:
         yield document.title, True
     for place, block in enumerate(document.blocks):

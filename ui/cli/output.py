@@ -138,12 +138,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def confirm(what: str, question: str) -> None:
-    """Ask on stderr whether to do what cannot be taken back; `what` names it where nobody can be asked.
-
-    Raises:
-        InputError: there is no terminal to ask on.
-        typer.Abort: the answer is no.
-    """
+    """Ask on stderr whether to do what cannot be taken back; `what` names it where nobody can be asked."""
     if not sys.stdin.isatty():
         raise InputError(f"{what} cannot be undone. Pass --yes to confirm without a prompt.")
     typer.confirm(question, err=True, abort=True)
@@ -192,7 +187,7 @@ class Terminal:
         key: str,
         rows: Sequence[Any],
         columns: Mapping[str, str | Callable[[Any], object]],
-        *notes: str | None,
+        *notes: Part,
         empty: str | None = None,
         **more: Any,
     ) -> None:

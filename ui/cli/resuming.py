@@ -1,6 +1,7 @@
 """`tagrpo resume`: a run goes on by its name, with the config it was last worked on with."""
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -66,11 +67,7 @@ def resume(
 
 
 def _config_name(run: "Run") -> str:
-    """Return the name that a config gives to a run; that of an evaluation lacks the benchmark.
-
-    Raises:
-        InputError: an evaluation was renamed, so its command would start another run.
-    """
+    """Return the name that a config gives to a run; that of an evaluation lacks the benchmark."""
     if run.kind != "eval":
         return run.name
     suffix = "." + str(run.spec["problems"]).replace("@", "-")
@@ -86,12 +83,8 @@ def choose_run(session: "Session", reference: str | None) -> "Run":
     """Return the run of any kind with this name, or the only one there is.
 
     NAME also stands for the eval run NAME.BENCHMARK, where there is one of them.
-
-    Raises:
-        NotFoundError: no such run.
-        InputError: none is named and there are several, or none at all; or several match.
     """
-    from evaluator.evals.runs import list_eval_runs, matching_runs
+    from evaluator.evals.runs import find_eval_run
     from service.runs.store import find_run, list_runs
 
     if reference is None:
@@ -103,14 +96,6 @@ def choose_run(session: "Session", reference: str | None) -> "Run":
     try:
         return find_run(session, reference)
     except NotFoundError:
-        try:
-            matching = matching_runs(list_eval_runs(session), reference)
-        except NotFoundError:
-            matching = []
-        if not matching:
-            raise
-    if len(matching) > 1:
-        raise InputError(
-            f"{reference} matches {', '.join(run.name for run in matching)}. Give one full name."
-        )
-    return matching[0]
+        with suppress(NotFoundError):
+            return find_eval_run(session, reference)
+        raise

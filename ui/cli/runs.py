@@ -32,8 +32,6 @@ class Standing:
 def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
     """List all runs with their input, model and size, oldest first.
 
-    --kind adds the columns of that kind.
-
     Example: tagrpo runs list --kind eval
 
     Args:
@@ -42,40 +40,34 @@ def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
     with db.reading() as session:
         listed = [each for name in KINDS if kind in (None, name) for each in KINDS[name][1](session)]
     listed.sort(key=lambda each: (each.run.created_at, each.run.name))
+    starts = [f"`tagrpo {start}`" for name, (start, _) in KINDS.items() if kind in (None, name)]
+    empty = f"no runs yet; start one with {', '.join(starts)}"
+    rows = [
+        [each.run.name, each.run.kind, each.over, each.model, each.done, each.run.finished_at or "no"]
+        for each in listed
+    ]
     records = [
         {
             "run": each.run.name,
             "run_id": each.run.id,
             "kind": each.run.kind,
             **each.record,
-            **{name: getattr(each.run, name) for name in ("created_at", "finished_at")},
+            "created_at": each.run.created_at,
+            "finished_at": each.run.finished_at,
         }
         for each in listed
     ]
-    rows = [
-        {
-            "run": each.run.name,
-            **({"kind": each.run.kind, "over": each.over[1]} if kind is None else dict([each.over])),
-            "model": each.model,
-            **({"done": each.done} if kind is None else each.cells),
-            "finished": each.run.finished_at or "no",
-        }
-        for each in listed
-    ]
-    starts = [f"`tagrpo {start}`" for name, (start, _) in KINDS.items() if kind in (None, name)]
-    empty = f"no runs yet; start one with {', '.join(starts)}"
-    cells = [[*row.values()] for row in rows]
-    terminal.emit({"runs": records}, Table([*rows[0]] if rows else [], cells, empty))
+    table = Table(["run", "kind", "over", "model", "done", "finished"], rows, empty)
+    terminal.emit({"runs": records}, table)
 
 
 class Listed(NamedTuple):
-    """A run in a list: what it is over (with its heading), how far it is, cells of its kind, and its JSON."""
+    """A run in a list: what it is over, how far it is, and its JSON."""
 
     run: "Run"
-    over: tuple[str, object]
+    over: str | None
     model: str | None
     done: str
-    cells: Mapping[str, object]
     record: Mapping[str, Any]
 
 
@@ -83,35 +75,20 @@ def _list_proposals(session: "Session") -> Iterator[Listed]:
     from rephraser.views.runs import list_records, proposed_by
 
     for run, record in list_records(session):
-        done = f"{record['candidates']:,} candidates of {plural(record['questions'], 'question')}"
-        cells = {
-            "number": record["questions"],
-            "solvers": ", ".join(record["solvers"]) or None,
-            "candidates": record["candidates"],
-            "USD": record["usd"],
-        }
-        over = ("questions", run.spec["questions"])
-        yield Listed(run, over, proposed_by(run.spec), done, cells, record)
+        size = f"{record['candidates']:,} candidates of {plural(record['questions'], 'question')}"
+        done = size + _cost(record["usd"])
+        yield Listed(run, run.spec["questions"], proposed_by(run.spec), done, record)
 
 
 def _list_evaluations(session: "Session") -> Iterator[Listed]:
     from evaluator.evals.overview import runs_overview
-    from evaluator.evals.sources import BOX
-    from evaluator.reports.documents.document import ABSENT, hundredths
+    from evaluator.reports.documents.document import hundredths
 
     for each in runs_overview(session):
         done = f"{each.samples:,} samples of {plural(each.problems, 'problem')}"
-        shares = each.sources.shares
-        cells = {
-            "problems": each.problems,
-            "samples each": str(each.most) if each.fewest == each.most else f"{each.fewest} to {each.most}",
-            "graded": "all" if each.graded == each.samples else f"{each.graded:,} of {each.samples:,}",
-            "pass@1 %": ABSENT if each.mean is None else hundredths(each.mean),
-            "human grades": each.human,
-            "boxed %": ABSENT if shares is None else hundredths(shares[BOX], 1),
-        }
-        over = ("benchmark", each.benchmark)
-        yield Listed(each.run, over, each.run.spec["model"], done, cells, each.to_json())
+        done += f", {each.graded:,} graded" if each.graded < each.samples else ""
+        done += "" if each.mean is None else f", pass@1 {hundredths(each.mean)}%"
+        yield Listed(each.run, each.benchmark, each.run.spec["model"], done, each.to_json())
 
 
 def _list_judgings(session: "Session") -> Iterator[Listed]:
@@ -122,11 +99,9 @@ def _list_judgings(session: "Session") -> Iterator[Listed]:
     names = {run.id: run.name for run in runs}
     for each in progress_of(session, [run for run in runs if run.kind == "judge"]):
         spec = each.run.spec
-        done = f"{each.done:,} of {plural(each.planned, 'response')} judged"
-        cells = {"judged": spec["asked"], "requests": each.planned, "replies": each.done, "USD": each.usd}
+        done = f"{each.done:,} of {plural(each.planned, 'response')} judged{_cost(each.usd)}"
         record = {"asked": spec["asked"], **_judging_numbers(each)}
-        over = ("evaluation", names.get(spec["eval_run"]))
-        yield Listed(each.run, over, spec["model"], done, cells, record)
+        yield Listed(each.run, names.get(spec["eval_run"]), spec["model"], done, record)
 
 
 def _list_trainings(session: "Session") -> Iterator[Listed]:
@@ -136,8 +111,11 @@ def _list_trainings(session: "Session") -> Iterator[Listed]:
         if each.problem:
             output.note(each.problem)
         done = f"{each.numbers.rollouts:,} rollouts in {plural(each.numbers.steps, 'step')}"
-        cells = {name.replace("_", " "): value for name, value in vars(each.numbers).items()}
-        yield Listed(each.run, ("recipe", each.recipe), each.model, done, cells, each.to_json())
+        yield Listed(each.run, each.recipe, each.model, done, each.to_json())
+
+
+def _cost(usd: float | None) -> str:
+    return ", price unknown" if usd is None else f", ${usd:,.2f}"
 
 
 def _judging_numbers(progress: Any) -> dict[str, Any]:
@@ -243,10 +221,6 @@ def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
     terminal.emit(record, f"run {chosen.name} is now {name}")
 
 
-SHOWN = ("asks", "proposals", "verdicts", "audits", "problems", "samples", "grades")
-"""Tables whose numbers of rows are printed before a run is removed."""
-
-
 def remove(
     run: RunArgument, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal
 ) -> None:
@@ -294,10 +268,9 @@ def remove(
 
 def _note_content(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
     output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains:")
-    rows = {name.replace("run_problems", "problems"): count for name, count in hanging.rows.items()}
-    for name in SHOWN:
-        if count := rows.get(name):
-            output.note(f"  {count:,} {'requests and their answers' if name == 'asks' else name}")
+    for name, count in hanging.rows.items():
+        if count:
+            output.note(f"  {count:,} {name.replace('_', ' ')}")
     if hanging.usd:
         output.note(f"  cost ${hanging.usd:,.2f}")
     if sets:

@@ -4,7 +4,7 @@
     class Db:
         db_file: Annotated[str | None, Option("--db", help="Database.")] = None
 
-    @verb(RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
+    @Verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
     def run(config: RephraseConfig, *, db: Db, terminal: Terminal) -> None: ...
 
 The command of `run` has `--model`, `--max-usd`, `-c FILE`, `--db`, `--json`, and takes `key=value` for
@@ -26,7 +26,6 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-import typer
 from typer import Argument, Option
 from typer.models import OptionInfo
 
@@ -40,15 +39,6 @@ if TYPE_CHECKING:
 
 
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
-
-
-def add_command(group: typer.Typer, name: str, function: Callable[..., Any]) -> None:
-    """Add the command of a function to a group."""
-    taken: Verb | None = getattr(function, "verb", None)
-    epilog = None
-    if taken is not None:
-        epilog = f"{taken.more} more settings, given as KEY=VALUE or in a file: tagrpo config {taken.name}"
-    group.command(name, epilog=epilog)(with_settings(function))
 
 
 def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,11 +138,7 @@ class Db:
         return locate_database(self.db_file)
 
     def open(self, *, create: bool = False, read_only: bool = False) -> "Database":
-        """Open the database.
-
-        Raises:
-            DatabaseError: there is none and `create` is not set, or it cannot be used.
-        """
+        """Open the database."""
         from service.database import Database
 
         return Database.open(self.place, create=create, read_only=read_only)
@@ -174,11 +160,7 @@ _DB_FILE: ContextVar[str | None] = ContextVar("db_file", default=None)
 
 
 def split_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the name of a run, and the words KEY=VALUE.
-
-    Raises:
-        InputError: there is no name, or more than one.
-    """
+    """Return the name of a run, and the words KEY=VALUE."""
     names = [word for word in words if "=" not in word]
     if len(names) != 1:
         raise InputError(
@@ -197,7 +179,6 @@ def resume_command(run: str, *options: str) -> str:
     return f"`{shlex.join(['tagrpo', 'resume', run, *options])}`"
 
 
-Seed = Annotated[int, Option("--seed", min=0, max=2**63 - 1, help="Random seed.")]
 Reviewer = Annotated[
     str | None,
     Option("--reviewer", envvar="TAGRPO_REVIEWER", help="Name of the reviewer. Default: your login name."),

@@ -104,9 +104,6 @@ def demo_database() -> tuple[Path, str]:
     """Return the database of the newest demo in this folder and ""; where there is none, of the shipped one.
 
     The second is what the pages say about the shipped demo.
-
-    Raises:
-        InputError: the shipped demo cannot be unpacked.
     """
     demos = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
     if demos:
@@ -120,11 +117,7 @@ def demo_database() -> tuple[Path, str]:
 
 
 def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:
-    """Return the password from the one place that was named, else from the environment; None for none.
-
-    Raises:
-        InputError: several places were named, or the file cannot be read or is empty.
-    """
+    """Return the password from the one place that was named, else from the environment; None for none."""
     from service.errors import InputError
 
     if ask + (file is not None) + none > 1:

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from typer import Option
 
 from ui.cli.eval.settings import EvalRun
-from ui.cli.files import HubExport, Overwrite, form_of
+from ui.cli.files import Overwrite, form_of
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -21,7 +20,6 @@ def export(
     out: Annotated[Path, Option()],
     form: Annotated[SamplesFormat | None, Option("--format")] = None,
     overwrite: Overwrite = False,
-    hub: HubExport,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -37,21 +35,11 @@ def export(
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.exporting import export_samples
-    from service.pushing import check_push, push_folder
 
     form = form_of(out, form, _BY_SUFFIX)
-    if form != "hf" and hub != HubExport():
-        raise typer.BadParameter("--push and --public require --format hf")
-    if hub.push is not None:
-        check_push(hub.push)
     with db.open(read_only=True) as database, terminal.progress("export") as bar:
         with database.read() as session:
             chosen = find_eval_run(session, run)
         count = export_samples(database, chosen, out, form, overwrite=overwrite, report=bar.update)
-    pushed = None
-    if hub.push is not None:
-        message = f"{chosen.name}, {count:,} samples"
-        pushed = push_folder(out, hub.push, message=message, private=not hub.public)
-    record = {"run": chosen.name, "out": str(out), "format": form, "samples": count, "pushed_to": pushed}
-    words = f"{chosen.name}: {plural(count, 'sample')} written to {out}"
-    terminal.emit(record, words + (f", pushed to {pushed}" if pushed else ""))
+    record = {"run": chosen.name, "out": out, "format": form, "samples": count}
+    terminal.emit(record, f"{chosen.name}: {plural(count, 'sample')} written to {out}")

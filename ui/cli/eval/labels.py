@@ -9,7 +9,6 @@ from typer import Argument, Option
 from service.errors import InputError, NotFoundError
 from ui.cli.eval.settings import EvalRun
 from ui.cli.eval.showing import find_problem
-from ui.cli.files import RowsFile
 from ui.cli.output import Part, Table, Terminal, plural
 from ui.cli.settings import Db, Reviewer, reviewer_name
 
@@ -42,7 +41,6 @@ def label(
     comment: Annotated[str, Option(show_default=False)] = "",
     reviewer: Reviewer = None,
     *,
-    file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -54,7 +52,7 @@ def label(
 
     Example: tagrpo eval label Qwen3-4B.amc23 7 3 --correct --comment "1/2, as the gold"
 
-    Example: tagrpo eval label Qwen3-4B.amc23 --out grades.jsonl
+    Example: tagrpo eval label Qwen3-4B.amc23
 
     Args:
         problem: Position of the problem in the run (from 0), or its id.
@@ -72,7 +70,6 @@ def label(
     if problem is None:
         if correct or wrong or withdraw:
             raise typer.BadParameter("name the problem and the response to grade")
-        file.check()
         with db.reading() as session:
             chosen = find_eval_run(session, run)
             grader = shown_grader(session, chosen.id)
@@ -80,12 +77,9 @@ def label(
             effect = _effect(session, chosen)
         hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
         rows = [{**asdict(grade), **hidden} for grade in grades]
-        file.write(rows)
-        cells = [[*map(row.get, COLUMNS.values())] for row in rows]
-        table = Table([*COLUMNS], cells, f"run {chosen.name}: no human grades")
-        terminal.emit(
-            {"run": chosen.name, "grades": rows, **effect}, table, *(["", *_score(effect)] if rows else [])
-        )
+        notes = ["", *_score(effect)] if rows else []
+        empty = f"run {chosen.name}: no human grades"
+        terminal.rows("grades", rows, COLUMNS, *notes, empty=empty, run=chosen.name, **effect)
         return
     if correct + wrong + withdraw != 1 or sample is None:
         raise typer.BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")

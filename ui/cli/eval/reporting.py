@@ -23,7 +23,7 @@ References = Annotated[
     list[str],
     Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
 ]
-Ks = Annotated[str | None, Option("--k", help="Values of k: 32 or 1,2,4,8.")]
+Ks = Annotated[str | None, Option("--k", help="Values of k, such as 32 or 1,2,4,8.")]
 
 
 class Allowed(StrEnum):
@@ -90,7 +90,7 @@ def report(
             interval=question,
             paper=paper,
             allow_missing="missing" in (allow or ()),
-            majority=_majority(database, quiet=form == "json") if metric == "maj@k" else None,
+            majority=_majority(database, quiet=terminal.as_json) if metric == "maj@k" else None,
         )
     document = report_document(built, warnings)
     rows = records(built)
@@ -112,7 +112,7 @@ def report(
 
         save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
         output.note(f"chart written to {chart}")
-    file.deliver(document, rows, record, form)
+    file.deliver(terminal, form, document, rows, record)
 
 
 def compare(
@@ -161,7 +161,7 @@ def compare(
                 )
             unlike = unlike_grades(session, chosen, agrees, judge)
         record = {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
-        file.deliver(agreement_document(agrees, unlike), unlike, record, form)
+        file.deliver(terminal, form, agreement_document(agrees, unlike), unlike, record)
         return
     with db.open() as database, database.read() as session:
         methods, warnings = counted.load(session, [a, b], allow)
@@ -184,7 +184,7 @@ def compare(
         "problems": change_records(comparison),
         "notes": list(document.notes),
     }
-    file.deliver(document, rows, record, form)
+    file.deliver(terminal, form, document, rows, record)
 
 
 def _metric(text: str) -> "Metric":

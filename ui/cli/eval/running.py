@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evaluator.config import EvalConfig
 from ui.cli import exits, output
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import DryRun, estimate_parts, words_by_kind
 from ui.cli.settings import Db
@@ -31,7 +31,7 @@ FLAGS = {
 }
 
 
-@verb("eval", EvalConfig, "benchmarks", FLAGS)
+@Verb("eval", EvalConfig, "benchmarks", FLAGS)
 def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
     """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 

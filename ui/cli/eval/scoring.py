@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evaluator.config import ScoreConfig
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.output import Part, Table, Terminal, plural
 from ui.cli.requests import DryRun, estimate_parts, ledger_parts
 from ui.cli.settings import Db
@@ -28,7 +28,7 @@ FLAGS = {
 }
 
 
-@verb("score", ScoreConfig, "run", FLAGS)
+@Verb("score", ScoreConfig, "run", FLAGS)
 def score(
     config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False, db: Db, terminal: Terminal
 ) -> None:

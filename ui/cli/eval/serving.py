@@ -97,11 +97,7 @@ def serve(
 
 
 def _read_token(file: Path | None, none: bool) -> str | None:
-    """Return the token from the file, else from the environment; None if there is none.
-
-    Raises:
-        InputError: both a file and none are asked for, the file cannot be read, or the token is short.
-    """
+    """Return the token from the file, else from the environment; None if there is none."""
     # Taken out of the environment, so that no child of this process inherits it.
     token, place = os.environ.pop(TOKEN_VARIABLE, None), TOKEN_VARIABLE
     if none and file is not None:

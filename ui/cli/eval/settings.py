@@ -23,11 +23,7 @@ AnswersTaken = Annotated[
 
 
 def check_grader(own: str | None, answers: AnswersName | None) -> None:
-    """Refuse what only the rules can do.
-
-    Raises:
-        InputError: boxed answers are asked for of a grader of one's own.
-    """
+    """Refuse what only the rules can do."""
     from service.errors import InputError
 
     if own is not None and answers == "boxed":
@@ -55,11 +51,7 @@ class BenchmarkRows:
     allow_changed: bool = False
 
     def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
-        """Return what loads each of these benchmarks; nothing is read yet.
-
-        Raises:
-            InputError: it is not said which of them a file is for.
-        """
+        """Return what loads each of these benchmarks; nothing is read yet."""
         from evaluator.benchmarks.loading import load_benchmark
         from evaluator.evals.evaluating import match_files
 

@@ -161,7 +161,7 @@ def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, 
     """Remove a question set, for example one imported with a wrong column. Its name can be used again.
 
     Questions that are in no other set stay in the database. A set that is used by a run or a mix cannot be
-    removed. Sets published from it stay.
+    removed. Sets published from it are kept.
 
     Example: tagrpo questions remove math-wrong
 

@@ -6,7 +6,6 @@ from typer import Argument, Option
 
 from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
-from ui.cli.files import RowsFile
 from ui.cli.output import Table, Terminal, plural, some
 from ui.cli.settings import Db
 
@@ -22,7 +21,6 @@ def contamination(
     ratio: float = 90,
     *,
     rows: BenchmarkRows,
-    file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -31,13 +29,11 @@ def contamination(
     exact: the same words, regardless of formatting. fuzzy: nearly the same words. n-gram: the text contains
     long passages of the problem. variant: similar wording, but other numbers, another answer or other images;
     variants are counted separately, since they are usually different problems. Rows are numbered from 0. No
-    texts are printed or written.
+    texts are printed.
 
     Exit code 3: problems are repeated (variants do not count).
 
     Example: tagrpo questions contamination math --benchmark math500
-
-    Example: tagrpo questions contamination math --benchmark mine.jsonl --out pairs.jsonl
 
     Args:
         set_name: Name of a question set.
@@ -52,12 +48,10 @@ def contamination(
     from service.questions.contamination import MEASURES, VARIANT, Settings
 
     load = rows.loader(benchmark)
-    file.check()
     settings = Settings(ngram, threshold, ratio)
     with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
         loaded = [load(name) for name in benchmark]
         overlaps = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
-    file.write(overlaps.pairs)
     columns = ("set", "texts", "benchmark", "problems")
     lines = [
         f"{pair['measure']} {pair['score']:g}: row {pair['row']} of {pair['set']} ({pair['source_id']}), "
@@ -71,7 +65,7 @@ def contamination(
             [*columns, *MEASURES],
             [[*map(check.get, columns), *check["pairs"].values()] for check in overlaps.checks],
         ),
-        *some(lines, PAIRS_SHOWN, "--out or --json for all"),
+        *some(lines, PAIRS_SHOWN, "--json for all"),
     )
     if overlaps.repeated:
         raise exits.needs_attention(f"{plural(overlaps.repeated, 'benchmark problem')} repeated")

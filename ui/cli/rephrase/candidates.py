@@ -1,15 +1,11 @@
 """`tagrpo rephrase list`, `show` and `edit`: candidates with their verdicts and reviews."""
 
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from service.errors import InputError
 from ui.cli import output
-from ui.cli.files import RowsFile
 from ui.cli.output import Part, Table, Terminal, one_line
 from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
@@ -29,7 +25,6 @@ def list_(
     limit: Annotated[int, Option(min=1)] = 20,
     after: str | None = None,
     reviews: bool = False,
-    out: Path | None = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -37,11 +32,11 @@ def list_(
     """List the candidates of a run with their status, by question; or the human decisions.
 
     A review overrides the verdict; such a status is marked. --reviews lists decisions, oldest first,
-    including withdrawn ones; --out and --json add the texts.
+    including withdrawn ones; --json adds the texts.
 
     Example: tagrpo rephrase list --run math-gpt4 --status rejected --finding number_missing
 
-    Example: tagrpo rephrase list --reviews --run math-gpt4 --out reviews.jsonl
+    Example: tagrpo rephrase list --reviews --run math-gpt4
 
     Args:
         run: Name or id of the run; optional if there is only one.
@@ -52,7 +47,6 @@ def list_(
         limit: Candidates per page.
         after: Continue after this candidate.
         reviews: List human decisions, not candidates (with --run: those of one run).
-        out: With --reviews: write all decisions to this .jsonl or .csv file.
     """
     from rephraser.run.start import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
@@ -60,11 +54,9 @@ def list_(
 
     if reviews:
         if status or strategy or question or finding or after:
-            raise BadParameter("--reviews allows only --run and --out")
-        _list_reviews(run, RowsFile(out), db, terminal)
+            raise BadParameter("--reviews allows only --run")
+        _list_reviews(run, db, terminal)
         return
-    if out is not None:
-        raise BadParameter("--out requires --reviews")
     with db.reading() as session:
         chosen = choose_run(session, run)
         question_id = None if question is None else find_question(session, question).id
@@ -89,15 +81,13 @@ def list_(
     )
 
 
-def _list_reviews(run: str | None, file: RowsFile, db: Db, terminal: Terminal) -> None:
+def _list_reviews(run: str | None, db: Db, terminal: Terminal) -> None:
     from rephraser.reviews.store import review_rows
     from rephraser.run.start import find_neighbor_run
 
-    file.check()
     with db.reading() as session:
         run_id = None if run is None else find_neighbor_run(session, run).id
         rows = list(review_rows(session, run_id))
-    file.write(rows)
     names = ("decision", "reason", "reviewer", "audit")
     terminal.rows(
         "reviews",
@@ -161,8 +151,7 @@ def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, ter
 
 def edit(
     candidate: Annotated[str, CANDIDATE],
-    text: str | None = None,
-    text_file: Path | None = None,
+    text: Annotated[str, Option()],
     run: str | None = None,
     reviewer: Reviewer = None,
     *,
@@ -178,22 +167,14 @@ def edit(
 
     Args:
         text: The edited text.
-        text_file: Read the edited text from a file; - reads stdin.
         run: Run that judges the new candidate; optional if only one run has the edited candidate.
     """
     from rephraser.reviews.mending import mend_candidate
     from rephraser.reviews.status import read_status
 
-    if (text is None) == (text_file is None):
-        raise BadParameter("give the edited text with --text, or a file with --text-file")
-    if text_file is not None:
-        try:
-            text = sys.stdin.read() if text_file == Path("-") else text_file.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{text_file}: not UTF-8 text ({error}).") from error
     who = reviewer_name(reviewer)
     with db.writing() as session:
-        edited = mend_candidate(session, candidate, str(text), reviewer=who, run=run)
+        edited = mend_candidate(session, candidate, text, reviewer=who, run=run)
         status = read_status(session, edited.run.id, edited.candidate_id)
     record = {
         "candidate": edited.candidate_id,
@@ -204,13 +185,12 @@ def edit(
         "reason": status.reason,
         "final": status.final,
     }
-    lines = [
+    terminal.emit(
+        record,
         f"{edited.candidate_id}: edited from {edited.origin_id} by {status.mended_by}",
         f"{status.status}: {status.reason}",
-    ]
-    if not status.final:
-        lines.append(f"{resume_command(edited.run.name)} collects and judges its answers")
-    terminal.emit(record, *lines)
+        None if status.final else f"{resume_command(edited.run.name)} collects and judges its answers",
+    )
 
 
 CLASS_SHOWN, HALF_SHOWN = 60, 50

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rephraser.config import RephraseConfig
 from ui.cli import exits, output
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.output import Part, Table, Terminal, plural
 from ui.cli.requests import DryRun, estimate_parts, ledger_parts, open_words
 from ui.cli.settings import Db, resume_command
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit", "--max-usd": "max_usd"}
 
 
-@verb(
+@Verb(
     "rephrase",
     RephraseConfig,
     "questions",
@@ -59,7 +59,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
         raise exits.unfinished({outcome.stopped}, "; ".join(problems) + ".")
 
 
-@verb(
+@Verb(
     "rephrase",
     RephraseConfig,
     "proposer.candidates",

@@ -143,12 +143,9 @@ def list_(name: Annotated[str | None, Argument()] = None, *, db: Db, terminal: T
         if name is not None:
             sets.find_set(session, name)
         headers = sets.list_sets(session, name)
-    rows = [_header_record(header) for header in headers]
-    for row in rows:
-        del row["spec"]
     terminal.rows(
         "sets",
-        rows,
+        [_header_record(header) for header in headers],
         {
             "set": "set",
             "questions": lambda row: row["counts"]["questions"],
@@ -212,7 +209,7 @@ def show(
             return
         header = sets.find_set(session, reference)
         entries = sets.load_entries(session, header.id, first=first, limit=limit) if limit else []
-    record = _header_record(header) | ({"entries": entries} if limit else {})
+    record = {**_header_record(header), "spec": header.spec, **({"entries": entries} if limit else {})}
     terminal.emit(record, *_version_lines(header, entries))
 
 
@@ -249,14 +246,14 @@ def _header_record(header: "SetHeader") -> dict[str, Any]:
     from rephraser.sets import accept_rates
 
     rates = accept_rates(header.counts.get("proposals", []))
-    return {"set": header.ref, **vars(header), "accept_rates": rates}
+    described = {name: value for name, value in vars(header).items() if name != "spec"}
+    return {"set": header.ref, **described, "accept_rates": rates}
 
 
 def show_published(published: "PublishedSet", verb: str, terminal: Terminal) -> None:
     """Print the result of publishing or importing."""
     header = published.header
     record = {**_header_record(header), "created": published.created, "same_as": published.same_as}
-    del record["spec"]
     known = f"unchanged: {header.ref} already has this content"
     terminal.emit(
         record,

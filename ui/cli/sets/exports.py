@@ -2,21 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import exits, output
-from ui.cli.configured import verb
-from ui.cli.files import HubExport, Overwrite
+from ui.cli.configured import Verb
+from ui.cli.files import Overwrite
 from ui.cli.output import Terminal
 from ui.cli.sets.commands import count_lines, show_published
 from ui.cli.settings import Db
-
-if TYPE_CHECKING:
-    pass
-
 
 FLAGS = {
     "--layout": "layout",
@@ -26,7 +22,7 @@ FLAGS = {
 }
 
 
-@verb("export", VerlExportConfig, "set", FLAGS)
+@Verb("export", VerlExportConfig, "set", FLAGS)
 def export(
     config: VerlExportConfig,
     *,
@@ -34,19 +30,18 @@ def export(
     form: Annotated[Literal["hf", "jsonl", "parquet", "verl"], Option("--format")],
     license_name: Annotated[str | None, Option("--license")] = None,
     overwrite: Overwrite = False,
-    hub: HubExport,
     db: Db,
     terminal: Terminal,
 ) -> None:
     """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
 
     The output appears only when it is complete. Exports to hf, jsonl and parquet contain the full content:
-    `tagrpo sets import` gives the same hash. --push and --public need hf; --layout, --tokenizer,
-    --max-prompt-tokens, --instruction and KEY=VALUE need verl.
+    `tagrpo sets import` gives the same hash. --layout, --tokenizer, --max-prompt-tokens, --instruction and
+    KEY=VALUE need verl.
 
     Exit code 3 (verl): prompts over the limit were left out.
 
-    Example: tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors
+    Example: tagrpo sets export math@1 --format hf --out out/math
 
     Example: tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B
 
@@ -55,25 +50,21 @@ def export(
         form: hf: dataset with card; verl: training files; otherwise one file.
         license_name: License identifier for card and manifest (cc-by-4.0, mit, ...).
     """
-    for foreign, options in (
-        (form != "hf" and hub != HubExport(), "--push and --public"),
-        (form == "verl" and license_name is not None, "--license"),
-        (form != "verl" and config.model_fields_set > {"set"}, "settings for verl files"),
-    ):
-        if foreign:
-            raise BadParameter(f"{options} cannot be combined with --format {form}")
+    from rephraser import sets
+
+    if form == "verl" and license_name is not None:
+        raise BadParameter("--license cannot be combined with --format verl")
     if form == "verl":
         _export_verl(config, out, overwrite, db, terminal)
         return
+    if config.model_fields_set > {"set"}:
+        raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
     license_name = license_name or "other"
-    from rephraser import sets
 
     with terminal.progress("export") as bar, db.open() as database:
         common: dict[str, Any] = {"license_name": license_name, "overwrite": overwrite, "report": bar.update}
         if form == "hf":
-            report = sets.export_hf(
-                database, config.set, out, push=hub.push, private=not hub.public, **common
-            )
+            report = sets.export_hf(database, config.set, out, **common)
         else:
             report = sets.export_file(database, config.set, out, form, **common)
     record = {
@@ -85,7 +76,6 @@ def export(
         "neighbors": report.neighbors,
         "neighbors_by_verdict": report.header.counts["neighbors_by_verdict"],
         "license": license_name,
-        "pushed_to": report.pushed_to,
     }
     stated = form != "hf" or license_name != "other"
     load = f'load it with `datasets.load_dataset("{report.target}", split="train")`'
@@ -94,7 +84,6 @@ def export(
         f"{report.header.ref} written to {report.target}",
         *count_lines(report.header),
         load if form == "hf" else None,
-        f"pushed to {report.pushed_to}" if report.pushed_to else None,
     )
     if not stated and not terminal.as_json:
         output.note("the card states no license; set one with --license")

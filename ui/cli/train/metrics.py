@@ -9,7 +9,7 @@ from typer import Argument
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.files import RowsFile, check_chart
+from ui.cli.files import Overwrite, check_chart
 from ui.cli.output import Table, Terminal
 from ui.cli.settings import Db
 
@@ -26,8 +26,8 @@ def metrics(
     metric: list[str] | None = None,
     seeds: bool = False,
     chart: Path | None = None,
+    overwrite: Overwrite = False,
     *,
-    file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -38,7 +38,7 @@ def metrics(
 
     Example: tagrpo train metrics ta --metric "tagrpo/zero/*"
 
-    Example: tagrpo train metrics ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv
+    Example: tagrpo train metrics ta-s0 ta-s1 --metric actor/lr --seeds --chart lr.svg
 
     Args:
         runs: Training runs; optional if there is only one.
@@ -50,9 +50,8 @@ def metrics(
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import metric_names, metric_points, over_seeds, seed_groups
 
-    file.check()
     if chart is not None:
-        check_chart(chart, overwrite=file.overwrite)
+        check_chart(chart, overwrite=overwrite)
     with db.reading() as session:
         references: list[str | None] = [*runs] if runs else [None]
         chosen = [choose_train_run(session, reference) for reference in references]
@@ -80,7 +79,6 @@ def metrics(
             )
         ]
         rows += sorted(of_group, key=lambda row: row["step"])
-    file.write(rows)
     if chart is not None:
         from ui.charts.saving import save_chart
         from ui.charts.training_steps import step_chart

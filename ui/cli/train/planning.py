@@ -10,7 +10,7 @@ from typer import Option
 from service.config import Reading, settings_of
 from trainer_adapter.config import PlanAssumptions, TrainConfig
 from ui.cli import exits, output
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.output import Heading, Part, Table, Terminal
 from ui.cli.settings import Db
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FLAGS = {"--model": "model", "--data": "data", "--preset": "preset", "--gpus": "gpus"}
 
 
-@verb("train", TrainConfig, "recipe.name", FLAGS)
+@Verb("train", TrainConfig, "recipe.name", FLAGS)
 def plan(
     config: TrainConfig,
     *,
@@ -42,7 +42,8 @@ def plan(
 ) -> None:
     """Estimate memory, responses, tokens and time of a training run before it starts.
 
-    The recipe is compared with GRPO at equal epochs and at equal responses, or with the recipes of --compare.
+    The recipe is compared with GRPO, or with the recipes of --compare, once for equal epochs and once for
+    equally many responses.
     --pilot adds a forecast of the groups without a gradient. Memory is calculated by formulas that are
     printed with it; nothing is measured.
 

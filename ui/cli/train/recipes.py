@@ -1,10 +1,10 @@
 """`tagrpo train recipes`: the training methods, and the settings of verl that each one makes."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainer_adapter.config import TrainConfig
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.output import Heading, Table, Terminal
 from ui.cli.train.planning import FLAGS
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Loss
 
 
-@verb("train", TrainConfig, "recipe.name", {**FLAGS, "--cpu": "cpu"}, optional=True)
+@Verb("train", TrainConfig, "recipe.name", {**FLAGS, "--cpu": "cpu"}, optional=True)
 def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
     """List the recipes with their choice on every axis; with a name, show every verl setting of one.
 
@@ -31,17 +31,10 @@ def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
 
     if config is None:
         names = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
-        columns = {"recipe": "name", "N": "neighbors", "G": "responses", **{name: name for name in names}}
-        terminal.emit(
-            {"recipes": [recipe.to_json() for recipe in RECIPES.values()]},
-            Table(
-                [*columns],
-                [
-                    [{**vars(recipe), "loss": _words(recipe.loss)}[name] for name in columns.values()]
-                    for recipe in RECIPES.values()
-                ],
-            ),
-        )
+        recipes = [recipe.to_json() for recipe in RECIPES.values()]
+        columns: dict[str, Any] = {"recipe": "name", "N": "neighbors", "G": "responses"}
+        columns |= {name: name for name in names}
+        terminal.rows("recipes", recipes, columns | {"loss": lambda row: _words(RECIPES[row["name"]].loss)})
         return
     composition = compose_training(config, None if config.data is None else read_data(config.data))
     check_formulas(composition.recipe)

@@ -1,10 +1,9 @@
 """`tagrpo train rollouts`: the responses of training runs, listed, shown, registered and pruned."""
 
 import re
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from trainer_adapter.record.reading import Record
     from trainer_adapter.record.runs import TrainNumbers
 
-Number = TypeVar("Number", int, float)
-
 ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
 LONGEST_SHOWN = 8_000
 """Characters of a text that a terminal gets."""
@@ -36,8 +33,6 @@ def rollouts(
     question: Annotated[str | None, Option(metavar="ID")] = None,
     variant: Annotated[int | None, Option(min=0)] = None,
     grade: str | None = None,
-    reward: Annotated[str | None, Option(metavar="R or LOW:HIGH")] = None,
-    truncated: Annotated[bool | None, Option("--truncated/--ended")] = None,
     text: str | None = None,
     rescued: Literal["all", "yes", "never"] | None = None,
     after: str | None = None,
@@ -65,8 +60,6 @@ def rollouts(
         question: Only this question: its id or first characters.
         variant: 0: the question's own prompt; k: its k-th neighbor.
         grade: Only this grade: correct, wrong or unknown.
-        reward: Only this reward, or a range such as 0.5: or :0.
-        truncated: Only responses cut off at the maximum length, or only the others.
         text: Only rollouts whose response contains this text.
         rescued: List all-wrong questions: all, only those rescued (yes), or those never rescued.
         after: Continue after this rollout or question.
@@ -91,21 +84,10 @@ def rollouts(
     elif prune is not None:
         _prune(name, record, prune, yes, terminal)
     else:
-        first, last = _range(step, int)
+        first, last = _range(step)
         if first is not None and last is None:
             last = max(record.steps(), default=first)
-        least, most = _range(reward, float)
-        wanted = RolloutFilters(
-            step=first,
-            last_step=last,
-            question_id=question,
-            variant=variant,
-            grade=grade,
-            least_reward=least,
-            most_reward=most,
-            truncated=truncated,
-            text=text,
-        )
+        wanted = RolloutFilters(first, last, question, variant, grade, text)
         page = list_rollouts(record, wanted, after=after and after.rpartition(f"{name}:")[2], limit=limit)
         for problem in set(page.problems) - set(record.problems()):
             output.note(problem)
@@ -121,13 +103,13 @@ def rollouts(
         )
 
 
-def _range(text: str | None, kind: Callable[[str], Number]) -> tuple[Number | None, Number | None]:
+def _range(text: str | None) -> tuple[int | None, int | None]:
     """Return the ends of N, N:M, N: or :M; None where it is open."""
     if text is None:
         return None, None
     low, colon, high = text.partition(":")
     try:
-        ends = [kind(end) if end else None for end in (low, high if colon else low)]
+        ends = [int(end) if end else None for end in (low, high if colon else low)]
     except ValueError:
         raise InputError(f"{text!r} is not a range. Give a number, or two as in 1:5.") from None
     return ends[0], ends[1]
@@ -136,34 +118,31 @@ def _range(text: str | None, kind: Callable[[str], Number]) -> tuple[Number | No
 def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
     from trainer_adapter.record.rollout import TokenRatios
 
-    one = record.rollout(place)
-    values = asdict(one)
-    ratios, response = values.pop("token_ratios"), one.response
-    done = {
+    rollout = record.rollout(place)
+    values = asdict(rollout)
+    ratios, response = values.pop("token_ratios"), rollout.response
+    fields = {
         "run": run,
         **values,
         "id": f"{run}:{place}",
-        "grade": one.grade,
+        "grade": rollout.grade,
         "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
     }
 
+    numbers = ("old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy", "advantage")
     old, sampling, reference, entropy, advantage = (
-        "-" if value is None else f"{value:.4g}"
-        for value in (
-            *(one.old_log_prob, one.sampling_log_prob, one.ref_log_prob),
-            *(one.entropy, one.advantage),
-        )
+        "-" if fields[name] is None else f"{fields[name]:.4g}" for name in numbers
     )
-    where = "the question's own prompt" if one.variant == 0 else f"neighbor {one.neighbor_id}"
-    cut = ", cut off at the maximum length" if one.truncated else ""
+    where = "the question's own prompt" if rollout.variant == 0 else f"neighbor {rollout.neighbor_id}"
+    cut = ", cut off at the maximum length" if rollout.truncated else ""
     terminal.emit(
-        done,
-        Heading(f"{run}, step {one.step}, rollout {run}:{place}"),
-        f"question {one.question_id}, {where}, session {one.session}, group {one.group}",
-        f"{one.grade} ({one.reason}), extracted answer: {one.extracted or '-'}",
-        f"reward {one.reward:.4g}, advantage {advantage}, {one.tokens:,} tokens{cut}",
+        fields,
+        Heading(f"{run}, step {rollout.step}, rollout {run}:{place}"),
+        f"question {rollout.question_id}, {where}, session {rollout.session}, group {rollout.group}",
+        f"{rollout.grade} ({rollout.reason}), extracted answer: {rollout.extracted or '-'}",
+        f"reward {rollout.reward:.4g}, advantage {advantage}, {rollout.tokens:,} tokens{cut}",
         f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
-        *("", Heading("prompt"), _beginning(one.prompt or "(not stored)")),
+        *("", Heading("prompt"), _beginning(rollout.prompt or "(not stored)")),
         *("", Heading("response"), _beginning(response)),
     )
 
@@ -235,7 +214,7 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
 
 
 def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
-    every, last = _range(keep if ":" in keep else f"{keep}:10", int)
+    every, last = _range(keep if ":" in keep else f"{keep}:10")
     if not every or every < 1 or last is None or last < 0:
         raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
     prunable = record.files_to_prune(keep_every=every, keep_last=last)

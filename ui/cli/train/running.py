@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ from typer import Option
 from service.errors import InputError, Interrupted, Terminated
 from trainer_adapter.config import TrainConfig
 from ui.cli import console, exits, output
-from ui.cli.configured import verb
+from ui.cli.configured import Verb
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, resume_command
 from ui.cli.train import planning
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes", "--cpu": "cpu"}
 
 
-@verb("train", TrainConfig, "recipe.name", FLAGS)
+@Verb("train", TrainConfig, "recipe.name", FLAGS)
 def run(
     config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False, db: Db, terminal: Terminal
 ) -> None:
@@ -61,13 +60,10 @@ def run(
             output.note(remark)
         prepared_record = {
             "run": prepared.name,
-            "folder": str(prepared.folder.path),
-            "command": list(prepared.command),
-            "environment": dict(prepared.environment),
-            "spec": dict(prepared.spec),
-            "settings": [asdict(each) for each in prepared.composition.values],
-            "versions": dict(prepared.versions),
-            "notes": list(prepared.notes),
+            "folder": prepared.folder.path,
+            **{name: getattr(prepared, name) for name in ("command", "environment", "spec")},
+            "settings": prepared.composition.values,
+            **{name: getattr(prepared, name) for name in ("versions", "notes")},
         }
         terminal.emit(prepared_record, prepared.shell)
         return
@@ -83,11 +79,9 @@ def run(
         trained = running.train(config, opened, announce=announce, echo=echo)
     alarms = list(RunFolder(trained.folder).alarms())
     record: dict[str, Any] = {
-        **asdict(trained),
-        "folder": str(trained.folder),
-        "log": str(trained.log),
+        **vars(trained),
         "finished": trained.finished,
-        **asdict(trained.attempt),
+        **vars(trained.attempt),
         "alarms": alarms,
     }
     del record["attempt"]
