@@ -23,7 +23,6 @@ from service.engines.opening import (
     check_request,
     describe_engine,
     engine_logs,
-    model_settings,
     price_of,
     takes_n,
 )
@@ -106,7 +105,7 @@ async def evaluate(
     ):
         problem_sets = load_problems(config, rules, note, loaded, neighbors)
         async with OpenModels(engine_logs(db), config) as models:
-            endpoint = await models.open(model_settings(config))
+            endpoint = await models.open(config)
             at_once = AT_ONCE if takes_n(endpoint) else 1
             specs = [_spec(config, problems, describe_engine(endpoint), at_once) for problems in problem_sets]
             if config.seed is None:
@@ -149,7 +148,7 @@ def estimate(
     Without a database, no earlier run can be scaled.
     """
     with Grader() as grader, nullcontext() if db is None else db.read() as session:
-        prices = price_of([model_settings(config)])
+        prices = price_of([config])
         return {
             _run_name(config, problems.suffix): estimate_eval(
                 session,

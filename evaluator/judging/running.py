@@ -33,7 +33,7 @@ from service.asks.store import Store, add_tasks
 from service.asks.tables import ANSWERED, FINAL, AskRow
 from service.asks.work import work_on
 from service.database import Database, in_parts, upsert
-from service.engines.opening import OpenModels, check_request, engine_logs, price_of, remote_settings
+from service.engines.opening import OpenModels, check_request, engine_logs, price_of, remote_model
 from service.errors import InputError
 from service.hashing import content_id
 from service.models.estimate import Estimate, priced, scaled, times, tokens
@@ -133,7 +133,7 @@ async def judge(
     base = base_version(config, run)
     own = config.grader or own_name(run_version(run))
     async with OpenModels(engine_logs(db), config) as models:
-        endpoint = await models.open(remote_settings(config, spec.model))
+        endpoint = await models.open(remote_model(config, spec.model))
         check_request(endpoint, prompt_request(spec.model, spec.prompt, spec.sampling, "?"))
         with Grader(workers=config.workers, cache=GradeCache(db), own=own) as grader:
             grade_run(
@@ -362,7 +362,7 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     `base` are not counted.
     """
     spec = judge_spec(config)
-    prices = price_of([remote_settings(config, spec.model)])
+    prices = price_of([remote_model(config, spec.model)])
     with db.read() as session:
         run = find_eval_run(session, config.run)
         base = base_version(config, run)

@@ -4,6 +4,7 @@ A withdrawn review does not count. Triggers keep the status in the table of stan
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,6 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import ProposalRow, ReviewRow, StandingCountRow, StandingRow, VerdictRow
-from service.database import columns_of
 
 STATUSES = ("accepted", "undecided", "unverified", "rejected")
 PENDING = "pending"
@@ -97,25 +97,12 @@ def read_status(session: Session, run_id: str, candidate_id: str) -> CandidateSt
     return CandidateStatus(*session.execute(query).one())
 
 
-@dataclass(frozen=True)
-class StandingCount:
-    """Number of proposals of a run with a status, by proposer."""
-
-    run_id: str
-    proposer: str
-    strategy: str
-    strategy_hash: str
-    model: str
-    status: str
-    candidates: int
-
-
-def standing_counts(session: Session, run_id: str | None = None) -> list[StandingCount]:
+def standing_counts(session: Session, run_id: str | None = None) -> Sequence[StandingCountRow]:
     """Return the numbers of proposals by run, proposer, strategy, model and status; of one run or of all.
 
     Overviews and filters use the verdicts, strategies and models that occur.
     """
-    query = select(*columns_of(StandingCountRow, StandingCount)).where(StandingCountRow.candidates > 0)
+    query = select(StandingCountRow).where(StandingCountRow.candidates > 0)
     if run_id is not None:
         query = query.where(StandingCountRow.run_id == run_id)
-    return [StandingCount(*row) for row in session.execute(query)]
+    return session.scalars(query).all()

@@ -32,13 +32,11 @@ from service.config import pick
 from service.database import Database
 from service.engines.opening import (
     OpenModels,
-    RemoteSettings,
     check_request,
     engine_logs,
     engine_of,
-    model_settings,
     price_of,
-    remote_settings,
+    remote_model,
     takes_schema,
 )
 from service.errors import InputError
@@ -116,9 +114,9 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     spec = plan_spec(config, db)
     if (candidates := _read_candidates(config, db)) is not None:
         spec = replace(spec, source=candidates.content)
-    asked = [model_settings(each) for each in (config.proposer, *config.solver) if isinstance(each, Model)]
+    asked: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
     if config.premises is not None:
-        asked.append(_premise_settings(config, config.premises))
+        asked.append(_premise_model(config, config.premises))
     with db.read() as session:
         questions = wanted_questions(session, spec, config.limit)
         return estimate_run(session, spec, questions, price_of(asked))
@@ -191,28 +189,28 @@ async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> Ru
     """Open the models and return the spec with what they say of themselves."""
     changes: dict[str, Any] = {}
     if isinstance(config.proposer, LlmProposer):
-        endpoint = await models.open(model_settings(config.proposer))
+        endpoint = await models.open(config.proposer)
         changes["engine"] = engine_of(endpoint)
         if config.proposer.reply == "auto" and takes_schema(endpoint):
             changes["output"] = "json"
     solvers = []
-    for solver, settings in zip(spec.solvers, map(model_settings, config.solver), strict=True):
-        endpoint = await models.open(settings)
+    for solver, model in zip(spec.solvers, config.solver, strict=True):
+        endpoint = await models.open(model)
         opened = replace(solver, engine=engine_of(endpoint))
-        request = prompt_request(opened.model_identity, opened.drawing.prompt, opened.sampling, "1 + 1 = ?")
+        request = prompt_request(opened.model_identity, opened.prompt_spec, opened.sampling, "1 + 1 = ?")
         check_request(endpoint, request)
         solvers.append(opened)
     if config.premises is not None:
-        await models.open(_premise_settings(config, config.premises))
+        await models.open(_premise_model(config, config.premises))
     return replace(spec, solvers=tuple(solvers), **changes)
 
 
-def _premise_settings(config: RephraseConfig, premises: PremiseCheck) -> RemoteSettings:
+def _premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
     """Return how the model for premises is asked: the proposer at its server if no other is named."""
     proposer = config.proposer
     if isinstance(proposer, LlmProposer) and (proposer.model, premises.base_url) == (premises.model, ()):
-        return remote_settings(proposer, premises.model)
-    return remote_settings(premises, premises.model)
+        return remote_model(proposer, premises.model)
+    return remote_model(premises, premises.model)
 
 
 def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> bool:

@@ -1,5 +1,6 @@
 """Judge stored answers again by another rule: no request is sent, and earlier verdicts stay."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +12,13 @@ from sqlalchemy.orm import Session
 from evaluator.grading import Grader
 from rephraser.checks.premises import Premises
 from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.run.judge import Case, extract_answer, judge_cases, too_many_unread
-from rephraser.run.spec import ANSWER, RunSpec
-from rephraser.run.store import Subject, read_subjects
+from rephraser.run.rephrase import CheckedCandidate, Rephrasing
+from rephraser.run.spec import RunSpec
+from rephraser.run.store import read_subjects, read_texts
 from rephraser.tables import StandingRow, VerdictRow
-from rephraser.verdict import OverlapRule, Verdict, rule_spec
-from service.asks.ask import unpack
-from service.asks.request import read_reply
-from service.asks.tables import ANSWERED, AskBodyRow, AskRow
+from rephraser.verdict import OverlapRule, rule_spec
+from service.asks.ask import Asker, Models
+from service.asks.store import Store
 from service.database import Database, in_parts
 from service.errors import InputError
 from service.runs.store import Run
@@ -66,15 +66,6 @@ class Rejudged:
     stored: int
 
 
-@dataclass(frozen=True)
-class _Standing:
-    """The newest verdict of a run on a candidate."""
-
-    status: str
-    final: bool
-    evidence: Mapping[str, Any]
-
-
 def judge_again(
     db: Database, run: Run, rule: OverlapRule, grader: Grader, *, dry_run: bool = False, report: TellProgress
 ) -> Rejudged:
@@ -107,7 +98,7 @@ def judge_again(
     changes: list[Change] = []
     stored = looked_at = 0
     for batch in in_parts(compared, CANDIDATES_PER_BATCH):
-        rows = _judge(db, run.id, spec, batch, standings, grader)
+        rows = asyncio.run(_judge(db, run.id, spec, batch, standings, grader))
         fresh = [
             row
             for candidate_id, row in rows.items()
@@ -145,121 +136,51 @@ def judge_again(
     )
 
 
-def _judge(
+async def _judge(
     db: Database,
     run_id: str,
     spec: RunSpec,
     batch: Sequence[CandidateStatus],
-    standings: Mapping[str, _Standing],
+    standings: Mapping[str, Any],
     grader: Grader,
 ) -> dict[str, dict[str, Any]]:
     """Return the last verdict that the stored answers of each candidate allow; without any it is left out."""
+    by_question: dict[str, list[CheckedCandidate]] = {}
     with db.read() as session:
-        ids = list(dict.fromkeys(status.question_id for status in batch))
-        questions = dict(zip(ids, read_subjects(session, ids), strict=True))
-        kinds = {status.candidate_id: questions[status.question_id].kind for status in batch}
-        kinds |= {id: question.kind for id, question in questions.items()}
-        answers = stored_answers(session, spec, kinds)
-    rows: dict[str, dict[str, Any]] = {}
-    open_, look = list(batch), 0
-    while open_:
-        made = [
-            _case(spec, status, questions[status.question_id], standings, answers, look) for status in open_
-        ]
-        judged = judge_cases(run_id, spec, [case for case in made if case is not None], grader)
-        rows |= {row["candidate_id"]: {**row, "final": True} for row in judged}
-        undecided = {
-            row["candidate_id"] for row in judged if row["status"] == Verdict.UNDECIDED and not row["final"]
-        }
-        open_ = [status for status in open_ if status.candidate_id in undecided]
-        look += 1
-    return rows
-
-
-_Stored = Mapping[tuple[str, str], Sequence[str | None]]
-"""Answers by solver and subject."""
-
-
-def _case(
-    spec: RunSpec,
-    status: CandidateStatus,
-    question: Subject,
-    standings: Mapping[str, _Standing],
-    answers: _Stored,
-    look: int,
-) -> Case | None:
-    """Return the candidate's answers for a look; None if some were never drawn."""
-    evidence = standings[status.candidate_id].evidence
-    looks = spec.rule.looks
-    if look >= len(looks):
-        return None
-    own = _shares(spec, answers, question.id, spec.rule.original_samples)
-    drawn = _shares(spec, answers, status.candidate_id, looks[look])
-    closed = too_many_unread([answer for part in own or () for answer in part], spec)
-    if own is None or (drawn is None and not closed):
-        return None
-    drawn = drawn or [() for _ in spec.solvers]
-    premises = evidence.get("premises")
-    states = ("kept", "changed", "dropped")
-    return Case(
-        candidate_id=status.candidate_id,
-        look=look,
-        gold=question.answer,
-        original=tuple(answer for part in own for answer in part),
-        candidate=tuple(answer for part in drawn for answer in part),
-        by_solver={
-            solver.model: {"original": len(mine), "candidate": len(theirs)}
-            for solver, mine, theirs in zip(spec.solvers, own, drawn, strict=True)
-        },
-        findings=evidence["findings"],
-        premises=premises and Premises(**{state: tuple(premises[state]) for state in states}),
-        kind=question.kind,
-        closed=closed,
-    )
-
-
-def _shares(
-    spec: RunSpec, answers: _Stored, subject_id: str, samples: int
-) -> list[Sequence[str | None]] | None:
-    parts = [
-        answers.get((solver.id, subject_id), ())[:share]
-        for solver, share in zip(spec.solvers, spec.shares(samples), strict=True)
-    ]
-    return parts if sum(map(len, parts)) >= samples else None
-
-
-def stored_answers(session: Session, spec: RunSpec, kinds: Mapping[str, Any]) -> _Stored:
-    """Return the stored answers of the run's solvers to questions and candidates, by kind of answer."""
-    drawn: dict[tuple[str, str], list[str | None]] = {}
-    for part in in_parts(list(kinds)):
-        rows = session.execute(
-            select(AskRow.scope, AskRow.about, AskBodyRow.reply)
-            .join(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
-            .where(
-                AskRow.scope.in_([solver.id for solver in spec.solvers]),
-                AskRow.kind == ANSWER,
-                AskRow.about.in_(part),
-                AskRow.state == ANSWERED,
+        texts = read_texts(session, [status.candidate_id for status in batch])
+        for status in batch:
+            id, evidence = status.candidate_id, standings[status.candidate_id].evidence
+            by_question.setdefault(status.question_id, []).append(
+                CheckedCandidate(
+                    id, texts[id], status.ordinal, evidence["findings"], False, _premises(evidence)
+                )
             )
-            .order_by(AskRow.place)
+        subjects = read_subjects(session, list(by_question))
+    store = Store(db)
+    rephrasing, replay = Rephrasing(store, run_id, spec, grader), Asker(store, run_id, 0, Models({}))
+    try:
+        judged = await asyncio.gather(
+            *(rephrasing.judge_stored(replay, each, by_question[each.id]) for each in subjects)
         )
-        for solver_id, about, reply in rows:
-            choices = read_reply(unpack(reply))[0] if reply is not None else ()
-            answers = [extract_answer(choice, kinds[about]) for choice in choices]
-            drawn.setdefault((solver_id, about), []).extend(answers)
-    return drawn
+    finally:
+        rephrasing.close()
+        store.close()
+    return {row["candidate_id"]: {**row, "final": True} for rows in judged for row in rows if row is not None}
 
 
-def _standings(session: Session, run_id: str) -> dict[str, _Standing]:
+def _premises(evidence: Mapping[str, Any]) -> Premises | None:
+    stored, states = evidence.get("premises"), ("kept", "changed", "dropped")
+    return None if stored is None else Premises(*(tuple(stored[state]) for state in states))
+
+
+def _standings(session: Session, run_id: str) -> dict[str, Any]:
+    """Return status, final and evidence of the run's newest verdict on each candidate."""
     query = (
         select(VerdictRow.candidate_id, VerdictRow.status, VerdictRow.final, VerdictRow.evidence)
         .join(StandingRow, StandingRow.verdict_id == VerdictRow.id)
         .where(StandingRow.run_id == run_id)
     )
-    rows = session.execute(query.execution_options(yield_per=1000))
-    return {
-        candidate_id: _Standing(status, final, evidence) for candidate_id, status, final, evidence in rows
-    }
+    return {row.candidate_id: row for row in session.execute(query.execution_options(yield_per=1000))}
 
 
 def _counted(statuses: dict[str, str]) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """Rephrase a question: propose, check, compare answers, and again until enough candidates are accepted."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.grading import AnswerKind, Grader
@@ -16,7 +17,6 @@ from rephraser.run.requests import EARLIER_SHOWN, premise_request, proposing_req
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import (
     Checked,
-    Look,
     Proposed,
     Subject,
     read_mended,
@@ -28,7 +28,7 @@ from rephraser.run.store import (
 )
 from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
-from service.asks.ask import ENOUGH, Asker, Failed, Stopped
+from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
 from service.asks.store import Grouped, Store
 
 Source = Callable[[str, str, int], Sequence[str]]
@@ -42,7 +42,7 @@ FEWEST_JUDGED = 20
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class CheckedCandidate:
     """A candidate of a question. `rejected`: its structural checks, which found `findings`, rejected it."""
 
     id: str
@@ -50,6 +50,7 @@ class _Candidate:
     ordinal: int
     findings: Sequence[Mapping[str, str]]
     rejected: bool
+    premises: Premises | None = None
 
 
 class Rephrasing:
@@ -111,6 +112,16 @@ class Rephrasing:
         if state.failed is not None:
             raise state.failed
 
+    async def judge_stored(
+        self, asker: Asker, question: Subject, candidates: Sequence[CheckedCandidate]
+    ) -> list[dict[str, Any] | None]:
+        """Return the last verdict that stored answers allow on each candidate; None without any.
+
+        `asker` has no endpoints.
+        """
+        state = _Question(self, asker, question)
+        return await asyncio.gather(*map(state.last_verdict, candidates))
+
     async def judge(self, case: Case) -> dict[str, Any]:
         """Return the row of a verdict; answers of several candidates are compared together."""
         row: dict[str, Any] = await self._judging.do("judge", case)
@@ -141,7 +152,7 @@ class _Question:
     def __init__(self, run: Rephrasing, asker: Asker, question: Subject) -> None:
         self._run, self._asker, self._question = run, asker, question
         self._spec, self._store = run.spec, run.store
-        self._proposed: list[_Candidate] = []
+        self._proposed: list[CheckedCandidate] = []
         self._failed_strategies: set[int] = set()
         self._original: asyncio.Task[Answers] | None = None
         self.failed: Failed | None = None
@@ -179,7 +190,7 @@ class _Question:
 
     async def propose(
         self, round_number: int, slots: Sequence[int], avoid: Mapping[str, str | None]
-    ) -> list[_Candidate]:
+    ) -> list[CheckedCandidate]:
         """Return the new candidates of a round, checked and stored.
 
         A request names what to avoid of earlier rounds, and what its own strategy proposed in this one, so
@@ -191,7 +202,7 @@ class _Question:
         texts = {str(each.ordinal): each.text for each in self._proposed}
         to_avoid = [Earlier(texts[ordinal], reason) for ordinal, reason in avoid.items() if ordinal in texts]
         earlier = {strategy: list(to_avoid) for strategy in missing}
-        candidates: list[_Candidate] = []
+        candidates: list[CheckedCandidate] = []
         for attempt in range(self._spec.content_attempts):
             requests = {
                 strategy: proposing_request(
@@ -240,7 +251,9 @@ class _Question:
                 break
         return candidates
 
-    async def _propose_from_source(self, source: Source, round_number: int, count: int) -> list[_Candidate]:
+    async def _propose_from_source(
+        self, source: Source, round_number: int, count: int
+    ) -> list[CheckedCandidate]:
         seen = {each.text for each in self._proposed}
         texts = source(self._question.id, self._question.text, len(seen) + count)
         fresh = [text for text in texts if text not in seen][:count]
@@ -255,11 +268,11 @@ class _Question:
 
     async def _add(
         self, texts: Sequence[str], columns: dict[str, Any], outcome: Outcome | None
-    ) -> list[_Candidate]:
+    ) -> list[CheckedCandidate]:
         """Check texts and store those that are new to the question, with their first verdicts."""
         strategy = self._spec.strategies[columns["strategy"]]
         seen = {each.id for each in self._proposed}
-        proposed, new, verdicts = [], list[_Candidate](), list[dict[str, Any]]()
+        proposed, new, verdicts = [], list[CheckedCandidate](), list[dict[str, Any]]()
         for index, text in enumerate(texts):
             identity, ordinal = candidate_id(self._question.id, text), columns["first"] + index
             if identity in seen:
@@ -276,7 +289,7 @@ class _Question:
                 count_tokens=self._run.count_tokens,
             )
             rejected = verdict["status"] == Verdict.REJECTED
-            new.append(_Candidate(identity, text, ordinal, verdict["evidence"]["findings"], rejected))
+            new.append(CheckedCandidate(identity, text, ordinal, verdict["evidence"]["findings"], rejected))
             self._proposed.append(new[-1])
             verdicts.append(verdict)
             row = {
@@ -299,16 +312,35 @@ class _Question:
         """Judge the texts that people wrote for candidates of this question."""
         mended = await self._store.read(read_mended, (self._run.run_id, self._question.id))
         await self.settle(
-            [_Candidate(id, text, place, findings, False) for id, text, place, findings in mended]
+            [CheckedCandidate(id, text, place, findings, False) for id, text, place, findings in mended]
         )
 
-    async def settle(self, candidates: Sequence[_Candidate]) -> None:
+    async def settle(self, candidates: Sequence[CheckedCandidate]) -> None:
         """Compare the answers to candidates that passed the structural checks with the question's."""
         if self._spec.solvers:
             await self._finish([self._compare(each) for each in candidates if not each.rejected])
 
-    async def _compare(self, candidate: _Candidate) -> None:
+    async def _compare(self, candidate: CheckedCandidate) -> None:
         premises = await self._ask_premises(candidate)
+        if premises is not None:
+            findings = [*candidate.findings, *premise_findings(premises)]
+            candidate = replace(candidate, findings=findings, premises=premises)
+        async for look, verdict in self._looks(candidate):
+            kept = await self._store.write(store_looks, (f"look {look} at {candidate.id}", verdict))
+            if kept["final"]:
+                return
+
+    async def last_verdict(self, candidate: CheckedCandidate) -> dict[str, Any] | None:
+        """Return the last verdict that stored answers allow; None without any."""
+        verdict = None
+        with suppress(NotStored):
+            async for _, verdict in self._looks(candidate):
+                if verdict["final"]:
+                    break
+        return verdict
+
+    async def _looks(self, candidate: CheckedCandidate) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+        """Yield the verdict of each look, which asks for the answers that it needs."""
         if self._original is None:
             samples = self._spec.rule.original_samples
             self._original = asyncio.create_task(
@@ -316,8 +348,6 @@ class _Question:
             )
         original = await asyncio.shield(self._original)
         closed = too_many_unread(_flat(original), self._spec)
-        findings = [*candidate.findings]
-        findings += [] if premises is None else premise_findings(premises)
         for look, samples in enumerate(self._spec.rule.looks):
             drawn: Answers = {}
             if not closed:
@@ -336,16 +366,12 @@ class _Question:
                 original=_flat(original),
                 candidate=_flat(drawn),
                 by_solver=by_solver,
-                findings=findings,
-                premises=premises,
+                findings=candidate.findings,
+                premises=candidate.premises,
                 kind=self._question.kind,
                 closed=closed,
             )
-            verdict = await self._run.judge(case)
-            name = f"look {look} at {candidate.id}"
-            kept = await self._store.write(store_looks, Look(self._run.run_id, name, verdict))
-            if kept["final"]:
-                return
+            yield look, await self._run.judge(case)
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""
@@ -372,7 +398,7 @@ class _Question:
             answers += [extract_answer(each, self._question.kind) for each in answer.choices[: request.n]]
         return answers
 
-    async def _ask_premises(self, candidate: _Candidate) -> Premises | None:
+    async def _ask_premises(self, candidate: CheckedCandidate) -> Premises | None:
         """Return what a model says about the premises; nothing readable if it never said any."""
         if self._spec.premises is None or self._question.kind is AnswerKind.CODE:
             return None

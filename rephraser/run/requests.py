@@ -91,7 +91,7 @@ def solving_request(
     seed = ask_seed(solver.seed, solver.id, subject_id, start, 0)
     return prompt_request(
         solver.model_identity,
-        solver.drawing.prompt,
+        solver.prompt_spec,
         solver.sampling,
         text,
         images,

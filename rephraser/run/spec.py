@@ -12,7 +12,7 @@ from rephraser.proposing.strategies import Strategy
 from rephraser.verdict import OverlapRule, rule_from_spec, rule_spec
 from service.errors import InputError
 from service.hashing import content_hash, content_id
-from service.models.settings import PromptSpec, Sampling, SamplingSettings
+from service.models.settings import PromptSpec, Sampling
 
 ProposerKind = Literal["llm", "rules", "file"]
 
@@ -59,14 +59,10 @@ class SolverSpec:
         """The solver as `Request.model` has it."""
         return engine_identity(self.model, self.engine)
 
-    @cached_property
-    def drawing(self) -> "ModelDrawing":
-        """What a sampler, or the maker of a request, needs to know."""
-        prompt = self.prompt or PromptSpec(template=f"{{question}}\n\n{self.instruction}")
-        settings = SamplingSettings(
-            **self.sampling.decoding, seed=self.seed, samples_per_request=self.samples_per_request
-        )
-        return ModelDrawing(self.model, prompt, settings)
+    @property
+    def prompt_spec(self) -> PromptSpec:
+        """How a text is put to the solver."""
+        return self.prompt or PromptSpec(template=f"{{question}}\n\n{self.instruction}")
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
@@ -92,15 +88,6 @@ class SolverSpec:
         if "prompt" in fields:
             fields["prompt"] = PromptSpec(**fields["prompt"])
         return cls(**fields)
-
-
-@dataclass(frozen=True)
-class ModelDrawing:
-    """Model, prompt and sampling of a solver or a proposer, as `service.models` has them."""
-
-    model: str
-    prompt: PromptSpec
-    sampling: SamplingSettings
 
 
 @dataclass(frozen=True)
@@ -207,7 +194,7 @@ class RunSpec:
             "proposer": self.proposer,
             "model": self.model,
             "strategies": [
-                {"name": s.name, "version": s.version, "hash": s.hash, **_strategy_text(s)}
+                {"name": s.name, "version": s.version, "hash": s.hash, "summary": s.summary, "text": s.text}
                 for s in self.strategies
             ],
             "n": self.n,
@@ -274,7 +261,3 @@ def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int)
 def ask_seed(seed: int | None, *parts: str | int) -> int | None:
     """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
     return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1
-
-
-def _strategy_text(strategy: Strategy) -> dict[str, Any]:
-    return {"summary": strategy.summary, "text": strategy.text}

@@ -137,30 +137,24 @@ def store_checked(session: Session, checked: Sequence[Checked]) -> list[None]:
     return [None] * len(checked)
 
 
-@dataclass(frozen=True)
-class Look:
-    """A verdict by answers. `name` tells a candidate's looks apart."""
+def store_looks(session: Session, looks: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Store the verdict of each look unless it has one; return its status, and if it is final.
 
-    run_id: str
-    name: str
-    verdict: Mapping[str, Any]
-
-
-def store_looks(session: Session, looks: Sequence[Look]) -> list[dict[str, Any]]:
-    """Store the verdict of each look unless it has one; return its status, and if it is final."""
+    A look is its name, which tells it apart in the run, and the row of its verdict.
+    """
     kept = []
-    for look in looks:
-        outcome = {"status": look.verdict["status"], "final": look.verdict["final"]}
+    for name, verdict in looks:
+        outcome = {"status": verdict["status"], "final": verdict["final"]}
         noted = session.execute(
             upsert(NoteRow)
-            .values(run_id=look.run_id, name=look.name, value={"": outcome})
+            .values(run_id=verdict["run_id"], name=name, value={"": outcome})
             .on_conflict_do_nothing()
             .returning(NoteRow.name)
         ).first()
         if noted is not None:
-            session.execute(insert(VerdictRow), [dict(look.verdict)])
+            session.execute(insert(VerdictRow), [dict(verdict)])
         else:
-            outcome = session.get_one(NoteRow, (look.run_id, look.name)).value[""]
+            outcome = session.get_one(NoteRow, (verdict["run_id"], name)).value[""]
         kept.append(outcome)
     return kept
 

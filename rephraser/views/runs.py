@@ -28,44 +28,30 @@ from service.runs.tables import RunQuestionRow
 ERRORS_SHOWN = 20
 
 
-@dataclass(frozen=True)
-class RunHeader:
-    """A run with its numbers of questions and candidates, and its cost; None where a price is not known."""
-
-    run: Run
-    questions: int
-    candidates: int
-    usd: float | None
-
-    @property
-    def proposed_by(self) -> str:
-        return proposed_by(self.run.spec)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form; the spec is in `runs show`."""
-        return {
-            "questions": self.questions,
-            "proposer": self.run.spec["proposer"],
-            "model": self.run.spec["model"],
-            "solvers": [solver["model"] for solver in self.run.spec["solvers"]],
-            "candidates": self.candidates,
-            "usd": self.usd,
-        }
-
-
 def proposed_by(spec: Mapping[str, Any]) -> str:
     """Return the model of a run's spec, or "rules" or "file"."""
     return str(spec["model"] if spec["proposer"] == "llm" else spec["proposer"])
 
 
-def list_headers(session: Session) -> list[RunHeader]:
-    """Return all runs that propose candidates, oldest first."""
+def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
+    """Return all runs that propose candidates, oldest first, with their size and cost.
+
+    The cost is None if a price is not known; the spec is in `runs show`.
+    """
     questions, candidates = _count_by_run(session, RunQuestionRow), _count_by_run(session, ProposalRow)
-    return [
-        RunHeader(run, questions.get(run.id, 0), candidates.get(run.id, 0), known_cost(session, run.id))
-        for run in list_runs(session)
-        if run.kind == KIND
-    ]
+    records = []
+    for run in list_runs(session):
+        if run.kind == KIND:
+            record = {
+                "questions": questions.get(run.id, 0),
+                "proposer": run.spec["proposer"],
+                "model": run.spec["model"],
+                "solvers": [solver["model"] for solver in run.spec["solvers"]],
+                "candidates": candidates.get(run.id, 0),
+                "usd": known_cost(session, run.id),
+            }
+            records.append((run, record))
+    return records
 
 
 @dataclass(frozen=True)

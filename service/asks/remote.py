@@ -15,7 +15,6 @@ from service.asks.request import BAD_REQUEST, Fault, Reply, Request
 from service.asks.servers import ServedEndpoint, Server
 from service.asks.serving import Serving, look_at
 from service.hashing import whole_characters
-from service.models.access import checked_addresses
 from service.models.settings import TOKENS_PER_S
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ class RemoteEndpoint(ServedEndpoint):
         bases: Sequence[str] = (),
         *,
         price: Price | None = None,
-        identity: str | None = None,
         max_concurrency: int = 64,
         timeout_s: float | None = None,
         tokens_per_s: float = TOKENS_PER_S,
@@ -57,17 +55,13 @@ class RemoteEndpoint(ServedEndpoint):
             spelling: The model in litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`).
             bases: Addresses of own servers (`http://localhost:8000/v1`) that serve the same model.
             price: None: not known. See `money.find_price`.
-            identity: `Request.model`; default: the spelling.
             max_concurrency: The most requests in flight at a server; the limit adapts below it.
             timeout_s: See `ServedEndpoint`.
             tokens_per_s: See `ServedEndpoint`.
             key_env: The environment variable with the key; default: where litellm looks.
-
-        Raises:
-            InputError: an address has a password or is given twice.
         """
-        self.spelling, self.price, self.model = spelling, price, identity or spelling
-        self.bases = checked_addresses(bases)
+        self.spelling, self.price, self.model = spelling, price, spelling
+        self.bases = tuple(bases)
         self.where = redact(" and ".join(self.bases) or spelling)
         self._key_env = key_env
         self._providers: dict[str | None, Provider] = {}

@@ -23,16 +23,6 @@ KNOWN_REVISIONS = ("1.2", "1.3")
 """The schema's revisions, as in migrations/versions, the newest last."""
 
 HEAD_REVISION = KNOWN_REVISIONS[-1]
-UNRELEASED = (*(f"{number:04}" for number in range(1, 12)), "1.0", "1.1")
-"""Revisions of before the first schema. Databases of these are refused, not migrated."""
-
-OUT_OF_UNRELEASED = (
-    "tagrpo sets export NAME FOLDER",  # with the version that wrote it; the others with this one
-    "tagrpo sets import FOLDER",
-    "tagrpo questions import FILE",
-    "tagrpo train rollouts FOLDER --add",
-)
-"""What takes the content of such a database to a new one."""
 
 
 class Database:
@@ -184,18 +174,10 @@ class Database:
                 "with --db."
             )
         revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
-        if revision in UNRELEASED:
-            export, *imports = OUT_OF_UNRELEASED
-            raise DatabaseError(
-                f"{self.place}: written by a tagrpo from before the first release (schema {revision}), "
-                "which this version cannot read. Export its neighbor sets with the version that wrote it "
-                f"(`{export} --db {self.place}`). Then import them into a new database with this version, "
-                f"along with the other files: {', '.join(f'`{command}`' for command in imports)}."
-            )
         if revision not in KNOWN_REVISIONS:
             raise DatabaseError(
-                f"{self.place}: written by a newer tagrpo (schema {revision}, this version has "
-                f"{HEAD_REVISION}). Upgrade with `pip install -U tagrpo`."
+                f"{self.place}: written by another version of tagrpo (schema {revision}, this version has "
+                f"{HEAD_REVISION}). Upgrade with `pip install -U tagrpo`, or choose another file with --db."
             )
         return revision
 

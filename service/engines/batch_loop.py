@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from service.asks.money import Price
 from service.asks.request import SERVER_ERROR, SETTINGS, Fault, Reply, Request
 from service.engines.checkpoint import Checkpoint, engine_id, open_checkpoint
 from service.engines.images import image_tokens, takes_images
 from service.engines.prompts import Prompt
 from service.errors import InputError, PrerequisiteError
+from service.models.access import Model
 from service.models.settings import Sampling
 
 if TYPE_CHECKING:
@@ -26,18 +25,6 @@ if TYPE_CHECKING:
 _ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
 _TURN_S = 0.1
 """How long the loop decodes before new requests can join."""
-
-
-class TransformersSettings(BaseModel):
-    """How transformers runs a checkpoint."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    checkpoint: str = Field(description="Folder or Hugging Face Hub id.")
-    revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
-    device: str = Field("auto", description="auto (a GPU if there is one), cpu, cuda, cuda:1 or mps.")
-    dtype: str = Field("auto", description="float32, bfloat16, ...; auto: dtype of the checkpoint.")
-    batch_size: int | None = Field(None, ge=1, description="Maximum batch size; default: CPU 64, GPU 256.")
 
 
 @dataclass(eq=False)
@@ -56,9 +43,9 @@ class TransformersEndpoint:
     unfinished responses: they cost nothing, and drawing them again gives the same.
     """
 
-    def __init__(self, settings: TransformersSettings) -> None:
+    def __init__(self, config: Model) -> None:
         """Set up; nothing is loaded yet."""
-        self.settings = settings
+        self.config = config
         self.price: Price | None = Price(0.0, 0.0)
         self._decoder: Decoder | None = None
         self._pending: set[_Pending] = set()
@@ -77,7 +64,7 @@ class TransformersEndpoint:
             import torch  # noqa: F401
         except ImportError as error:
             raise PrerequisiteError("torch is not installed: pip install 'tagrpo[local]'") from error
-        return open_checkpoint(self.settings.checkpoint, self.settings.revision, "local")
+        return open_checkpoint(self.config.model, self.config.revision, "local")
 
     @cached_property
     def engine(self) -> dict[str, Any]:
@@ -92,7 +79,7 @@ class TransformersEndpoint:
 
         from service.engines.loading import find_device, find_dtype
 
-        device = find_device(self.settings.device)
+        device = find_device(self.config.device or "auto")
         images = {}
         if takes_images(checkpoint.config):  # Pillow and torchvision make different pixels
             images = {"images": str(getattr(checkpoint.processor.image_processor, "backend", "pil"))}
@@ -101,7 +88,7 @@ class TransformersEndpoint:
             "transformers": transformers.__version__,
             "torch": torch.__version__,
             "weights": checkpoint.weights,
-            "dtype": find_dtype(self.settings.dtype, checkpoint),
+            "dtype": find_dtype(self.config.dtype or "auto", checkpoint),
             "device": device.kind,
             "gpu": device.gpu,
             "chat_template": checkpoint.renderer.template_id,
@@ -125,13 +112,13 @@ class TransformersEndpoint:
     @property
     def _batch_size(self) -> int:
         usual = _ROWS_ON_CPU if self.engine["device"] == "cpu" else _ROWS_ON_GPU
-        return self.settings.batch_size or usual
+        return self.config.batch_size or usual
 
     def _load(self) -> "Decoder":
         from service.engines.decoding import Decoder
         from service.engines.loading import find_device, load_model, memory_for_keys
 
-        device = find_device(self.settings.device)
+        device = find_device(self.config.device or "auto")
         model, self._stop_ids = load_model(self.checkpoint, device, self.engine["dtype"])
         never = image_tokens(self.checkpoint.config)
         return Decoder(model, self._batch_size, memory_for_keys(device), never)
@@ -249,7 +236,7 @@ class TransformersEndpoint:
 
     @property
     def waits_for(self) -> str:
-        return f"{len(self._pending)} requests to {self.settings.checkpoint} in this process"
+        return f"{len(self._pending)} requests to {self.config.model} in this process"
 
     @property
     def generated_tokens(self) -> int:

@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from service.asks.ask import Models, RetryPolicy
 from service.asks.backend import Endpoint
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs
@@ -15,64 +13,21 @@ from service.asks.money import Price, find_price, require_price
 from service.asks.redaction import redact
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Request
+from service.config import pick
 from service.database import Database
-from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
-from service.engines.vllm import VllmEndpoint, VllmSettings
+from service.engines.batch_loop import TransformersEndpoint
+from service.engines.vllm import AT_ONCE_PER_COPY, VllmEndpoint
 from service.errors import InputError
 from service.models.access import ENGINE_SETTINGS, Access, Budget, Model
-from service.models.settings import TOKENS_PER_S
 
 
-class RemoteSettings(BaseModel):
-    """How a model is asked at its provider, or at one or several servers of the user."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: str
-    base_url: tuple[str, ...] = ()
-    api_key_env: str | None = None
-    price: tuple[float, float] | None = None
-    max_concurrency: int = 64
-    timeout_s: float | None = None
-    tokens_per_s: float = TOKENS_PER_S
-    batch: bool = False
-    batch_poll_s: float = 60.0
+def remote_model(access: Access, model: str) -> Model:
+    """Return a model that is asked over the network."""
+    return Model(model=model, sampler="remote", **pick(access, Access))
 
 
-ModelSettings = RemoteSettings | VllmSettings | TransformersSettings
-"""How one model is asked: over the network, or in an engine on this machine."""
-
-
-def model_settings(config: Model) -> ModelSettings:
-    """Return how a model is asked."""
-    if config.sampler == "remote":
-        return remote_settings(config, config.model)
-    names = ENGINE_SETTINGS[config.sampler]
-    given: dict[str, Any] = {name: value for name in names if (value := getattr(config, name)) is not None}
-    if config.sampler == "local":
-        return TransformersSettings(checkpoint=config.model, **given)
-    if config.max_concurrency is not None:
-        given["max_concurrency"] = config.max_concurrency
-    gpus, shared = given.pop("gpus", None), given.pop("tensor_parallel", 1)
-    if (address := given.pop("ray_address", None)) is not None:
-        os.environ["RAY_ADDRESS"] = address
-    return VllmSettings(
-        checkpoint=config.model,
-        tensor_parallel_size=shared,
-        data_parallel_size=1 if gpus is None else gpus // shared,
-        ray=address is not None,
-        **given,
-    )
-
-
-def remote_settings(access: Access, model: str) -> RemoteSettings:
-    """Return how a model is asked over the network."""
-    shared = {name: getattr(access, name) for name in RemoteSettings.model_fields if name != "model"}
-    return RemoteSettings(model=model, **{name: value for name, value in shared.items() if value is not None})
-
-
-AT_ONCE = 256
-"""Tasks under way at least."""
+AT_ONCE, REMOTE_AT_ONCE = 256, 64
+"""Tasks under way at least; and requests in flight at a server of the user, if no setting says so."""
 
 
 class OpenModels:
@@ -81,7 +36,7 @@ class OpenModels:
     def __init__(self, logs: Path, budget: Budget = Budget()) -> None:
         """Set up; nothing is opened. `logs` is the folder for `vllm-1.log`, `vllm-2.log`, ..."""
         self._logs, self._budget = logs, budget
-        self._open: dict[ModelSettings, Endpoint] = {}
+        self._open: list[tuple[Model, Endpoint]] = []
         self._backends: dict[str, BatchJobs] = {}
         self._stack = AsyncExitStack()
 
@@ -91,8 +46,8 @@ class OpenModels:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def open(self, settings: ModelSettings) -> Endpoint:
-        """Return the endpoint with these settings, opened at the first call.
+    async def open(self, config: Model) -> Endpoint:
+        """Return the endpoint of a model, opened at the first call.
 
         A remote model is asked at one place: an address that one role names holds for the others too.
 
@@ -101,47 +56,51 @@ class OpenModels:
             InputError: a model is given two addresses.
             BudgetError: there is a cap, and the price is not known.
         """
-        if isinstance(settings, RemoteSettings):
-            settings = self._at_one_place(settings)
-        if settings not in self._open:
-            endpoint = self._make(settings)
-            self._stack.push_async_callback(endpoint.close)
-            await endpoint.open()
-            if isinstance(settings, RemoteSettings) and has_batch_jobs(settings):
-                jobs = BatchJobs(endpoint, poll_s=settings.batch_poll_s)  # type: ignore[arg-type]
-                self._stack.push_async_callback(jobs.close)
-                self._backends[endpoint.model] = jobs
-            self._open[settings] = endpoint
-        return self._open[settings]
+        if (opened := self._find(config)) is not None:
+            return opened
+        endpoint = self._make(config)
+        self._stack.push_async_callback(endpoint.close)
+        await endpoint.open()
+        if has_batch_jobs(config):
+            jobs = BatchJobs(endpoint, poll_s=config.batch_poll_s)  # type: ignore[arg-type]
+            self._stack.push_async_callback(jobs.close)
+            self._backends[endpoint.model] = jobs
+        self._open.append((config, endpoint))
+        return endpoint
 
-    def _at_one_place(self, settings: RemoteSettings) -> RemoteSettings:
-        """Return the settings with which the model is open, else these."""
-        for opened in self._open:
-            if isinstance(opened, RemoteSettings) and opened.model == settings.model:
-                if settings.base_url not in ((), opened.base_url):
-                    places = [", ".join(each.base_url) or "its provider" for each in (opened, settings)]
-                    raise InputError(
-                        f"{settings.model} has two different addresses: {redact(' and '.join(places))}. Use "
-                        "the same base_url for every role of a model."
-                    )
-                return opened
-        return settings
+    def _find(self, config: Model) -> Endpoint | None:
+        """Return the endpoint at which a model is open."""
+        shaping = ("model", "sampler", *ENGINE_SETTINGS[config.sampler])
+        names = shaping if config.sampler == "remote" else (*shaping, "max_concurrency")
+        for other, endpoint in self._open:
+            if any(getattr(config, name) != getattr(other, name) for name in names):
+                continue
+            if config.base_url not in ((), other.base_url):
+                places = [", ".join(each.base_url) or "its provider" for each in (other, config)]
+                raise InputError(
+                    f"{config.model} has two different addresses: {redact(' and '.join(places))}. Use "
+                    "the same base_url for every role of a model."
+                )
+            return endpoint
+        return None
 
-    def _make(self, settings: ModelSettings) -> Endpoint:
-        if isinstance(settings, TransformersSettings):
-            return TransformersEndpoint(settings)
-        if isinstance(settings, VllmSettings):
-            servers = sum(isinstance(each, VllmSettings) for each in self._open)
-            return VllmEndpoint(settings, self._logs / f"vllm-{servers + 1}.log")
+    def _make(self, config: Model) -> Endpoint:
+        if config.sampler == "local":
+            return TransformersEndpoint(config)
+        if config.sampler == "vllm":
+            if config.ray_address is not None:
+                os.environ["RAY_ADDRESS"] = config.ray_address
+            servers = sum(other.sampler == "vllm" for other, _ in self._open)
+            return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         price = find_price if self._budget.max_usd is None else require_price
         return RemoteEndpoint(
-            settings.model,
-            settings.base_url,
-            price=price(settings.model, settings.price),
-            max_concurrency=settings.max_concurrency,
-            timeout_s=settings.timeout_s,
-            tokens_per_s=settings.tokens_per_s,
-            key_env=settings.api_key_env,
+            config.model,
+            config.base_url,
+            price=price(config.model, config.price),
+            max_concurrency=config.max_concurrency or REMOTE_AT_ONCE,
+            timeout_s=config.timeout_s,
+            tokens_per_s=config.tokens_per_s,
+            key_env=config.api_key_env,
         )
 
     def models(self) -> Models:
@@ -150,13 +109,13 @@ class OpenModels:
         At least as many tasks are under way as requests can be in flight or fill two batch jobs.
         """
         places = 0
-        for settings in self._open:
-            if isinstance(settings, RemoteSettings):
-                places += settings.max_concurrency * max(1, len(settings.base_url))
-            elif isinstance(settings, VllmSettings):
-                places += settings.max_concurrency * settings.data_parallel_size
+        for config, _ in self._open:
+            if config.sampler == "remote":
+                places += (config.max_concurrency or REMOTE_AT_ONCE) * max(1, len(config.base_url))
+            elif config.sampler == "vllm":
+                places += (config.max_concurrency or AT_ONCE_PER_COPY) * config.copies
         return Models(
-            {endpoint.model: endpoint for endpoint in self._open.values()},
+            {endpoint.model: endpoint for _, endpoint in self._open},
             dict(self._backends),
             retries=RetryPolicy(halt_after=self._budget.halt_after),
             max_requests=self._budget.max_requests,
@@ -168,26 +127,26 @@ class OpenModels:
     @property
     def notices(self) -> list[str]:
         """What the user should know of the answers so far, each once."""
-        return list(dict.fromkeys(note for endpoint in self._open.values() for note in endpoint.notices))
+        return list(dict.fromkeys(note for _, endpoint in self._open for note in endpoint.notices))
 
 
-def has_batch_jobs(settings: RemoteSettings) -> bool:
+def has_batch_jobs(config: Model) -> bool:
     """Return whether requests go into batch jobs; the user's own vLLM servers have none."""
-    return settings.batch and not settings.model.startswith("hosted_vllm/")
+    return config.sampler == "remote" and config.batch and not config.model.startswith("hosted_vllm/")
 
 
-def price_of(models: Iterable[ModelSettings]) -> Callable[[str], Price | None]:
+def price_of(models: Iterable[Model]) -> Callable[[str], Price | None]:
     """Return what finds the price of these models for an estimate: half of it in batch jobs, 0 on
     this machine.
     """
     prices: dict[str, Price | None] = {}
     for each in models:
-        if isinstance(each, RemoteSettings):
+        if each.sampler == "remote":
             price = find_price(each.model, each.price)
             halved = price is not None and has_batch_jobs(each)
             prices[each.model] = price.scaled(BATCH_PRICE) if price is not None and halved else price
         else:
-            prices[each.checkpoint] = Price(0.0, 0.0)
+            prices[each.model] = Price(0.0, 0.0)
     return prices.get
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from pydantic import BaseModel, ConfigDict, Field
 
 from service.asks.plain import PlainEndpoint
 from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request
@@ -25,33 +24,17 @@ from service.engines.checkpoint import Checkpoint, engine_id, gpu_name, open_che
 from service.engines.ending import owned_environment
 from service.engines.prompts import Prompt
 from service.errors import PrerequisiteError
+from service.models.access import Model
 
+AT_ONCE_PER_COPY = 256
 _LEAST_TEMPERATURE = 0.01
 """vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
 _LOG_LINES = 15
-_END_S = 20.0
+_START_S, _END_S = 1800.0, 20.0
 _SLOWEST_TOKENS_PER_S = 0.5
 """Per response. A server of ours that is slow, on a CPU, say, would get the same requests again and again."""
 _COUNT_EVERY_S = 2.0
 _GENERATED = re.compile(rb"^vllm:generation_tokens_total(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
-
-
-class VllmSettings(BaseModel):
-    """How `vllm serve` runs a checkpoint on the GPUs of this machine, or of a Ray cluster."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    checkpoint: str = Field(description="Folder or Hugging Face Hub id.")
-    revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
-    dtype: str = Field("auto", description="float32, bfloat16, ...; auto: chosen by vLLM.")
-    data_parallel_size: int = Field(1, ge=1, description="Number of model copies that share the requests.")
-    tensor_parallel_size: int = Field(1, ge=1, description="Number of GPUs that share one copy of the model.")
-    ray: bool = Field(False, description="Use the GPUs of the Ray cluster at RAY_ADDRESS, on all its nodes.")
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Fraction of GPU memory for vLLM.")
-    max_model_len: int | None = Field(None, ge=2, description="Maximum tokens of prompt plus response.")
-    options: tuple[str, ...] = Field((), description="Additional options for `vllm serve`.")
-    start_timeout_s: float = Field(1800.0, gt=0, description="Maximum seconds until the server is ready.")
-    max_concurrency: int = Field(256, ge=1, description="Maximum in-flight requests per model copy.")
 
 
 class VllmEndpoint(PlainEndpoint):
@@ -63,27 +46,27 @@ class VllmEndpoint(PlainEndpoint):
 
     def __init__(
         self,
-        settings: VllmSettings,
+        config: Model,
         log: Path,
         *,
         program: Sequence[str] = (sys.executable, "-m", "vllm.entrypoints.cli.main"),
     ) -> None:
         """Set up; nothing is started yet. `log` is the file for the server's messages."""
-        self.settings, self._log, self._program = settings, log, program
+        self.config, self._log, self._program = config, log, program
         self._process: asyncio.subprocess.Process | None = None
         self._counting: asyncio.Task[None] | None = None
         self._generated = 0
         super().__init__(
             "",
-            settings.checkpoint,
-            max_concurrency=settings.max_concurrency * settings.data_parallel_size,
+            config.model,
+            max_concurrency=(config.max_concurrency or AT_ONCE_PER_COPY) * config.copies,
             tokens_per_s=_SLOWEST_TOKENS_PER_S,
         )
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The configuration and tokenizer; see `open_checkpoint` for its errors."""
-        return open_checkpoint(self.settings.checkpoint, self.settings.revision, "vllm")
+        return open_checkpoint(self.config.model, self.config.revision, "vllm")
 
     @cached_property
     def engine(self) -> dict[str, Any]:
@@ -99,14 +82,15 @@ class VllmEndpoint(PlainEndpoint):
                 "vLLM is not installed: pip install 'tagrpo[vllm]' on a machine with a GPU. Without a GPU, "
                 "run the checkpoint with transformers, or give the address of a vLLM server."
             ) from None
-        names = ("dtype", "tensor_parallel_size", "max_model_len", "options")
         return {
             "engine": "vllm",
             "vllm": version,
             "weights": self.checkpoint.weights,
             "gpu": None if version.endswith("+cpu") else gpu_name(),
             "chat_template": self.checkpoint.renderer.template_id,
-            **self.settings.model_dump(mode="json", include=set(names)),
+            "dtype": self.config.dtype or "auto",
+            "tensor_parallel_size": self.config.tensor_parallel or 1,
+            "max_model_len": self.config.max_model_len,
         }
 
     @cached_property
@@ -141,30 +125,30 @@ class VllmEndpoint(PlainEndpoint):
         self._counting = asyncio.create_task(self._count(f"{address}/metrics"))
 
     def _command(self, port: int) -> list[str]:
-        given = self.settings
+        config, ray = self.config, self.config.ray_address is not None
         options = {
-            "served-model-name": given.checkpoint,
+            "served-model-name": config.model,
             "revision": self.checkpoint.commit,
             "tokenizer-revision": self.checkpoint.commit,
-            "dtype": given.dtype,
-            "data-parallel-size": given.data_parallel_size,
-            "tensor-parallel-size": given.tensor_parallel_size,
-            "gpu-memory-utilization": given.gpu_memory_utilization,
-            "max-model-len": given.max_model_len,
-            "distributed-executor-backend": "ray" if given.ray else None,
-            "data-parallel-backend": "ray" if given.ray and given.data_parallel_size > 1 else None,
+            "dtype": config.dtype or "auto",
+            "data-parallel-size": config.copies,
+            "tensor-parallel-size": config.tensor_parallel or 1,
+            "gpu-memory-utilization": config.gpu_memory_utilization or 0.9,
+            "max-model-len": config.max_model_len,
+            "distributed-executor-backend": "ray" if ray else None,
+            "data-parallel-backend": "ray" if ray and config.copies > 1 else None,
             "generation-config": "vllm",  # leaves out the checkpoint's own sampling defaults
             "uvicorn-log-level": "warning",
             "host": "127.0.0.1",
             "port": port,
         }
         words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        return [*self._program, "serve", given.checkpoint, *words, *given.options]
+        return [*self._program, "serve", config.model, *words]
 
     async def _wait(self, health: str) -> None:
         assert self._process is not None
         try:
-            async with asyncio.timeout(self.settings.start_timeout_s), aiohttp.ClientSession() as session:
+            async with asyncio.timeout(_START_S), aiohttp.ClientSession() as session:
                 while self._process.returncode is None:
                     with contextlib.suppress(aiohttp.ClientError):
                         async with session.get(health) as response:
@@ -173,7 +157,7 @@ class VllmEndpoint(PlainEndpoint):
                     await asyncio.sleep(0.2)
             how = f"ended with exit code {self._process.returncode} before it was ready"
         except TimeoutError:
-            how = f"was not ready after {self.settings.start_timeout_s:g} s"
+            how = f"was not ready after {_START_S:g} s"
         raise PrerequisiteError(
             f"vLLM {how}. {self._last_lines()}\nIf the GPU ran out of memory, raise tensor_parallel_size or "
             "lower max_model_len. If other programs use the GPU, lower gpu_memory_utilization."

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
@@ -12,7 +12,6 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from service.asks.redaction import redact
 from service.config import ONCE, OPERATIONAL, Config
-from service.errors import InputError
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 
@@ -71,10 +70,17 @@ class Access(Config):
     @field_validator("base_url")
     @classmethod
     def _check_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            return checked_addresses(addresses)
-        except InputError as error:
-            raise ValueError(str(error)) from None
+        plain = tuple(address.strip().rstrip("/") for address in addresses)
+        for address in plain:
+            parts = urlsplit(address)
+            if parts.username is not None:
+                raise ValueError(
+                    f"the address of {parts.hostname} contains a user name or password, which cannot be "
+                    "combined with an API key. Remove it, or let your own proxy add it."
+                )
+            if plain.count(address) > 1:
+                raise ValueError(f"{address} appears twice. Give each server once.")
+        return plain
 
     @field_validator("price")
     @classmethod
@@ -95,25 +101,6 @@ class Access(Config):
                 "files and commands: run `export LAB_KEY=...` and give LAB_KEY."
             )
         raise ValueError(f"the variable {name} is not set. Run `export {name}=...` first.")
-
-
-def checked_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
-    """Return the addresses of a model's servers without a slash at the end.
-
-    Raises:
-        InputError: an address has a password, or is given twice.
-    """
-    plain = tuple(address.strip().rstrip("/") for address in addresses)
-    for address in plain:
-        parts = urlsplit(address)
-        if parts.username is not None:
-            raise InputError(
-                f"the address of {parts.hostname} contains a user name or password, which cannot be "
-                "combined with an API key. Remove it, or let your own proxy add it."
-            )
-        if plain.count(address) > 1:
-            raise InputError(f"{address} appears twice. Give each server once.")
-    return plain
 
 
 class Model(Access):
@@ -159,6 +146,12 @@ class Model(Access):
     batch_size: int | None = Field(
         None, ge=1, description="local: maximum responses generated at once.", json_schema_extra=OPERATIONAL
     )
+
+    @property
+    def copies(self) -> int:
+        """How many copies of the model vLLM runs."""
+        shared = self.tensor_parallel or 1
+        return (self.gpus or shared) // shared
 
     @field_validator("sampler")
     @classmethod

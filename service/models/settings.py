@@ -118,14 +118,6 @@ class PromptSpec(Config):
     system: str | None = None
     chat_template_kwargs: Mapping[str, Any] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _check(self) -> "PromptSpec":
-        if "{question}" not in self.template:
-            raise ValueError("the prompt must contain {question}, the placeholder for the problem.")
-        if self.form == "raw" and (self.system or self.chat_template_kwargs):
-            raise ValueError("a system prompt and chat-template arguments need a chat prompt, not raw text.")
-        return self
-
     def fill(self, question: str) -> str:
         """Return the prompt's text for a question."""
         return self.template.replace("{question}", question)

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, TypeAlias
@@ -23,7 +22,7 @@ KINDS: dict[str, str] = {
     ".parquet": "parquet",
 }
 QUESTION_NAMES = ("question", "problem", "prompt", "input", "instruction", "query", "messages")
-"""Usual names of a question's column; a JSON object that has one is a row."""
+"""Usual names of a question's column."""
 BELONGS_TO_A_QUESTION = (
     *("body", "context", "passage", "background", "premise", "table", "task_prefix"),
     *("options", "choices"),
@@ -145,9 +144,8 @@ def _read_json(path: Path) -> Rows:
         if row == 0 and raw.lstrip().startswith(b"["):
             yield from _read_json_array(path)
             return
-        if row == 0 and path.suffix.lower() == ".json" and (rows := _rows_of_object(path)) is not None:
-            yield from rows
-            return
+        if row == 0 and raw.strip() == b"{":
+            raise InputError(f"{path}: is one JSON object. Write its rows as JSON Lines or as an array.")
         place = f"{path.name}:{number}"
         yield _parse_json_line(raw, row, place)
         row += 1
@@ -185,61 +183,6 @@ def _read_json_array(path: Path) -> Rows:
             yield RawRow(row, place, value)
         else:
             yield BadRow(row, place, "not a JSON object")
-
-
-def _rows_of_object(path: Path) -> Rows | None:
-    """The rows of a file that is one JSON object, None where it is another file.
-
-    They are its only list of objects, or its objects by their ids, at its top or below one of its keys; else
-    the object is the only row. What belongs to all questions and stands beside the list is put into each.
-    """
-    first, *more = islice((raw for _, raw in _lines(path) if raw.strip()), 2)
-    if more and isinstance(_parse_json_line(first, 0, path.name), RawRow):
-        return None
-    try:
-        whole = _load_json(path.read_bytes().decode("utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        return None
-    if not isinstance(whole, dict):
-        return None
-    if _holds_rows(whole):
-        return _numbered(path, whole, {})
-    holders = {name: value for name, value in whole.items() if _holds_rows(value)}
-    if _asks(whole, QUESTION_NAMES):  # a row with test cases, or an instruction above the rows
-        holders = {
-            name: rows for name, rows in holders.items() if _asks(_first(rows), ("question", "problem"))
-        }
-    if len(holders) > 1:
-        raise InputError(
-            f"{path}: is one JSON object with possible rows in {', '.join(holders)}. Write the intended "
-            "rows to a separate file."
-        )
-    if not holders:
-        return iter([RawRow(0, f"{path.name}: row 0", whole)])
-    of_all = {name: whole[name] for name in BELONGS_TO_A_QUESTION if name in whole}
-    return _numbered(path, next(iter(holders.values())), of_all)
-
-
-def _asks(values: Mapping[str, Any], names: Sequence[str]) -> bool:
-    return any(name.lower() in names for name in values)
-
-
-def _first(rows: Any) -> Mapping[str, Any]:
-    first: Mapping[str, Any] = next(iter(rows.values() if isinstance(rows, dict) else rows))
-    return first
-
-
-def _holds_rows(value: Any) -> bool:
-    parts = list(value.values()) if isinstance(value, dict) else value
-    return isinstance(parts, list) and len(parts) > 1 and all(isinstance(part, dict) for part in parts)
-
-
-def _numbered(path: Path, rows: Any, of_all: Mapping[str, Any]) -> Rows:
-    """Yield the objects of a list, or those of an object, which get their keys as ids."""
-    if isinstance(rows, dict):
-        rows = [{"id": key, **values} for key, values in rows.items()]
-    for row, values in enumerate(rows):
-        yield RawRow(row, f"{path.name}: row {row}", {**of_all, **values})
 
 
 def _read_csv(path: Path) -> Rows:

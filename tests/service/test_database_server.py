@@ -84,7 +84,7 @@ def test_a_place_that_cannot_be_used_is_named_with_the_way_out(
     refused(bare, "the database is empty", read_only=True)
     for statement, words in (
         ("CREATE TABLE photos (id int)", "that is not from tagrpo"),
-        ("CREATE TABLE alembic_version (version_num text)", "newer tagrpo"),
+        ("CREATE TABLE alembic_version (version_num text)", "another version of tagrpo"),
     ):
         with psycopg.connect(bare.replace("+psycopg", "")) as connection:
             connection.execute(statement)

@@ -13,8 +13,9 @@ from tiny_model import SPECIAL_TOKENS, save_tiny_model
 from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
 
 from service.asks.request import CONTEXT_LENGTH, SERVER_ERROR, Choice, Fault, Message, Request, read_reply
-from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
+from service.engines.batch_loop import TransformersEndpoint
 from service.errors import InputError, PrerequisiteError
+from service.models.access import Model
 from service.questions.images import read_image
 
 SAMPLING = {"max_tokens": 12, "temperature": 0.8, "top_p": 0.95, "top_k": 0, "stop": ()}
@@ -40,8 +41,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def opened(folder: Path, **settings: Any) -> AsyncIterator[TransformersEndpoint]:
-    given = {"checkpoint": str(folder), "device": "cpu", "dtype": "float64", **settings}
-    endpoint = TransformersEndpoint(TransformersSettings(**given))
+    given = {"model": str(folder), "device": "cpu", "dtype": "float64", **settings}
+    endpoint = TransformersEndpoint(Model(**given))
     await endpoint.open()
     try:
         yield endpoint

@@ -20,10 +20,10 @@ from openai_server import OpenAIServer
 from tiny_model import save_tiny_model
 
 from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
-from service.engines.batch_loop import TransformersSettings
-from service.engines.opening import OpenModels, RemoteSettings
-from service.engines.vllm import VllmEndpoint, VllmSettings
+from service.engines.opening import OpenModels
+from service.engines.vllm import VllmEndpoint
 from service.errors import InputError, PrerequisiteError
+from service.models.access import Model
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_vllm_serve.py"))
@@ -32,12 +32,13 @@ KILLED = """
 import asyncio, sys
 from pathlib import Path
 from service.engines import vllm
-from service.engines.vllm import VllmEndpoint, VllmSettings
+from service.engines.vllm import VllmEndpoint
+from service.models.access import Model
 version = vllm.importlib.metadata.version
 vllm.importlib.metadata.version = lambda name: "0.31.0+cpu" if name == "vllm" else version(name)
 
 async def main():
-    endpoint = VllmEndpoint(VllmSettings(checkpoint=sys.argv[1]), Path(sys.argv[2]), program=sys.argv[3:])
+    endpoint = VllmEndpoint(Model(model=sys.argv[1], sampler="vllm"), Path(sys.argv[2]), program=sys.argv[3:])
     await endpoint.open()
     print("ready", flush=True)
     await asyncio.sleep(300)
@@ -62,7 +63,7 @@ def _has_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def opened(folder: Path, log: Path, **settings: Any) -> AsyncIterator[VllmEndpoint]:
-    endpoint = VllmEndpoint(VllmSettings(checkpoint=str(folder), **settings), log, program=PROGRAM)
+    endpoint = VllmEndpoint(Model(model=str(folder), sampler="vllm", **settings), log, program=PROGRAM)
     await endpoint.open()
     try:
         yield endpoint
@@ -105,11 +106,10 @@ async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defa
     model: Path, tmp_path: Path
 ) -> None:
     settings = {
-        "data_parallel_size": 2,
-        "tensor_parallel_size": 4,
-        "ray": True,
+        "gpus": 8,
+        "tensor_parallel": 4,
+        "ray_address": "auto",
         "gpu_memory_utilization": 0.5,
-        "options": ("--enforce-eager",),
         "max_concurrency": 3,
     }
     log = tmp_path / "vllm.log"
@@ -126,7 +126,6 @@ async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defa
         "--gpu-memory-utilization=0.5",
         "--generation-config=vllm",
         "--host=127.0.0.1",
-        "--enforce-eager",
     } <= set(command)
     assert not any(word.startswith(("--max-model-len", "--revision")) for word in command)
 
@@ -167,8 +166,9 @@ async def test_a_server_that_does_not_become_ready_is_an_error_with_its_last_lin
 ) -> None:
     monkeypatch.setenv("FAKE_VLLM", failure)
     log = tmp_path / "vllm.log"
+    monkeypatch.setattr("service.engines.vllm._START_S", 1 if failure == "never" else 60)
     with pytest.raises(PrerequisiteError, match=message):
-        async with opened(model, log, start_timeout_s=1 if failure == "never" else 60):
+        async with opened(model, log):
             pass
     assert have_ended(log)
 
@@ -192,12 +192,12 @@ async def test_one_server_serves_all_roles_and_ends_with_the_command(
     monkeypatch.setattr(
         VllmEndpoint, "__init__", lambda self, settings, log: start(self, settings, log, program=PROGRAM)
     )
-    settings = VllmSettings(checkpoint=str(model))
+    settings = Model(model=str(model), sampler="vllm")
     async with OpenModels(tmp_path) as models:
         first = await models.open(settings)
-        assert await models.open(VllmSettings(checkpoint=str(model))) is first
+        assert await models.open(Model(model=str(model), sampler="vllm", timeout_s=9)) is first
         other = await models.open(settings.model_copy(update={"gpu_memory_utilization": 0.4}))
-        local = await models.open(TransformersSettings(checkpoint=str(model), device="cpu"))
+        local = await models.open(Model(model=str(model), device="cpu"))
         assert len({first.model, local.model}) == 2
         assert other.model == first.model, "the share of memory does not shape responses"
         assert len(processes(tmp_path / "vllm-1.log")) == len(processes(tmp_path / "vllm-2.log")) == 2
@@ -234,12 +234,12 @@ async def test_without_vllm_the_message_names_the_ways_out(
 
 async def test_a_model_of_several_roles_is_asked_at_one_place() -> None:
     async with OpenAIServer() as server, OpenModels(Path()) as models:
-        first = await models.open(RemoteSettings(model=OPENAI, base_url=(server.url,), max_concurrency=300))
-        assert await models.open(RemoteSettings(model=OPENAI)) is first
+        first = await models.open(Model(model=OPENAI, base_url=(server.url,), max_concurrency=300))
+        assert await models.open(Model(model=OPENAI)) is first
         with pytest.raises(
             InputError, match=f"{OPENAI} has two different addresses: {server.url} and http://h/v1"
         ):
-            await models.open(RemoteSettings(model=OPENAI, base_url=("http://h/v1",)))
+            await models.open(Model(model=OPENAI, base_url=("http://h/v1",)))
         assert (list(models.models().endpoints), models.models().at_once) == ([OPENAI], 300)
 
 

@@ -16,8 +16,9 @@ from tiny_vision import save_tiny_vision_model
 from vllm_runs import survivors, use_cpu_build
 
 from service.asks.request import Choice, Message, Request, read_reply
-from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
-from service.engines.vllm import VllmEndpoint, VllmSettings
+from service.engines.batch_loop import TransformersEndpoint
+from service.engines.vllm import VllmEndpoint
+from service.models.access import Model
 from service.questions.images import read_image
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
@@ -27,10 +28,11 @@ SAMPLING = {"max_tokens": 30, "temperature": 0.9, "top_p": 0.95, "top_k": 0, "mi
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from service.engines.vllm import VllmEndpoint, VllmSettings
+from service.engines.vllm import VllmEndpoint
+from service.models.access import Model
 
 async def main():
-    endpoint = VllmEndpoint(VllmSettings(checkpoint=sys.argv[1], dtype="float32"), Path(sys.argv[2]))
+    endpoint = VllmEndpoint(Model(model=sys.argv[1], sampler="vllm", dtype="float32"), Path(sys.argv[2]))
     await endpoint.open()
     print("ready", flush=True)
     await asyncio.sleep(600)
@@ -57,7 +59,7 @@ async def ask(endpoint: VllmEndpoint | TransformersEndpoint, request: Request) -
 
 async def test_texts_drawn_twice_with_one_seed_are_equal(model: Path, tmp_path: Path) -> None:
     before = {*psutil.Process().children(recursive=True)}
-    endpoint = VllmEndpoint(VllmSettings(checkpoint=str(model), dtype="float32"), tmp_path / "vllm.log")
+    endpoint = VllmEndpoint(Model(model=str(model), sampler="vllm", dtype="float32"), tmp_path / "vllm.log")
     await endpoint.open()
     try:
         questions = [question(number) for number in range(8)]
@@ -119,9 +121,9 @@ async def test_vllm_sees_the_images_that_transformers_sees(
         )
         for each in parts
     ]
-    local = TransformersEndpoint(TransformersSettings(checkpoint=str(folder), device="cpu", dtype="float32"))
+    local = TransformersEndpoint(Model(model=str(folder), device="cpu", dtype="float32"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*map(str, TORCHVISION), os.environ["PYTHONPATH"]]))
-    served = VllmEndpoint(VllmSettings(checkpoint=str(folder), dtype="float32"), tmp_path / "vllm.log")
+    served = VllmEndpoint(Model(model=str(folder), sampler="vllm", dtype="float32"), tmp_path / "vllm.log")
     drawn = []
     for endpoint in (local, served):
         await endpoint.open()

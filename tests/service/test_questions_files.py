@@ -46,23 +46,10 @@ def test_json_lines_with_byte_order_mark_blank_lines_and_crlf(tmp_path: Path) ->
     assert answers(read(tmp_path / "a.jsonl", content)) == EXPECTED
 
 
-@pytest.mark.parametrize("indent", [None, 1])
-def test_rows_inside_one_json_object_are_read(tmp_path: Path, indent: int | None) -> None:
-    def written(whole: object) -> list[tuple[int, str, str]]:
-        return answers(read(tmp_path / "a.json", json.dumps(whole, indent=indent).encode()))
-
-    assert written({"canary": "c", "keywords": ["a"], "examples": TWO}) == EXPECTED
-    assert written({"acc": 0.5, "results": {"7": TWO[0], "9": TWO[1]}}) == EXPECTED
-    assert written({"7": TWO[0], "9": TWO[1]}) == EXPECTED
-    assert written({**TWO[0], "tests": [{"input": "1"}, {"input": "2"}]}) == EXPECTED[:1]
-    assert written({"prompt": "Think.", "example": TWO}) == EXPECTED
-    with pytest.raises(InputError, match="possible rows in examples, results"):
-        written({"examples": TWO, "results": TWO})
-    with pytest.raises(
-        InputError,
-        match=r"no column looks like the question\. Pass --column question=NAME\. Available: about, setup",
-    ):
-        written({"about": "c", "setup": {"t": 1}})
+@pytest.mark.parametrize(("indent", "message"), [(None, "no column looks like"), (1, "is one JSON object")])
+def test_rows_inside_one_json_object_are_refused(tmp_path: Path, indent: int | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "a.json", json.dumps({"examples": TWO}, indent=indent).encode())
 
 
 def test_json_lines_in_a_file_called_json_are_lines_even_with_a_broken_one(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from evaluator.evals.runs import open_eval_run
 from evaluator.grading import Grader
 from service.asks.ask import RetryPolicy
 from service.database import Database
-from service.engines.opening import OpenModels, RemoteSettings
-from service.models.access import Budget
+from service.engines.opening import OpenModels
+from service.models.access import Budget, Model
 from service.runs.spending import set_cap
 from service.runs.store import Run
 from service.telling import TellStage
@@ -74,7 +74,7 @@ def draw(
     **options: Any,
 ) -> EvalOutcome:
     """Draw and grade at the server, with quick retries; `options` are those of `Models`."""
-    settings = RemoteSettings(model=model, base_url=(server.url,), price=price, timeout_s=timeout_s)
+    settings = Model(model=model, base_url=(server.url,), price=price, timeout_s=timeout_s)
     if max_usd is not None:
         with db.write() as session:
             set_cap(session, [run.id], max_usd)

@@ -15,7 +15,7 @@ from openai_server import server_process
 from world_runs import evaluate, propose_arguments, rows, stats, world_server
 
 from service.asks.request import Request
-from service.engines.opening import OpenModels, model_settings
+from service.engines.opening import OpenModels
 from service.models.access import Model
 
 pytestmark = pytest.mark.usefixtures("six_sums")
@@ -77,9 +77,9 @@ def test_an_attempt_has_the_time_that_its_options_give() -> None:
     request = Request("hosted_vllm/test-model", prompt="1 + 1?", sampling={"max_tokens": 1000})
 
     async def seconds(url: str, **options: float) -> float:
-        settings = model_settings(Model(model=request.model, base_url=(url,), **options))  # type: ignore[arg-type]
+        config = Model(model=request.model, base_url=(url,), **options)  # type: ignore[arg-type]
         async with OpenModels(Path()) as models:
-            return (await models.open(settings)).attempt_s(request)  # type: ignore[union-attr, no-any-return]
+            return (await models.open(config)).attempt_s(request)  # type: ignore[union-attr, no-any-return]
 
     with running_server() as server:
         assert asyncio.run(seconds(server.url, tokens_per_s=2)) == 120 + 500

@@ -72,11 +72,12 @@ class Listed(NamedTuple):
 
 
 def _list_proposals(session: "Session") -> Iterator[Listed]:
-    from rephraser.views.runs import list_headers
+    from rephraser.views.runs import list_records, proposed_by
 
-    for each in list_headers(session):
-        done = f"{each.candidates:,} candidates of {plural(each.questions, 'question')}{_cost(each.usd)}"
-        yield Listed(each.run, each.run.spec["questions"], each.proposed_by, done, each.to_json())
+    for run, record in list_records(session):
+        size = f"{record['candidates']:,} candidates of {plural(record['questions'], 'question')}"
+        done = size + _cost(record["usd"])
+        yield Listed(run, run.spec["questions"], proposed_by(run.spec), done, record)
 
 
 def _list_evaluations(session: "Session") -> Iterator[Listed]:
