@@ -15,7 +15,7 @@ from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
 from trainer_adapter.verl.plugin.settings import RunSettings
 
-V0 = ("trainer.use_v1=false",)
+V0 = ("trainer.use_v1=false", "actor_rollout_ref.rollout.agent.agent_loop_manager_class=null")
 LIMIT_S = 500
 
 

@@ -27,6 +27,7 @@ ENVIRONMENT = {
 _REWARD = Path(__file__).with_name("parity_reward.py")
 _ROLLOUT = {
     "name": "vllm",
+    "agent.agent_loop_manager_class": "null",
     "dtype": "float32",
     "enforce_eager": "true",
     "free_cache_engine": "false",
@@ -73,7 +74,7 @@ def train_words(name: str, recipe: Sequence[str], model: Path, steps: int, *more
             f"verl.data.train_batch_size={QUESTIONS}",
             f"verl.actor_rollout_ref.actor.ppo_mini_batch_size={QUESTIONS}",
         ),
-        *rollout,
+        *("verl.actor_rollout_ref.model.external_lib=null", *rollout),
         "verl.+actor_rollout_ref.rollout.enable_sleep_mode=false",
         *(
             f"verl.trainer.total_training_steps={steps}",

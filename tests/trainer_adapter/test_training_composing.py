@@ -12,6 +12,7 @@ from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import read_overrides
 from trainer_adapter.runs.checking import check_fit, compose_with_hydra
 from trainer_adapter.runs.composing import (
     Composition,
@@ -262,4 +263,8 @@ def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs() -> None:
     assert composed.value(f"{ACTOR}.loss_scale_factor") == composed.value("data.max_response_length")
     assert composed.value("algorithm.rollout_correction.rollout_is") == "token"
     assert composed.value("trainer.v1.trainer_mode") == "sync"
+    overrides = read_overrides(["trainer.use_v1=false"])
+    on_v0 = compose_run(RECIPES["ta_grpo"], Machine(cpu=True), settings=settings, overrides=overrides)
+    manager = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+    assert f"{manager}=null" in on_v0.arguments()
     assert compose_run(RECIPES["ta_grpo"], Machine(1), settings=settings).settings.engine_correction == "none"

@@ -310,6 +310,9 @@ def _complete_tier_1(values: dict[str, Setting], recipe: Recipe) -> None:
         key = "actor_rollout_ref.actor.loss_scale_factor"
         longest = values["data.max_response_length"].value
         values[key] = Setting(key, longest, "recipe", "otherwise verl divides by the longest response")
+    if "trainer.use_v1" in values and values["trainer.use_v1"].value is False:
+        key = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+        values[key] = Setting(key, None, "ours", "tagrpo's manager for the CPU needs verl's V1 trainer")
 
 
 def _fit_lengths(values: dict[str, Setting]) -> None:

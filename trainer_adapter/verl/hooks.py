@@ -64,13 +64,17 @@ _OFFLOAD = "`offload_policy = CPUOffloadPolicy(pin_memory=True)"
 _LOOP = "experimental/agent_loop/agent_loop.py"
 _BASE = "trainer/ppo/v1/trainer_base.py"
 _REPLAY = "trainer/ppo/v1/replay_buffer.py"
+_TQ_LOOP = "trainer/ppo/v1/agent_loop_tq.py"
 _CORE = "trainer/ppo/core_algos.py"
+_TENSORDICTS = "utils/tensordict_utils.py"
 
 TIER_1 = (
     *_hooks("__init__.py", "`VERL_USE_EXTERNAL_MODULES", "`verl.plugins"),
     *_hooks(
         _LOOP,
         "_agent_loop_registry",
+        "AgentLoopOutput",
+        "AgentLoopBase.rollout_config",
         "AgentLoopBase.processor",
         "AgentLoopBase.ct_build_initial_tokens(messages)",
     ),
@@ -93,6 +97,7 @@ RESCUE = (
     *_hooks(
         "experimental/reward_loop/reward_loop.py",
         "RewardLoopWorker.compute_score(data)",
+        "RewardLoopWorker.compute_score_batch(data)",
         '`f"reward_loop_worker_{',
     ),
     *_hooks("__init__.py", "get_actor", package="ray"),
@@ -112,8 +117,10 @@ TIER_2 = (
         "PPOTrainer.checkpoint_manager",
         "=PPOTrainer._fetch_one_gen_batch()",
         "=PPOTrainer._balance_batch(batch, metrics, logging_prefix, keep_minibatch)",
+        "=PPOTrainer._compute_old_log_prob(batch, metrics)",
         "=PPOTrainer._compute_ref_log_prob(batch, metrics)",
         "=PPOTrainer._compute_advantage(batch, metrics)",
+        "=PPOTrainer._update_actor(batch, metrics)",
         "=PPOTrainer._load_checkpoint()",
         "=PPOTrainer._save_checkpoint()",
         "=PPOTrainer._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)",
@@ -160,6 +167,8 @@ TIER_2 = (
         "kv_batch_get",
         "kv_batch_put",
         "kv_clear",
+        "async_kv_put",
+        "async_kv_batch_put",
         package="transfer_queue",
     ),
     *_hooks("actor.py", "`_actor_id", package="ray"),
@@ -203,11 +212,39 @@ CPU = (
         "=RolloutReplica.launch_servers()",
     ),
     *_hooks(_ENGINE, _OFFLOAD),
-    *_hooks("_private/runtime_env/py_executable.py", "`py_executable", package="ray"),
 )
 """What a training without a GPU needs in addition."""
 
-HOOKS: tuple[Hook, ...] = (*TIER_1, *RESCUE, *TIER_2, *IMAGES, *CPU)
+CPU_SPEED = (
+    *_hooks(
+        _ENGINE,
+        "FSDPEngineWithLMHead",
+        "=FSDPEngineWithLMHead.forward_step(micro_batch, loss_function, forward_only)",
+    ),
+    *_hooks(_TENSORDICTS, "get_non_tensor_data(data, key, default)"),
+    *_hooks("utils/model.py", "extract_multi_modal_inputs"),
+    *_hooks("workers/engine/base.py", "EngineRegistry"),
+    *_hooks(_LOOP, "DictConfigWrap", "ToolListWrap"),
+    *_hooks(
+        _TQ_LOOP,
+        "AgentLoopManagerTQ",
+        "AgentLoopWorkerTQ",
+        "apply_greedy_sampling_params",
+        "=AgentLoopWorkerTQ._run_prompt(prompt, sampling_params, trajectory, trace)",
+    ),
+    *_hooks(
+        "workers/rollout/llm_server.py",
+        "LLMServerClient",
+        "LLMServerClient._load_balancer",
+        "LLMServerClient._acquire_server(request_id)",
+        "LLMServerClient._release_server(server_id, request_id)",
+    ),
+    *_hooks("actor.py", "`__ray_metadata__", "`__ray_actor_class__", package="ray"),
+    *_hooks("_private/runtime_env/py_executable.py", "`py_executable", package="ray"),
+)
+"""What makes it faster, and can be switched off (docs/train.md)."""
+
+HOOKS: tuple[Hook, ...] = (*TIER_1, *RESCUE, *TIER_2, *IMAGES, *CPU, *CPU_SPEED)
 """All of them."""
 
 

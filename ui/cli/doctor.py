@@ -123,7 +123,7 @@ def _packages() -> list[Check]:
 
 def _contract(folders: Mapping[str, Path]) -> list[Check]:
     from trainer_adapter.verl.contract import differences
-    from trainer_adapter.verl.hooks import CPU, IMAGES, RESCUE, TESTED_VERSIONS, TIER_1, TIER_2
+    from trainer_adapter.verl.hooks import CPU, CPU_SPEED, IMAGES, RESCUE, TESTED_VERSIONS, TIER_1, TIER_2
 
     if _version("verl") is None:
         way_out = EXTRAS["training with verl"][1]
@@ -137,6 +137,7 @@ def _contract(folders: Mapping[str, Path]) -> list[Check]:
         ("hooks for rescue sampling", RESCUE, True),
         ("hooks for images", IMAGES, True),
         ("hooks for training without a GPU", CPU, False),
+        ("hooks for faster CPU training", CPU_SPEED, False),
     ):
         lacking = differences(folders, hooks)
         detail = (

@@ -179,7 +179,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             _LOG.warning(_LOST, self.global_steps, lost, drawn)
         for uid, size in sorted(short.items()):
             _LOG.warning(_SHORT, self.global_steps, uid, size, whole)
-        return self._for_workers(self._make_updates(batch, list(batch.keys), metrics, **kwargs))
+        return self._make_updates(batch, list(batch.keys), metrics, **kwargs)
 
     def _make_updates(self, batch: Any, keys: list[str], metrics: dict[str, Any], **kwargs: Any) -> Any:
         """Let verl fill and balance a batch, then restore whole questions per update, in key order."""
@@ -187,8 +187,14 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         metrics.update(order_updates(batch, keys, mini_batch=self._mini_batch, ranks=self._ranks))
         return batch
 
+    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        return super()._compute_old_log_prob(self._for_workers(batch), metrics)
+
     def _compute_ref_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         return super()._compute_ref_log_prob(self._for_workers(batch), metrics)
+
+    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        return super()._update_actor(self._for_workers(batch), metrics)
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Compute advantages and weights over the whole step, and let verl write them."""
@@ -348,7 +354,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             rows = [weights_AT[row, :length] for row, length in enumerate(lengths)]
             fields["rollout_is_weights"] = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
         # The result names the fields that the workers will need.
-        return self._for_workers(write_fields(batch, fields))
+        return write_fields(batch, fields)
 
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Inspect a step before the policy is updated."""
