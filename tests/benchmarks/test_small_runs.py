@@ -15,6 +15,7 @@ from benchmarks.__main__ import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
+    "asks": "--requests 70 --rounds 1",
     "speed.rollouts": "--rollouts 8192 --text-bytes 200",
     "studies.sandbox_study_table": "",
 }
