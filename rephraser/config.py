@@ -104,7 +104,7 @@ class PremiseCheck(Access):
 
     leading: ClassVar[str] = "model"
 
-    model: str = Field(description="Model, with its litellm name.")
+    model: str = Field(description="Name of the model as in litellm.")
 
 
 class Verdict(Config):
@@ -157,7 +157,7 @@ class RephraseConfig(Budget):
         None,
         ge=0,
         le=1,
-        description="Stop the run if its acceptance rate falls below this.",
+        description="Stop the run if its acceptance rate falls below this share.",
         json_schema_extra=OPERATIONAL,
     )
     proposer: LlmProposer | RulesProposer | FileProposer = Field(

@@ -36,7 +36,7 @@ class Access(Config):
     )
     price: tuple[float, float] | None = Field(
         None,
-        description="USD per million prompt and response tokens, for models without a litellm price.",
+        description="USD per million prompt tokens and response tokens, for models without a litellm price.",
         json_schema_extra=OPERATIONAL,
     )
     max_concurrency: int | None = Field(

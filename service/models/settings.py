@@ -47,8 +47,8 @@ class Sampling(Config):
     min_p: float = Field(
         0.0, ge=0, le=1, description="Minimum probability relative to the top token; 0 is off."
     )
-    repetition_penalty: float = Field(1.0, gt=0, le=10, description="Penalty on repeated tokens; 1 is off.")
-    presence_penalty: float = Field(0.0, ge=-2, le=2, description="Penalty on repeated tokens; 0 is off.")
+    repetition_penalty: float = Field(1.0, gt=0, le=10, description="Factor on repeated tokens; 1 is off.")
+    presence_penalty: float = Field(0.0, ge=-2, le=2, description="Penalty on tokens seen before; 0 is off.")
     frequency_penalty: float = Field(0.0, ge=-2, le=2, description="Penalty per repeat of a token; 0 is off.")
     stop: tuple[str, ...] = Field((), description="Stop strings: a response ends before the first of them.")
 

@@ -27,7 +27,7 @@ def show(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show a problem and its responses, page by page. For gated benchmarks, only ids and grades are shown.
+    """Show a problem and its responses, page by page. Texts of gated benchmarks are not shown.
 
     Example: tagrpo eval show Qwen3-4B.amc23 0 --grade wrong
 

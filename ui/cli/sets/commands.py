@@ -221,7 +221,7 @@ def tag(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Point a tag to a version, moving it if it exists; NAME@TAG then refers to that version.
+    """Point a tag, new or existing, to a version; NAME@TAG then refers to that version.
 
     Example: tagrpo sets tag math@2 paper
 

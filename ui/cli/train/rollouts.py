@@ -43,7 +43,7 @@ def rollouts(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List the responses of a training run, also during the training; with an id, show one of them.
+    """List the responses of a training run, even while it trains; with an id, show one response.
 
     --rescued lists questions whose own responses were all wrong, most frequent first, and the neighbors that
     rescued them. It needs a recipe such as ta_rescue. --add copies nothing: the UI and the commands read the
