@@ -157,7 +157,7 @@ async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model: 
         ({"device": "tpu"}, "'tpu' is not a device"),
         ({"device": "cuda"}, "finds no cuda device"),
         ({"dtype": "int8"}, "dtype is 'int8'"),
-        ({"checkpoint": "/none/there"}, "cannot be loaded"),
+        ({"model": "/none/there", "sampler": "local"}, "cannot be loaded"),
     ],
 )
 async def test_settings_that_cannot_be_used_are_errors_before_any_request(
