@@ -94,7 +94,7 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message:
 
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
-    with pytest.raises(InputError, match="variant 2 here but was 1 earlier"):
+    with pytest.raises(InputError, match="variant 2 here but 1 in an earlier row"):
         file_source(write_rows(tmp_path / "r.jsonl", *rows))
 
 

@@ -40,7 +40,7 @@ def test_a_spec_with_premises_survives_and_one_without_is_as_before() -> None:
     spec = make_spec(premises=ASKED)
     assert RunSpec.from_json(spec.to_json()) == spec
     assert "premises" not in make_spec().to_json()
-    with pytest.raises(InputError, match="Add a solver"):
+    with pytest.raises(InputError, match="Add one"):
         make_spec(premises=ASKED, solvers=())
 
 

@@ -349,7 +349,7 @@ def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
     world.work()
     assert world.final() == {CHANGED: "rejected"}
     (line,) = wrong_lines(world.prompts()[1])
-    assert "other answers than the problem" in line
+    assert "its answers differ from those of the problem" in line
     assert not [number for number in ("17", "7") if number in line.split()]
 
 

@@ -42,7 +42,7 @@ def test_questions_are_read_as_written(tmp_path: Path) -> None:
     assert read_questions(path) == draw_questions(0, 16, 8)[0]
     rows = path.read_text().splitlines()
     path.write_text("\n".join([rows[0], rows[1].replace('"count": ', '"count": 1')]))
-    with pytest.raises(InputError, match=r"train.jsonl:2: question and answer do not fit"):
+    with pytest.raises(InputError, match=r"train.jsonl:2: question and answer do not match"):
         read_questions(path)
     path.write_text('{"question": "What is 1+1?", "answer": "2"}\n')
     with pytest.raises(InputError, match=r"train.jsonl:1: not a sandbox question"):

@@ -44,7 +44,7 @@ def test_a_missing_database_says_how_to_make_one(on, tmp_path):
 
 @pytest.mark.sqlite  # compares a file
 @pytest.mark.parametrize(
-    ("revision", "way_out"), [("0011", "tagrpo sets export NAME FOLDER"), ("0.9", "tagrpo db upgrade")]
+    ("revision", "way_out"), [("0011", "choose another file with"), ("0.9", "tagrpo db upgrade")]
 )
 def test_an_older_database_says_the_way_out_and_stays_as_it_is(on, tmp_path, monkeypatch, revision, way_out):
     monkeypatch.setattr(engine, "KNOWN_REVISIONS", ("0.9", "1.2"))

@@ -221,6 +221,10 @@ def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
     terminal.emit(record, f"run {chosen.name} is now {name}")
 
 
+SHOWN = ("asks", "proposals", "verdicts", "audits", "problems", "samples", "grades")
+"""Tables whose numbers of rows are printed before a run is removed."""
+
+
 def remove(
     run: RunArgument, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal
 ) -> None:
@@ -268,9 +272,10 @@ def remove(
 
 def _note_content(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
     output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains:")
-    for name, count in hanging.rows.items():
-        if count:
-            output.note(f"  {count:,} {name.replace('_', ' ')}")
+    rows = {name.replace("run_problems", "problems"): count for name, count in hanging.rows.items()}
+    for name in SHOWN:
+        if count := rows.get(name):
+            output.note(f"  {count:,} {'requests and their answers' if name == 'asks' else name}")
     if hanging.usd:
         output.note(f"  cost ${hanging.usd:,.2f}")
     if sets:
