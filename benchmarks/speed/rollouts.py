@@ -147,7 +147,7 @@ def measure_queries(folder: Path) -> dict[str, Any]:
         "one response": response,
         "question over the training": lambda: record.counts().question_history(chance.choice(ids)),
         "list of a question": listed,
-        "list without a match": lambda: list_rollouts(record, RolloutFilters(least_reward=2.0)),
+        "list without a match": lambda: list_rollouts(record, RolloutFilters(question_id="absent")),
         "rescues, totals and page": rescues,
         "search in 20,000 texts": lambda: list_rollouts(record, RolloutFilters(text="no such text")),
         "one metric": lambda: [metrics["engine/7"] for metrics in record.metrics().values()],

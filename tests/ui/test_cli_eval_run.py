@@ -181,7 +181,7 @@ def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLin
     assert "run test-model.sums grows from 2 to 6 problems" in words(grown.err)
     assert stats(server)["paid"] == paid + 4  # a request each: those of the first two stay
     shrunk = cli(*evaluate(server, "--limit", "2", n=2))
-    assert (shrunk.code, "has 6 problems (2 now); a larger limit can extend" in words(shrunk.err)) == (
+    assert (shrunk.code, "has 6 problems, not 2; a larger limit can extend" in words(shrunk.err)) == (
         2,
         True,
     )

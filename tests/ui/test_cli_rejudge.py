@@ -56,7 +56,7 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
         (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
         (["verdict.looks=12;16"], "verdict.looks=12;16: give a list"),
         (["verdict.looks=[16,12]"], "increasing"),
-        (["premises=openai/test-model"], "Add a solver"),
+        (["premises=openai/test-model"], "Add one"),
     ],
 )
 def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
