@@ -660,7 +660,7 @@ def _parts(dotted: str) -> Place:
 
 
 def _in_brackets(text: str) -> list[Any]:
-    """Return the items of `[a, b]`, texts if it is no TOML."""
+    """Return the items of `[a, b]`, as texts if this is not TOML."""
     try:
         return list(tomllib.loads(f"v = {text}")["v"])
     except ValueError:

@@ -185,7 +185,7 @@ def _members(session: Session, header_id: str, question_ids: list[str] | None) -
 
 
 def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
-    """Point `NAME@TAG` to the version `reference` names, moving it if it exists; return its header.
+    """Point `NAME@TAG`, new or existing, to the version `reference`; return its header.
 
     Raises:
         InputError: the tag is not a name, or looks like a version number.

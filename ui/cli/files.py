@@ -1,4 +1,4 @@
-"""What commands write to files beside what they print: reports and charts."""
+"""Write reports and charts to files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

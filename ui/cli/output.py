@@ -138,7 +138,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def confirm(what: str, question: str) -> None:
-    """Ask on stderr whether to do what cannot be taken back; `what` names it where nobody can be asked."""
+    """Ask on stderr before a step that cannot be undone; `what` names it if nobody can be asked."""
     if not sys.stdin.isatty():
         raise InputError(f"{what} cannot be undone. Pass --yes to confirm without a prompt.")
     typer.confirm(question, err=True, abort=True)
