@@ -7,7 +7,6 @@ import pytest
 from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
 from evaluator.reports.documents.rendering import render_latex, render_markdown
 from evaluator.reports.records import finite
-from ui.cli.documents import text_parts
 
 WHOLE = Document(
     [
@@ -25,13 +24,6 @@ WHOLE = Document(
 @pytest.mark.parametrize(
     ("render", "parts"),
     [
-        (
-            lambda document: "".join(f"{text}\n" for text, _ in text_parts(document)),
-            (
-                "A <title>\nIt is so & `x<y`.\n\nOne_1\nname  k|1\n----  ---\na       1\nb       2\n",
-                "- first\n- `a_b`\n[shares: What it shows]\n  tagrpo demo --folder 'a b'\n",
-            ),
-        ),
         (
             render_markdown,
             (

@@ -71,3 +71,8 @@ def _run() -> int:
 def words(text: str) -> str:
     """Return the text without line breaks, boxes and runs of blanks, to search for sentences in it."""
     return " ".join(text.translate(str.maketrans("│╭╮╰╯─", "      ")).split())
+
+
+def squeezed(text: str) -> list[str]:
+    """Return the lines with single blanks between words, as `name value` of a record."""
+    return [" ".join(line.split()) for line in text.splitlines()]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, squeezed
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from service.errors import PrerequisiteError
@@ -35,12 +35,12 @@ def test_the_list_names_every_benchmark(cli: CommandLine) -> None:
 
 def test_golds_are_checked(cli: CommandLine) -> None:
     code, out, err = cli(write("mine.jsonl", "0", "2", "4"))
-    fine = "mine: 3 problems from mine.jsonl, content not checked, all gold answers are graded correct\n"
-    assert (code, out, "attention" in err) == (0, fine, False)
+    assert (code, "attention" in err) == (0, False)
+    assert {"name mine", "ok yes", "problems 3", "content not checked"} <= {*squeezed(out)}
     code, out, err = cli(write("mine.jsonl", "0", ""), write("fine.jsonl", "0"))
     assert code == 3
-    assert "1 gold answers fail\n  row 1, gold '': unknown (no answer)" in out
-    assert "fine: 1 problems" in out
+    assert {"ok no", "ok yes"} <= {*squeezed(out)}
+    assert "unknown (no answer)" in out
     assert "failed checks: mine.jsonl" in err
 
 
@@ -49,7 +49,7 @@ def test_other_rows_than_expected_need_attention(cli: CommandLine) -> None:
     code, out, _ = cli("aime24", "--from", "a.jsonl")
     assert (code, "AIME 2024 has 30 problems, but this source has 2" in out) == (3, True)
     code, out, _ = cli("aime24", "--from", "a.jsonl", "--allow-changed")
-    assert (code, "content changed" in out) == (0, True)
+    assert (code, "content changed" in squeezed(out)) == (0, True)
 
 
 def test_json_holds_source_and_failures(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,4 +90,4 @@ def test_rows_of_gpqa_are_not_printed(cli: CommandLine) -> None:
     Path("gpqa_diamond.csv").write_text("\n".join([header, *rows]) + "\n")
     code, out, err = cli("gpqa-diamond", "--from", "gpqa_diamond.csv")
     assert (code, "GPQA" in err, secret in out + err) == (0, False, False)
-    assert "gpqa-diamond: 198 problems from gpqa_diamond.csv, content not checked, all gold answers" in out
+    assert {"problems 198", "content not checked", "ok yes"} <= {*squeezed(out)}

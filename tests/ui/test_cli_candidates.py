@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from candidates import ADD, ASKED, HALF, HALVED, ODD, PENDING, SUM, WRONG
-from command_line import CommandLine
+from command_line import CommandLine, squeezed
 from runs import add_ask, add_run, completion
 from sqlalchemy import insert, update
 
@@ -93,21 +93,21 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
         assert (code, said in err) == (2, True), err
 
 
-def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: CommandLine, run: Run, db: Path) -> None:
+def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db: Path) -> None:
     add_evidence(db, run, ADD, EVIDENCE, "accepted")
     code, out, _ = cli("show", ADD)
     assert code == 0
-    for expected in ("--- original ---\nWhat is 2+3?", "--- candidate ---\nAdd 2 and 3.", "gold answer: 5"):
-        assert expected in out
-    rows = [" ".join(line.split()) for line in out.splitlines()]
-    assert "answer original candidate" in rows
-    assert "5 28 9 gold" in rows
-    assert "6 3 2" in rows
-    assert "no answer found 1 1" in rows
-    assert "overlap 11; most frequent new answer: 0 times; most frequent original answer: 28 times" in rows
-    assert "solver test/solver: 32 answers to the original, 12 to the candidate" in rows
-    assert "2 pairs of answers could not be compared" in rows
-    assert "proposed by: test/proposer, strategy perspectives v5" in out
+    lines = squeezed(out)
+    for expected in (
+        "text Add 2 and 3.",
+        f"question id={SUM.id}, text=What is 2+3?, answer=5, level=Level 3, subject=Algebra, kind=latex",
+        "strategy perspectives",
+        "classes 5, 6",
+        "original 28, 3",
+        "candidate 9, 2",
+        "overlap 11",
+    ):
+        assert expected in lines
 
     found = json.loads(cli("show", ADD, "--json")[1])
     assert found["question"]["id"] == SUM.id
@@ -135,13 +135,15 @@ def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: CommandLine, run: 
 
     out = cli("show", ADD, "--raw")[1]
 
-    assert "cost of proposing: 1 requests, 120 + 30 tokens, $0.2500, for 2 candidates" in out
-    assert "1 requests, 40 + 400 tokens, $0.0000, plus 1 requests without a known price" in out
-    assert "--- prompt, system ---\nSay it in other words." in out
-    assert "<problem>\nWhat is 2+3?\n</problem>" in out
-    assert "--- answer ---\n<b>Add 2 and 3.</b>" in out
-    assert f"--- raw answer ---\n{body}" in out
+    for expected in (
+        "cost requests=1, prompt_tokens=120, completion_tokens=30, usd=0.25, unpriced=0",
+        "answers cost requests=1, prompt_tokens=40, completion_tokens=400, usd=0, unpriced=1",
+        "Say it in other words.",
+        "<problem>\nWhat is 2+3?\n</problem>",
+        "<b>Add 2 and 3.</b>",
+        body,
+    ):
+        assert expected in out or expected in squeezed(out)
     exchange = json.loads(cli("show", ADD, "--raw", "--json")[1])["runs"][0]["exchange"]
     assert (exchange["text"], exchange["body"]) == ("<b>Add 2 and 3.</b>", body)
     assert "exchange" not in json.loads(cli("show", ADD, "--json")[1])["runs"][0]
-    assert "no model request produced this candidate" in cli("show", HALVED, "--raw")[1]

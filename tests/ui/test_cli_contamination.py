@@ -43,10 +43,7 @@ def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> N
     assert code == 3
     assert "warning: 2 benchmark problems repeated" in err
     assert "farmer" not in out
-    assert [line.split() for line in out.splitlines()[:2]] == [
-        ["set", "texts", "benchmark", "problems", "exact", "fuzzy", "n-gram", "variant"],
-        ["mine", "2", "bench", "3", "2", "0", "0", "0"],
-    ]
+    assert "exact=2, fuzzy=0, n-gram=0, variant=0" in out
     text = cli(*command, "--json")[1]
     pairs = json.loads(text)["pairs"]
     assert [(pair["row"], pair["problem_row"], pair["measure"], pair["score"]) for pair in pairs] == [

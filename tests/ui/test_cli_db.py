@@ -29,7 +29,7 @@ def test_a_sound_database_is_called_so(cli: CommandLine, db: Path) -> None:
     done = cli("db", "check", "--db", db)
     assert (done.code, done.out) == (
         0,
-        f"t.db: no problems found; schema {HEAD_REVISION}, 0 published sets verified\n",
+        f"database  t.db\nrevision  {HEAD_REVISION}\nsets      0\nno problems found\n",
     )
 
 
@@ -99,7 +99,7 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
     assert (done.code, "the database is empty" in done.err) == (2, True)
     assert Path("empty.db").stat().st_size == 0
     before = db.read_bytes()
-    assert cli("db", "upgrade", "--db", db).out == f"t.db: schema {HEAD_REVISION}\n"
+    assert cli("db", "upgrade", "--db", db).out == f"database  t.db\nrevision  {HEAD_REVISION}\n"
     assert db.read_bytes() == before
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine, squeezed, words
 from eval_runs import add_eval_run, make_problems
 from sqlalchemy import text
 
@@ -45,8 +45,7 @@ def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
     )
     boxed = cli("score", "a", "--answers", "boxed", "--changes")
     assert boxed.code == 0, boxed.err
-    for said in ("8 new grades by", "6 of 8 correct", "2 verdicts changed: correct to wrong 2"):
-        assert said in boxed.out
+    assert {"graded 8", "correct 6", "wrong 2", "changed correct to wrong=2"} <= {*squeezed(boxed.out)}
     again = read(cli("score", "a", "answers=boxed", "--json"))
     assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
     assert again["changed_by_source"] == [
@@ -54,7 +53,7 @@ def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
     ]
     shown = read(cli.within("runs")("show", "a", "--json"))
     assert (shown["correct"], shown["sources"]["marker"]) == (8, 0.25)
-    assert "found in: marker" in cli("show", "a", "0").out
+    assert "marker" in cli("show", "a", "0").out
     reported = read(cli("report", "a", "--answers", "boxed", "--k", "1", "--json"))["scores"][0]
     assert (reported["value"], reported["none_found"]) == (0.75, 0.25)
 
@@ -77,7 +76,7 @@ def test_grades_of_another_version_are_compared(cli: CommandLine) -> None:
                 )
             )
     told = cli("score", "a", "--changes")
-    assert "compared with old grader: 2 verdicts changed" in told.out
+    assert {"compared with old grader", "changed unknown to correct=2"} <= {*squeezed(told.out)}
     assert told.out.count("unknown (") == 2
     as_json = read(cli("score", "a", "--changes", "--json"))
     assert (as_json["graded"], as_json["changed"]) == (0, {"unknown to correct": 2})
@@ -105,10 +104,9 @@ def test_responses_are_shown_searched_and_paged(cli: CommandLine) -> None:
         add_eval_run(db, "open", [(8, 4, 0)] * 3)
     page = read(cli("show", "open", "2", "--limit", "3", "--json"))
     assert ([sample["ordinal"] for sample in page["samples"]], page["after"]) == ([0, 1, 2], 2)
-    by_id = cli("show", "open", page["problem_id"], "--after", "6")
-    assert "sample 7: wrong" in by_id.out
-    assert "sample 6" not in by_id.out
-    assert "more:" not in by_id.out
+    by_id = read(cli("show", "open", page["problem_id"], "--after", "6", "--json"))
+    assert [(sample["ordinal"], sample["value"]) for sample in by_id["samples"]] == [(7, "wrong")]
+    assert "more:" not in cli("show", "open", page["problem_id"], "--after", "6").out
     assert "more: --after 1" in cli("show", "open", "0", "--limit", "2").out
     assert "no such samples" in cli("show", "open", "0", "--grade", "unknown").out
     found = read(cli("show", "open", "0", "--text", "BOXED{-2}", "--json"))["samples"]
@@ -148,8 +146,8 @@ def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli: CommandLine
     label = ("label", "base.test", "1", "2", "--reviewer", "ada")
     graded = cli(*label, "--correct", "--comment", "=1/2")
     assert graded.code == 0, graded.err
-    assert "correct by ada; the grader says wrong" in graded.out
-    assert "1 human grade counted, 1 different from the grader's" in graded.out
+    for said in ("recorded correct by ada", "grader wrong", "human grades 1", "overruled 1"):
+        assert said in squeezed(graded.out)
     again = read(cli(*label, "--correct", "--json"))
     assert again["pass_at_k"][0] == {"k": 1, "grader": 0.125, "human": 0.25}
     values = {}
@@ -158,7 +156,8 @@ def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli: CommandLine
         values[grades] = report["grades"], report["scores"][0]["value"]
         assert any("1 human grade" in note for note in report["notes"])
     assert values == {"human": ("human", 0.25), "grader": ("grader", 0.125)}
-    assert "correct by a person, wrong" in cli("show", "base.test", "1", "--grade", "human").out
+    [sample] = read(cli("show", "base.test", "1", "--grade", "human", "--json"))["samples"]
+    assert (sample["human"], sample["value"]) == ("correct", "wrong")
 
     assert "=1/2" in cli("label", "base.test").out
     assert "by ada withdrawn" in cli(*label, "--withdraw").out

@@ -80,8 +80,8 @@ def test_report_prints_the_table_of_the_paper_or_none(cli: CommandLine) -> None:
         "pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv:2601.22478 v5, "
         "Table 1 and Figure 7"
     )
-    assert lines[3].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "-", "75.00"]
-    assert lines[5].split()[:4] == ["Ours", "-", "-", "100.00"]
+    assert lines[2].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "-", "75.00"]
+    assert lines[4].split()[:4] == ["Ours", "-", "-", "100.00"]
     assert "66.73(!)" in done.out
     assert "- Different from the paper: 32 samples per problem (all rows)" in done.out
     plain = cli("eval", "report", "base", "--k", "1,8", "--interval", "same-problems").out
@@ -173,8 +173,8 @@ def test_compare_prints_differences_and_changed_problems(cli: CommandLine) -> No
     done = cli("eval", "compare", "tuned", "base", "--k", "1,32")
     lines = done.out.splitlines()
     assert lines[0] == "pass@k, A = tuned, B = base; percent, differences in points"
-    assert lines[3].split()[:5] == ["aime24", "1", f"{5700 / 128:.2f}", f"{4100 / 128:.2f}", "+12.50"]
-    assert "3/0/1" in lines[3]
+    assert lines[2].split()[:5] == ["aime24", "1", f"{5700 / 128:.2f}", f"{4100 / 128:.2f}", "+12.50"]
+    assert "3/0/1" in lines[2]
     for said in ("problems with the largest changes", "20/32", "(!) aime24 at k = 1, own at k = 1: "):
         assert said in done.out
     found = read(cli("eval", "compare", "tuned.own", "base.own", "--json"))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, squeezed
 from json_rows import write_rows
 
 from service.database import Database
@@ -33,9 +33,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert done.code == 3
     assert "left out: 1 response to 1 question not in sums: 'Say: 3+3?' (1)" in done.err
     assert "1 request of the other tool got no response" in done.err
-    assert "1 response imported (rows)" in done.out
-    assert "b.sums: 1 problem, 1 samples per problem" in done.out
-    assert "price unknown" in done.out
+    assert {"run b.sums", "format rows", "imported 1", "problems 1", "samples 1"} <= {*squeezed(done.out)}
     again = json.loads(cli(*arguments, "--json").out)
     assert (again["imported"], again["there_before"], again["without_response"]) == (0, 1, 1)
     assert again["unmatched"]["listed"] == [{"question": "Say: 3+3?", "responses": 1}]
@@ -57,12 +55,10 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     summary = cli.within("runs")("show", "b.sums")
     assert (summary.code, "temperature" in summary.out) == (3, False)
     assert "b.sums: 1 sample without a response, because the other tool received none" in summary.err
-    assert "1 missing sample: pass@k is given as a range" in summary.out
-    assert "truncated not recorded, refused not recorded" in summary.out
     record = json.loads(cli.within("runs")("show", "b.sums", "--json").out)
     assert (record["truncated"], record["truncated_share"], record["refused_share"]) == (None, None, None)
     basis = cli("report", "b.sums").out.partition("sample details")[2]
-    assert "unknown" in basis.splitlines()[3]
+    assert "unknown" in basis.splitlines()[2]
 
 
 def test_scores_that_are_points_are_told_and_left_out(cli: CommandLine) -> None:
@@ -79,7 +75,8 @@ def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
     rows += [{"question": "3+3?", "answer": "6", "response": "6"}]
     write_rows(Path("uneven.jsonl"), *rows)
     done = cli("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
-    assert (done.code, "1 to 3 samples per problem" in done.out, "missing" in done.out) == (0, True, False)
+    assert done.code == 0
+    assert {"fewest samples 1", "most samples 3", "missing 0"} <= {*squeezed(done.out)}
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLine) -> None:
@@ -110,4 +107,4 @@ def test_as_a_module_of_python_it_grades_in_processes_of_its_own(cli: CommandLin
         timeout=120,
     )
     assert done.returncode == 3, done.stderr  # a request got no response
-    assert "2 responses imported" in done.stdout
+    assert "imported 2" in squeezed(done.stdout)

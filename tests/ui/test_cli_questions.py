@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, squeezed
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -37,15 +37,14 @@ def more(tmp_path: Path) -> Path:
 def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: Path) -> None:
     code, out, err = cli("import", str(mine))
     assert code == 3
-    assert "4 rows read, 3 usable, 1 held back" in out
+    assert {"rows 4", "usable 3"} <= {*squeezed(out)}
     assert "held back: row 2" in out
     assert "no answer" in out
-    assert "columns: question from question, answer from answer" in out
     assert "warning: 1 held back" in err
     mine.write_bytes(mine.read_bytes() + b"{oops\n")
     code, out, err = cli("import", str(mine), "--name", "more", "--skip-bad-rows")
     assert (code, "1 row left out" in err) == (3, True)
-    assert "left out: mine.jsonl:5: not valid JSON" in out
+    assert "mine.jsonl:5: not valid JSON" in out
 
 
 def test_a_solution_column_without_any_box_is_refused(cli: CommandLine, tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_import_as_json(cli: CommandLine, mine: Path) -> None:
     assert [(held["row"], held["held"]) for held in result["held"]] == [(2, "no answer")]
     assert result["spec"]["columns"]["question"] == "question"
     assert len(result["spec"]["sha256"]) == 64
-    assert "unchanged" in cli("import", str(mine))[1]
+    assert "created no" in squeezed(cli("import", str(mine))[1])
 
 
 @pytest.mark.parametrize(
@@ -107,15 +106,14 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
         {"question": "Which is a pet?", "A": "a cat", "B": "a rock", "C": "a cloud", "answer": "0"},
     ]
     mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out, err = cli("import", str(mine))
+    code, _, err = cli("import", str(mine))
     assert code == 3
-    assert "questions may lack the content of A, B, C. These columns were not read; in 2 rows they" in out
+    assert "questions may lack the content of A, B, C: in 2 rows, these columns contain text" in err
     named = "--column question=question --column question=A --column question=B --column question=C"
-    assert named in out
-    assert "questions may lack the content of A, B, C" in err
-    code, out, err = cli("import", str(mine), "--name", "whole", *named.split())
+    assert named in err
+    code, _, err = cli("import", str(mine), "--name", "whole", *named.split())
     assert code == 3
-    assert "1 gold answer may be option numbers" in out
+    assert "1 gold answer may be option numbers" in err
     members = json.loads(cli("list", "whole", "--json")[1])["questions"]
     assert [member["question"] for member in members] == [
         "Which is prime?\n(A) 4\n(B) 5",
@@ -127,10 +125,9 @@ def test_golds_that_are_whole_solutions_are_reported(cli: CommandLine, mine: Pat
     solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
     rows = [{"question": "How many pens?", "answer": solution}, {"question": "And bags?", "answer": "4"}]
     mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out, err = cli("import", str(mine))
+    code, _, err = cli("import", str(mine))
     assert code == 3
-    assert "1 gold answer with a whole solution of several lines, which hardly any response matches" in out
-    assert "1 gold answer with a whole solution" in err
+    assert "1 gold answer with a whole solution of several lines, which hardly any response matches" in err
     assert json.loads(cli("import", str(mine), "--json")[1])["golds_that_are_solutions"] == 1
 
 
@@ -176,8 +173,7 @@ def test_show_prints_the_text_as_it_is(cli: CommandLine, mine: Path) -> None:
     code, out, _ = cli("show", listed["id"][:10])
     assert code == 0
     assert r"Find \[x\] if [b]x[/b] is half of 1." in out
-    assert r"answer: \frac{1}{2}" in out
-    assert "set: mine, row 1" in out
+    assert r"answer \frac{1}{2}" in squeezed(out)
     shown = json.loads(cli("show", listed["id"], "--json")[1])
     assert shown["sets"] == [{"set": "mine", "row": 1, "held": None}]
     assert cli("show", "q_zzzz")[0] == 2
@@ -192,8 +188,8 @@ def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Pat
     options = ("--base", "mine", "--extra", "more", "--chunk", "3", "--seed", "7")
     code, out, _ = cli("mix", "x2", *options, "--times", "2")
     assert code == 0
-    assert "6 questions (2x): 3 of mine, 1 chunk of 3 of more" in out
-    assert "unchanged" in cli("mix", "x2", *options, "--times", "2")[1]
+    assert {"created yes", "questions 6", "times 2"} <= {*squeezed(out)}
+    assert "created no" in squeezed(cli("mix", "x2", *options, "--times", "2")[1])
     large = json.loads(cli("mix", "x3", *options, "--chunks", "2", "--json")[1])
     assert (large["questions"], large["times"]) == (9, 3.0)
     ids = {
@@ -221,5 +217,5 @@ def test_a_set_is_removed_once_no_run_is_over_it(cli: CommandLine, mine: Path, m
     assert whole("runs", "remove", "first", "--yes")[0] == 0
     code, out, _ = cli("remove", "wrong", "--yes")
     assert code == 0
-    assert 'removed question set "wrong" (4 questions)' in out
+    assert {"set wrong", "questions 4"} <= {*squeezed(out)}
     assert cli("import", str(more), "--name", "wrong")[0] == 0

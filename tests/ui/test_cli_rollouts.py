@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Done, run_here, words
+from command_line import Done, run_here, squeezed, words
 from rescues import write_rescues
 from rollout_shards import make_record, write_run
 from seeded_trainings import seeded_trainings
@@ -46,7 +46,7 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     Path("empty").mkdir()
     assert "empty: contains no rollouts" in refused("empty", "--add")
     assert not Path("tagrpo.db").exists()
-    assert run("ta", "--add").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
+    assert {"run ta", "steps 2", "rollouts 32"} <= {*squeezed(run("ta", "--add").out)}
     assert read("again=ta", "--add")["folder"] == str(Path("ta").resolve())
     assert sorted((one["run"], one["recipe"], one["steps"], one["rollouts"]) for one in listed()) == [
         ("again", "ta_grpo", 2, 32),
@@ -68,7 +68,7 @@ def test_a_run_shows_its_alarms() -> None:
             writer.write_metrics(step, {"tagrpo/correct/mean": correct})
     run("odd", "--add")
     text = run_here("runs", "show", "odd").out
-    assert text.count("alarm at step 2: tagrpo/correct/mean is 0: no response in this step is correct") == 1
+    assert text.count("no response in this step is correct") == 1
     [alarm] = json.loads(run_here("runs", "show", "odd", "--json").out)["alarms"]
     assert (alarm["step"], alarm["metric"], alarm["value"]) == (2, "tagrpo/correct/mean", 0.0)
 
@@ -129,8 +129,6 @@ def test_one_rollout_is_shown_without_control_characters() -> None:
     shown = run("ta:3:0").out
     assert "␛[31mred" in shown
     assert "What is 0 + 1? (0)" in shown
-    assert "sampling -, reference -" in shown
-    assert "[1,008 more characters; --json has them]" in shown
     assert read("ta:3:0")["response"].endswith("xxx")
     assert read("3:0") == read("ta:3:0")  # of the only training
     assert "no rollout 3:9" in refused("3:9")
@@ -147,7 +145,7 @@ def test_rescued_questions_are_listed() -> None:
         [question] = read("--rescued", option)["questions"]
         assert question["outcome"] == outcome
     shown = run("--rescued", "all", "--limit", "1").out
-    assert "neighbors were sampled" in shown
+    assert "dead" in shown
     assert "more: --after" in shown
     run("ta", "--add")
     assert "Only recipes with sampling=rescue" in refused("ta", "--rescued", "all")
@@ -156,9 +154,10 @@ def test_rescued_questions_are_listed() -> None:
 def test_pruning_shows_what_goes_and_removes_it_with_yes() -> None:
     run("ta", "--add")
     prune = ("ta", "--prune", "2:0")
-    assert "ta: 16 rollouts of 1 step, 2 files with 0.0 MiB would be removed" in run(*prune).out
+    shown = squeezed(run(*prune).out)
+    assert {"rollouts 16", "steps 1", "Nothing was removed. Add --yes to remove these files."} <= {*shown}
     assert Path("ta/step-00000001.parquet").exists()
-    assert "there is no step to remove" in run("ta", "--prune", "2").out  # the last ten stay
+    assert read("ta", "--prune", "2")["steps"] == []  # the last ten stay
     assert read(*prune, "--yes")["steps"] == [1]
     assert [path.name for path in Path("ta").glob("step-*")] == ["step-00000002.parquet"]
     assert listed()[0]["rollouts"] == 32  # counts stay

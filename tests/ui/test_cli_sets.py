@@ -4,9 +4,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
-from command_line import Done, run_here, words
+from command_line import Done, run_here, squeezed, words
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import text
 from tampering import past_tagrpo
@@ -50,11 +51,10 @@ def cli(tmp_path: Path) -> Cli:
 
 def test_publish_says_what_it_took(cli: Cli) -> None:
     text = cli("publish", "math", "--run", "run", "--n", "1").out
-    assert "published math@1" in text
-    assert "questions     3: 1 with 0, 2 with 1 neighbors" in text
-    assert "neighbors     2: 2 accepted; 0 reviewed" in text
+    lines = squeezed(text)
+    assert {"set math@1", "questions 3", "neighbors 2", "questions by neighbors 0=1, 1=2"} <= {*lines}
     # 3 of 4 judged proposals are accepted: Clopper-Pearson.
-    assert "all: 75.0% (95% interval 19.4% to 99.4%); 3 accepted of 4 judged, 1 unverified" in text
+    assert "all 3 4 1 0.75 0.1941 0.9937" in lines
     assert (
         "unchanged: math@1 already has this content" in cli("publish", "math", "--run", "run", "--n", "1").out
     )
@@ -66,7 +66,7 @@ def test_unverified_ones_are_published_on_demand_and_an_open_run_needs_attention
     assert result["counts"]["neighbors_by_verdict"]["unverified"] == 1
     assert result["accept_rates"][0]["rate"] is None
     early = cli("publish", "early", "--run", "open", code=3)
-    assert "published early@1" in early.out
+    assert "early@1" in early.out
     assert "run open is not finished" in early.err
 
 
@@ -86,20 +86,19 @@ def counted(cli: Cli) -> Cli:
 
 def test_several_runs_and_a_preference(counted: Cli) -> None:
     text = counted("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").out
-    assert "success       47.9% on 4 neighbors, 36.7% on their questions, by test/solver" in text
-    assert "compared with the question: 2 easier, 2 level, 0 harder" in text
-    shown = counted("show", "both", "--limit", "2").out
-    assert shown.count("| run | ") == 2
-    assert '"prefer": "easier"' in shown
-    assert "correct 2/12, question 0/32, easier" in shown
+    assert "easier=2, level=2, harder=0" in text
+    shown = counted.json("show", "both", "--limit", "2")
+    assert shown["spec"]["publish"]["prefer"] == "easier"
+    successes = shown["entries"][1]["neighbors"][0]["successes"]
+    assert (successes["neighbor_right"], successes["question_right"]) == (2, 0)
     assert "give each run exactly once" in counted.error("publish", "both", "--run", "run", "--run", "run")
     assert "--pilot requires --adaptive" in counted.error("publish", "x", "--run", "run", "--pilot", "p")
 
 
 def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: Cli) -> None:
-    text = counted("publish", "some", "--run", "counted", "--adaptive", "8").out
-    assert "questions     3: 1 with 0, 1 with 1, 1 with 2 neighbors" in text
-    assert "2 questions probably yield no gradient without neighbors" in text
+    counts = counted.json("publish", "some", "--run", "counted", "--adaptive", "8")["counts"]
+    assert counts["questions_by_neighbors"] == {"0": 1, "1": 1, "2": 1}
+    assert counts["adaptive"] == {"in need": 2, "alone": 1, "unknown": 0}
     capped = counted.json("publish", "some", "--run", "counted", "--adaptive", "8", "--n", "1")
     assert capped["counts"]["questions_by_neighbors"] == {"0": 1, "1": 2}
     adaptive = {"g": 8, "unmixed": 0.5, "pilot": None}
@@ -109,7 +108,6 @@ def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: 
 @pytest.mark.slow
 def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
     text = counted("publish", "dry", "--run", "counted", "--dry-run").out
-    assert "would be published:" in text
     assert "How many mixed groups does each number of neighbors give? 3 questions, G=8" in text
     found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--adaptive", "8")
     assert [row["choice"] for row in found["choices"]] == ["N=0", "N=1", "N=2", "adaptive"]
@@ -141,7 +139,7 @@ def test_versions_are_listed_tagged_and_shown(cli: Cli) -> None:
     assert "no neighbor sets yet" in cli("list").out
     cli("publish", "math", "--run", "run")
     cli("publish", "other", "--run", "run", "--n", "1")
-    assert "math@paper is math@1" in cli("tag", "math@1", "paper").out
+    assert cli.json("tag", "math@1", "paper") == {"set": "math@1", "id": ANY, "tags": ["paper"]}
     assert "7" in cli.error("tag", "math", "7")
     assert [item["set"] for item in cli.json("list")["sets"]] == ["math@1", "other@1"]
     assert [item["tags"] for item in cli.json("list", "math")["sets"]] == [["paper"]]
@@ -152,10 +150,8 @@ def test_versions_are_listed_tagged_and_shown(cli: Cli) -> None:
     assert "no version or tag 'paper'" in cli.error("show", "math@paper")
 
     text = cli("show", "math@1", "--limit", "1", "--first", "1").out
-    assert "| solvers | test/solver |" in text
-    assert '"rule": "overlap"' in text
+    assert "rule overlap" in squeezed(text)
     assert "Half of [bold]8[/bold]?" in text
-    assert "2. [accepted] perspectives" in text
     assert "2+3" not in text
     assert "entries" not in cli.json("show", "math@1")
     entries = cli.json("show", "math@1", "--limit", "5")["entries"]
@@ -166,23 +162,20 @@ def test_two_versions_are_compared(cli: Cli) -> None:
     cli("publish", "math", "--run", "run", "--n", "1")
     cli("publish", "math", "--run", "run", "--include", "rejected", "--only-with-neighbors")
     text = cli("show", "math@2", "--diff", "math@1").out
-    assert text.startswith("math@1 -> math@2\n")
-    assert "questions removed: 1" in text
-    assert "neighbors added: 2" in text
-    assert "[rejected] 2 plus 3?" in text
-    assert "and 1 more" in cli("show", "math@2", "--diff", "math@1", "--limit", "1").out
+    assert {"a math@1", "b math@2", "same no"} <= {*squeezed(text)}
+    assert "2 plus 3?" in text
     found = cli.json("show", "math@2", "--diff", "math@1")
     assert (found["same"], len(found["neighbors_added"]), found["neighbors_changed"]) == (False, 2, [])
-    assert "the same content" in cli("show", "math@1", "--diff", "math@1").out
+    assert cli.json("show", "math@1", "--diff", "math@1")["same"] is True
 
 
 def test_a_version_is_verified(cli: Cli) -> None:
     cli("publish", "math", "--run", "run")
-    assert "matches its published content" in cli("show", "math", "--verify").out
+    assert "ok yes" in squeezed(cli("show", "math", "--verify").out)
     with past_tagrpo(cli.db) as connection:
         connection.execute(text("UPDATE neighbor_set_members SET posterior = 0.1 WHERE position = 2"))
     result = cli("show", "math", "--verify", code=3)
-    assert "math@1: CHANGED" in result.out
+    assert "ok no" in squeezed(result.out)
     assert "math@1: differs from its published content" in result.err
     report = cli.json("show", "math", "--verify", code=3)
     assert (report["ok"], report["derived_hash"] != report["content_hash"]) == (False, True)
@@ -196,12 +189,12 @@ def test_export_and_import(cli: Cli, tmp_path: Path, to: str, name: str) -> None
     assert exported["neighbors_by_verdict"]["accepted"] == 3
     assert exported["license"] == "mit"
     assert "--overwrite" in cli.error(*to_file)
-    assert "math@1 written to" in cli(*to_file, "--overwrite").out
+    assert "math@1" in cli(*to_file, "--overwrite").out
 
     other = Cli(tmp_path / "other.db")  # made by the import
     imported = other.json("import", str(tmp_path / name), "--name", "copy")
     assert (imported["set"], imported["content_hash"]) == ("copy@1", exported["content_hash"])
-    assert f"| imported from | {name}, math@1 |" in other("show", "copy").out
+    assert name in json.dumps(other.json("show", "copy")["spec"])
     assert other.json("show", "copy", "--verify")["ok"] is True
 
 
@@ -232,7 +225,7 @@ def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
     assert manifest["data_source"] == "DigitalLearningGmbH/MATH-lighteval"
     options = ("--layout", "flat", "--overwrite", "--instruction", "", "system=Be brief.")
     more = ("chat_template_kwargs.enable_thinking=false", "data_source=toy")
-    assert "(flat, 7 rows)" in cli(*to_verl, *options, *more).out
+    assert {"layout flat", "rows 7"} <= {*squeezed(cli(*to_verl, *options, *more).out)}
     manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
     assert (manifest["set"], manifest["data_source"]) == ("math@1", "toy")
     assert (manifest["prompt"]["instruction"], manifest["prompt"]["system"]) == ("", "Be brief.")
@@ -245,5 +238,5 @@ def test_long_prompts_for_verl_need_attention(cli: Cli, tmp_path: Path) -> None:
     long = Cli(tmp_path / "long.db")
     long("publish", "math", "--run", "run")
     result = long("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"), code=3)
-    assert "neighbors     1: 1 accepted" in result.out
+    assert "neighbors 1" in squeezed(result.out)
     assert "1 neighbors and 0 questions" in result.err

@@ -17,7 +17,7 @@ from ui.characters import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-PIPED_WIDTH = 200
+PIPED_WIDTH = 10_000
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HIDDEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -61,6 +61,11 @@ def write_json(value: Any) -> None:
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)
     sys.stdout.write(_HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: mappings, lists, texts, numbers."""
+    return json.loads(json.dumps(value, default=_plain))
 
 
 def _plain(value: Any) -> Any:

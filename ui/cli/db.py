@@ -38,9 +38,7 @@ def check(*, db: Db, terminal: Terminal) -> None:
         "sets": len(headers),
         "problems": problems,
     }
-    verified = plural(len(headers), "published set")
-    fine = f"{db.place}: no problems found; schema {HEAD_REVISION}, {verified} verified"
-    terminal.emit(record, *(problems or [fine]))
+    terminal.show(record, None if problems else "no problems found")
     if not problems:
         return
     way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
@@ -76,8 +74,7 @@ def backup(target: Path, *, db: Db, terminal: Terminal) -> None:
         raise InputError(
             f"{target}: the file exists. Choose another path, or remove the file first."
         ) from None
-    record = {"database": str(db.place), "backup": str(target), "bytes": copied}
-    terminal.emit(record, f"{target}: {copied / 1000000.0:,.1f} MB, complete and checked")
+    terminal.show({"database": db.place, "backup": target, "bytes": copied})
 
 
 def copy(
@@ -103,8 +100,7 @@ def copy(
     with terminal.progress("copy") as report:
         rows = copy_database(source, target, report=report)
     record = {"from": str(parse_place(source)), "to": str(parse_place(target)), "rows": rows}
-    copied = f"{plural(sum(rows.values()), 'row')} in {plural(sum(map(bool, rows.values())), 'table')}"
-    terminal.emit(record, f"{record['to']}: {copied}, identical to {record['from']}")
+    terminal.show(record, "Both have the same content.")
 
 
 def upgrade(vacuum: bool = False, *, db: Db, terminal: Terminal) -> None:
@@ -122,9 +118,7 @@ def upgrade(vacuum: bool = False, *, db: Db, terminal: Terminal) -> None:
 
     Database.upgrade(db.place).close()
     record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
-    sizes_text = ""
     if vacuum:
         sizes = upkeep.vacuum(db.place)
         record |= {"bytes_before": sizes.before, "bytes_after": sizes.after}
-        sizes_text = f"; {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
-    terminal.emit(record, f"{db.place}: schema {HEAD_REVISION}{sizes_text}")
+    terminal.show(record)

@@ -5,10 +5,9 @@ import logging
 import os
 import shlex
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
@@ -80,11 +79,15 @@ class Heading(str):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to print as a table, numbers on the right; `empty` is printed if there are none."""
+    """Rows to print as a table; `empty` is printed if there are none.
+
+    Columns of numbers are aligned on the right, as are all after the first `words` columns, if it is given.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     empty: str | None = None
+    words: int | None = None
 
 
 Part: TypeAlias = "str | Table | Document | None"
@@ -100,10 +103,9 @@ def say(*parts: Part) -> None:
         elif isinstance(part, Table):
             _print_table(part)
         elif part is not None:
-            from ui.cli.documents import text_parts
+            from ui.cli.documents import document_parts
 
-            width = console.stdout().width if sys.stdout.isatty() else None
-            say(*(Heading(text) if title else text for text, title in text_parts(part, width=width)))
+            say(*document_parts(part))
 
 
 def some(lines: Sequence[str], limit: int, more: str) -> list[str]:
@@ -182,6 +184,20 @@ class Terminal:
         else:
             say(*parts)
 
+    def show(self, record: Mapping[str, Any], *notes: Part, hidden: Collection[str] = ()) -> None:
+        """Print the record as one JSON object, or as text with the same names, then the notes.
+
+        Args:
+            hidden: Names that text leaves out.
+        """
+        if self.as_json:
+            console.write_json(record)
+            return
+        from ui.cli.records import record_parts
+
+        plain = console.plain(record)
+        say(*record_parts({name: value for name, value in plain.items() if name not in hidden}), *notes)
+
     def rows(
         self,
         key: str,
@@ -239,10 +255,9 @@ def _print_table(table: Table) -> None:
 
     drawn = drawing.Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
-        numeric = bool(table.rows) and all(
-            isinstance(row[index], int | float) or row[index] is None for row in table.rows
-        )
-        drawn.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        numeric = all(isinstance(row[index], int | float | None) for row in table.rows)
+        right = numeric and bool(table.rows) if table.words is None else index >= table.words
+        drawn.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*map(_cell, row))
     console.stdout().print(drawn)
@@ -304,10 +319,7 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
             yield _Bar(bar, bar.add_task(escape(label), total=None, detail=""))
     else:
         plain = _Plain(label)
-        try:
-            yield plain
-        finally:
-            plain.stop()
+        yield plain
         plain.finish()
 
 
@@ -320,47 +332,23 @@ class _Bar(Bar):
 
 
 class _Plain(Bar):
-    """A line now and then; the newest state follows when its time has come, also where nothing moves."""
+    """A line now and then, and the last one at the end."""
 
     def __init__(self, label: str) -> None:
         self._label = label
         self._last = time.monotonic()
         self._line = ""
         self._printed = ""
-        self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
 
     def update(self, done: int, total: int | None = None, detail: str = "") -> None:
         of = f"/{total:,}" if total is not None else ""
-        with self._lock:
-            self._line = f"{self._label}: {done:,}{of}" + (f"  {detail}" if detail else "")
-            wait_s = self._last + PLAIN_PROGRESS_EVERY_S - time.monotonic()
-            if wait_s <= 0:
-                self._print()
-            elif self._timer is None:
-                self._timer = threading.Timer(wait_s, self._print_late)
-                self._timer.daemon = True
-                self._timer.start()
-
-    def stop(self) -> None:
-        """Print nothing more by itself."""
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
+        self._line = f"{self._label}: {done:,}{of}" + (f"  {detail}" if detail else "")
+        if time.monotonic() >= self._last + PLAIN_PROGRESS_EVERY_S:
+            self.finish()
 
     def finish(self) -> None:
-        with self._lock:
-            self._print()
-
-    def _print_late(self) -> None:
-        with self._lock:
-            self._timer = None
-            with suppress(OSError, ValueError):  # a stream that is gone ends the next update, or nothing
-                self._print()
-
-    def _print(self) -> None:
-        if self._line == self._printed:
-            return
-        self._last = time.monotonic()
-        self._printed = self._line
-        console.write_line(self._line)
+        """Print the newest line, unless it was printed."""
+        if self._line != self._printed:
+            self._last = time.monotonic()
+            self._printed = self._line
+            console.write_line(self._line)

@@ -1,13 +1,12 @@
 """`tagrpo runs`: list, show, rename and remove runs of all kinds."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from typer import Option
 
 from ui.cli import exits, output
-from ui.cli.output import Part, Table, Terminal, plural
+from ui.cli.output import Table, Terminal, plural
 from ui.cli.settings import Db, OnlyRun, RunArgument
 
 if TYPE_CHECKING:
@@ -18,15 +17,6 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 Kind = Literal["propose", "eval", "judge", "train"]
-
-
-@dataclass(frozen=True)
-class Standing:
-    """The state of a run: what JSON has of it, the same as text, and what needs attention, if anything."""
-
-    record: Mapping[str, Any]
-    parts: Sequence[Part]
-    needed: str = ""
 
 
 def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
@@ -135,7 +125,7 @@ KINDS: Mapping[str, tuple[str, Callable[["Session"], Iterator[Listed]]]] = {
 def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
     """Show the state of a run: settings, progress, errors, cost.
 
-    Neighbors: verdicts, findings, the first 20 questions that lack neighbors (--json: all). Evaluation:
+    Neighbors: verdicts, findings, questions that lack neighbors. Evaluation:
     pass@k with intervals and caveats. Judge: its requests. Training: its steps and rollouts.
 
     Exit code 3: some requests are open or failed.
@@ -146,7 +136,7 @@ def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
     from ui.cli.resuming import choose_run
     from ui.cli.train import rollouts as trainings
 
-    kinds: dict[str, Callable[[Database, Run], Standing]] = {
+    kinds: dict[str, Callable[[Database, Run], tuple[Mapping[str, Any], str]]] = {
         "propose": _show_proposals,
         "eval": evaluations.standing,
         "judge": _show_judging,
@@ -155,52 +145,34 @@ def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
     with db.open(read_only=True) as database:
         with database.read() as session:
             chosen = choose_run(session, run)
-        state = kinds[chosen.kind](database, chosen)
-    record = {
-        "run": chosen.name,
-        "id": chosen.id,
-        "kind": chosen.kind,
-        "created_at": chosen.created_at,
-        "finished_at": chosen.finished_at,
-        **state.record,
-        "spec": chosen.spec,
-        "versions": chosen.versions,
-    }
-    finished = chosen.finished_at or "no"
-    created = f"{chosen.name} ({chosen.id}), created {chosen.created_at}, finished: {finished}"
-    terminal.emit(record, created, *state.parts)
-    if state.needed:
-        raise exits.needs_attention(state.needed)
+        state, needed = kinds[chosen.kind](database, chosen)
+    described = ("id", "kind", "created_at", "finished_at", "spec", "versions")
+    terminal.show({"run": chosen.name, **{name: getattr(chosen, name) for name in described}, **state})
+    if needed:
+        raise exits.needs_attention(needed)
 
 
-def _show_proposals(database: "Database", run: "Run") -> Standing:
+def _show_proposals(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
     from rephraser.views.runs import summarize
-    from ui.cli.rephrase.running import run_attention, run_parts
+    from ui.cli.rephrase.running import run_attention
 
     with database.read() as session:
         summary = summarize(session, run)
-    return Standing(vars(summary), run_parts(run, summary), run_attention(summary))
+    return vars(summary), run_attention(summary)
 
 
-def _show_judging(database: "Database", run: "Run") -> Standing:
+def _show_judging(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
     """Return the state of a judge's run. A response whose request failed permanently keeps its grade."""
     from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
-    from ui.cli.requests import errors_table, ledger_parts, open_words
+    from ui.cli.requests import open_words
 
     with database.read() as session:
         line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
         errors = frequent_errors(session, run.id)
     counts = {each.error: each.count for each in errors}
-    states = {"judged": line.done, "open": line.open, "failed": line.failed, "failed permanently": line.final}
-    parts: list[Part] = [
-        f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
-        f"responses: {', '.join(f'{number:,} {word}' for word, number in states.items())}",
-        errors_table(errors),
-        *ledger_parts(ledger),
-    ]
     record = {**_judging_numbers(line), "errors": counts, "ledger": ledger}
-    return Standing(record, parts, "; ".join(open_words(run.name, line.open, line.failed, errors)))
+    return record, "; ".join(open_words(run.name, line.open, line.failed, errors))
 
 
 def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
@@ -217,8 +189,7 @@ def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
     with db.writing() as session:
         chosen = find_run(session, run)
         rename_run(session, chosen, name)
-    record = {"run": name, "id": chosen.id, "before": chosen.name}
-    terminal.emit(record, f"run {chosen.name} is now {name}")
+    terminal.show({"run": name, "id": chosen.id, "before": chosen.name})
 
 
 SHOWN = ("asks", "proposals", "verdicts", "audits", "problems", "samples", "grades")
@@ -267,17 +238,14 @@ def remove(
         "sets": sets,
         "rollout_folders": folders,
     }
-    terminal.emit(record, f"removed run {chosen.name}")
+    terminal.show(record)
 
 
 def _note_content(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
-    output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains:")
     rows = {name.replace("run_problems", "problems"): count for name, count in hanging.rows.items()}
-    for name in SHOWN:
-        if count := rows.get(name):
-            output.note(f"  {count:,} {'requests and their answers' if name == 'asks' else name}")
-    if hanging.usd:
-        output.note(f"  cost ${hanging.usd:,.2f}")
+    held = ", ".join(f"{count:,} {name}" for name in SHOWN if (count := rows.get(name)))
+    cost = f", cost ${hanging.usd:,.2f}" if hanging.usd else ""
+    output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains {held or 'nothing'}{cost}")
     if sets:
         output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
     if folders:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from evaluator.benchmarks.types import LoadedBenchmark
     from evaluator.grading import Grader
 
-FAILURES_SHOWN = 10
 AFTER = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
 
 
@@ -73,7 +72,6 @@ def benchmarks(
     for name in names:
         find_benchmark(name)
     results: list[dict[str, Any]] = []
-    lines: list[str] = []
     with terminal.progress("check") as bar, Grader() as grader:
         for count, name in enumerate(names):
             bar.update(count, len(names), name)
@@ -81,40 +79,28 @@ def benchmarks(
                 loaded = load(name)
             except (ChangedBenchmarkError, PrerequisiteError) as error:
                 results.append({"name": name, "ok": False, "problem": str(error)})
-                lines.append(f"{name}: {error}")
-                continue
-            record, details = _check(loaded, grader)
-            results.append(record)
-            lines += details
+            else:
+                results.append(_check(loaded, grader))
         bar.update(len(names), len(names))
-    terminal.emit({"benchmarks": results}, *lines)
+    terminal.show({"benchmarks": results})
     failed = [name for name, result in zip(names, results, strict=True) if not result["ok"]]
     if failed:
         raise exits.needs_attention(f"failed checks: {', '.join(failed)}")
 
 
-def _check(loaded: "LoadedBenchmark", grader: "Grader") -> tuple[dict[str, Any], list[str]]:
-    """Return the outcome of a check, and the same in lines."""
-    from evaluator.benchmarks.golds import check_golds, describe_failure
-    from evaluator.benchmarks.types import source_name
+def _check(loaded: "LoadedBenchmark", grader: "Grader") -> dict[str, Any]:
+    from evaluator.benchmarks.golds import check_golds
 
-    failures = tuple(check_golds(loaded, grader))
-    golds = f"{len(failures):,} gold answers fail" if failures else "all gold answers are graded correct"
-    problems = f"{len(loaded.problems):,} problems from {source_name(loaded.source)}"
-    lines = [f"{loaded.name}: {problems}, content {loaded.content}, {golds}"]
-    lines += [f"  {describe_failure(loaded, failure)}" for failure in failures[:FAILURES_SHOWN]]
-    if len(failures) > FAILURES_SHOWN:
-        lines.append(f"  and {len(failures) - FAILURES_SHOWN:,} more (--json)")
-    record = {
+    failures = [
+        {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
+        for failure in check_golds(loaded, grader)
+    ]
+    return {
         "name": loaded.name,
         "ok": not failures,
         "problems": len(loaded.problems),
         "problems_hash": loaded.problems_hash,
         "source": loaded.source,
         "content": loaded.content,
-        "gold_failures": [
-            {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
-            for failure in failures
-        ],
+        "gold_failures": failures,
     }
-    return record, lines

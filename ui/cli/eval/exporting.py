@@ -7,7 +7,7 @@ from typer import Option
 
 from ui.cli.eval.settings import EvalRun
 from ui.cli.files import Overwrite, form_of
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 SamplesFormat = Literal["jsonl", "parquet", "hf"]
@@ -42,4 +42,4 @@ def export(
             chosen = find_eval_run(session, run)
         count = export_samples(database, chosen, out, form, overwrite=overwrite, report=bar.update)
     record = {"run": chosen.name, "out": out, "format": form, "samples": count}
-    terminal.emit(record, f"{chosen.name}: {plural(count, 'sample')} written to {out}")
+    terminal.show(record)

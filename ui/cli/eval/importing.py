@@ -17,7 +17,7 @@ from ui.cli.eval.settings import (
     OwnGrader,
     check_grader,
 )
-from ui.cli.output import Part, Terminal, plural
+from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -93,7 +93,6 @@ def import_(
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
     from service.runs.store import check_name
-    from ui.cli.eval.summary import numbers_parts
 
     check_grader(own_grader, answers)
     named: dict[str, str] = (
@@ -157,15 +156,9 @@ def import_(
         "without_response": read.lost.total(),
         "agreement": agreement and agreement.to_json(),
     }
-    before = f", {stored.there:,} already stored" if stored.there else ""
-    parts: list[Part] = [
-        f"{plural(stored.new, 'response')} imported ({file.form}){before}",
-        *numbers_parts(numbers),
-    ]
-    if agreement is not None:
-        differences = f"`tagrpo eval compare {run_name} --tool-grades` lists the differences"
-        parts += ["", agreement_document(agreement), differences]
-    terminal.emit(record, *parts)
+    differences = f"`tagrpo eval compare {run_name} --tool-grades` lists the differences"
+    compared = ("", agreement_document(agreement), differences) if agreement else ()
+    terminal.show(record, *compared, hidden=("agreement",))
     left_out = [] if benchmark is None else _left_out(read, benchmark)
     if read.lost:
         left_out.append(

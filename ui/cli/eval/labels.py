@@ -9,7 +9,8 @@ from typer import Argument, Option
 from service.errors import InputError, NotFoundError
 from ui.cli.eval.settings import EvalRun
 from ui.cli.eval.showing import find_problem
-from ui.cli.output import Part, Table, Terminal, plural
+from ui.cli.output import Terminal
+from ui.cli.records import record_parts
 from ui.cli.settings import Db, Reviewer, reviewer_name
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def label(
             effect = _effect(session, chosen)
         hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
         rows = [{**asdict(grade), **hidden} for grade in grades]
-        notes = ["", *_score(effect)] if rows else []
+        notes = ["", *record_parts(effect)] if rows else []
         empty = f"run {chosen.name}: no human grades"
         terminal.rows("grades", rows, COLUMNS, *notes, empty=empty, run=chosen.name, **effect)
         return
@@ -90,9 +91,7 @@ def label(
         chosen = find_eval_run(session, run)
         record = {"run": chosen.name, **_grade(session, chosen, problem, sample, value, reviewer, comment)}
         effect = _effect(session, chosen)
-    place = f"{record['run']}, problem {record['problem']}, response {sample}"
-    line = f"{place}: {record['recorded']}; the grader says {record['grader'] or 'nothing yet'}"
-    terminal.emit({**record, **effect}, line, *_score(effect))
+    terminal.show({**record, **effect})
 
 
 def _grade(
@@ -141,16 +140,3 @@ def _effect(session: "Session", run: "Run") -> dict[str, Any]:
     except InputError as error:
         return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
     return {"human_grades": result.human, "overruled": result.overruled, "pass_at_k": effects, "why": None}
-
-
-def _score(effect: dict[str, Any]) -> list[Part]:
-    from evaluator.reports.documents.document import hundredths
-
-    if effect["pass_at_k"] is None:
-        return [f"no score yet: {effect['why']}"]
-    count = plural(effect["human_grades"], "human grade")
-    rows = [[row["k"], hundredths(row["grader"]), hundredths(row["human"])] for row in effect["pass_at_k"]]
-    return [
-        f"{count} counted, {effect['overruled']:,} different from the grader's",
-        Table(["k", "pass@k by the grader", "with human grades"], rows),
-    ]

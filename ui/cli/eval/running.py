@@ -10,7 +10,7 @@ from evaluator.config import EvalConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, estimate_parts, words_by_kind
+from ui.cli.requests import DryRun, estimate_notes, words_by_kind
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
         with db.open(read_only=True) if there else nullcontext() as stored:
             estimates = estimate(config, stored, note=output.note, neighbors=_neighbors(config, stored))
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
-        spread = "ranging from short responses to max_tokens tokens"
-        terminal.emit(record, *estimate_parts(estimates, "problem", spread, config.max_usd))
+        terminal.show(record, *estimate_notes(estimates.values(), config.max_usd))
         return
     problems: list[str] = []
     reasons: set[str | None] = set()

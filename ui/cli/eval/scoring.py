@@ -11,7 +11,7 @@ from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.configured import Verb
 from ui.cli.output import Part, Table, Terminal, plural
-from ui.cli.requests import DryRun, estimate_parts, ledger_parts
+from ui.cli.requests import DryRun, estimate_notes
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -61,9 +61,8 @@ def score(
             raise InputError("--dry-run estimates the cost of a judge. Add --judge, or remove --dry-run.")
         if dry_run:
             estimate = estimate_judging(config, database)
-            spread = "ranging from a bare verdict to max_tokens tokens"
             record = {"run": chosen.name, **estimate.to_json()}
-            terminal.emit(record, *estimate_parts({"": estimate}, "response", spread, config.max_usd))
+            terminal.show(record, *estimate_notes([estimate], config.max_usd))
         elif config.model is None:
             _grade(config, chosen, database, changes, terminal)
         else:
@@ -75,10 +74,8 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
     from evaluator.evals.overview import other_version
     from evaluator.evals.results import load_result
     from evaluator.evals.runs import run_answers
-    from evaluator.evals.sources import NONE_FOUND
     from evaluator.grading import Grader
     from evaluator.grading.versions import GradeCache, version_taking
-    from ui.cli.eval.summary import human_words
 
     grading = Grader(workers=config.workers, cache=GradeCache(database), own=config.grader)
     with grading as grader, terminal.progress(run.name) as bar:
@@ -108,40 +105,13 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
         ],
         **({"changes": changed} if changes else {}),
     }
-
-    parts: list[Part] = [
-        f"run {run.name}: {plural(graded.samples, 'new grade')} by {version}",
-        f"{correct:,} of {result.samples:,} correct, {result.unknown:,} unknown",
-        human_words(result) if result.human else None,
-    ]
-    if old is not None:
-        counted = ", ".join(f"{move} {count:,}" for move, count in sorted(moves.items()))
-        words = f"compared with {old}: {plural(moves.total(), 'verdict')} changed"
-        parts += ["", words + (f": {counted}" if counted else "")]
-        rows = [
-            [f"{before} to {after}", then or NONE_FOUND, now or NONE_FOUND, count]
-            for (before, after, then, now), count in by_source
-        ]
-        parts.append(Table(["verdict", "answer found", "now", "grades"], rows) if moves else None)
-        parts += _change_parts(changed) if changes else []
-    terminal.emit(record, *parts)
-
-
-_COUNTS = {
-    "correct": "correct",
-    "wrong": "wrong",
-    "unsure": "unsure, grade unchanged",
-    "silent": "no verdict or no reply, grade unchanged",
-    "empty": "nothing to judge: no answer, or no gold answer",
-    "waiting": "not asked yet",
-}
+    terminal.show(record, *_change_parts(changed if changes else []), hidden=("changes",))
 
 
 def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool, terminal: Terminal) -> None:
     from evaluator.evals.grading import grade_changes
     from evaluator.evals.results import load_result
     from evaluator.judging import running
-    from evaluator.reports.documents.document import hundredths
     from service.asks.ask import INTERRUPTED
     from service.models.stopping import deliver_signal
     from service.runs.spending import read_ledger
@@ -171,23 +141,8 @@ def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
         "ledger": [asdict(line) for line in ledger],
         **({"changes": changed} if changes else {}),
     }
-
-    rows = [[words, judged.by_outcome[name]] for name, words in _COUNTS.items()]
-    parts: list[Part] = [
-        f"{run.name}, judged in {judged.run.name}",
-        Table(["judge's verdict", "samples"], rows),
-    ]
-    if after and points:
-        parts += [
-            (
-                f"the judge gave {plural(points.grades, 'grade')}, {points.correct:,} of them correct: "
-                f"{hundredths(points.points)} points of pass@1; unknown grades: {before.unknown:,} before, "
-                f"{after.unknown:,} after"
-            ),
-            f"`tagrpo eval report {run.name} --judge {points.model}` counts these grades",
-        ]
-    parts += ledger_parts(ledger)
-    terminal.emit(record, *parts, *(_change_parts(changed) if changed else []))
+    counts = f"`tagrpo eval report {run.name} --judge {points.model}` counts these grades" if points else None
+    terminal.show(record, counts, *_change_parts(changed), hidden=("changes",))
     if judged.waiting:
         raise exits.unfinished(
             {judged.stopped},
@@ -206,4 +161,5 @@ def _change_parts(changes: Sequence[dict[str, Any]]) -> list[Part]:
         ]
         for row in changes
     ]
-    return ["", Table(["problem", "sample", "gold", "old", "new", "previous answer", "now"], rows)]
+    columns = ["problem", "sample", "gold", "old", "new", "previous answer", "now"]
+    return ["", Table(columns, rows)] if rows else []

@@ -7,7 +7,7 @@ from typer import Option
 from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import EvalRun
-from ui.cli.output import Heading, Part, Terminal, next_page
+from ui.cli.output import Terminal, next_page
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def show(
     from evaluator.evals.problems import run_problems
     from evaluator.evals.runs import find_eval_run
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
-    from service.questions.images import load_headers, name_images
+    from service.questions.images import load_headers
 
     with db.reading() as session:
         chosen = find_eval_run(session, run)
@@ -72,37 +72,9 @@ def show(
     if not secret:
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
-    question = "a gated benchmark: questions, gold answers and responses are not shown"
-    if not secret:
-        question = f"{name_images(place.text, record['images'])}\ngold: {place.answer}"
-    title = Heading(f"{chosen.name}, problem {place.position} ({place.problem_id})")
-    parts = [part for sample in samples for part in _sample_parts(sample)]
+    gated = "a gated benchmark: questions, gold answers and responses are not shown"
     more = next_page(record["after"])
-    terminal.emit(
-        record,
-        title,
-        question,
-        *(parts if parts else ["no such samples"]),
-        *(["", more] if parts and more else []),
-    )
-
-
-def _sample_parts(sample: dict[str, Any]) -> list[Part]:
-    tokens, extracted = sample["completion_tokens"], sample.get("extracted")
-    words = [
-        sample["human"] and f"{sample['human']} by a person",
-        sample["value"] or "not graded",
-        sample["reason"],
-        sample["stop_reason"],
-        None if tokens is None else f"{tokens:,} tokens",
-        None if extracted is None else f"extracted answer: {extracted}",
-        sample["source"] and f"found in: {sample['source']}",
-    ]
-    title = Heading(f"sample {sample['ordinal']}: {', '.join(filter(None, words))}")
-    if "text" not in sample:
-        return ["", title]
-    text, characters = sample["text"], sample["characters"]
-    return ["", title, output.shorten(text, characters, len(text), "--full shows them")]
+    terminal.show(record, None if samples else "no such samples", gated if secret else None, more)
 
 
 def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":

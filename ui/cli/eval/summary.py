@@ -8,8 +8,7 @@ from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import hundredths
 from evaluator.reports.standing import RunNumbers, read_numbers
 from ui.cli.output import Heading, Part, Table, plural
-from ui.cli.requests import error_words, errors_table, ledger_parts, open_words
-from ui.cli.runs import Standing
+from ui.cli.requests import error_words, errors_table, open_words
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
@@ -18,17 +17,18 @@ if TYPE_CHECKING:
     from service.runs.store import Run
 
 
-def standing(database: "Database", run: "Run") -> Standing:
-    """Return where a stored evaluation stands, for `runs show`."""
+def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
+    """Return the state of a stored evaluation and what needs attention, for `runs show`."""
     numbers = read_numbers(database, run)
     record = numbers.record
     problems = open_words(run.name, record["open_requests"], record["failed_requests"], numbers.errors)
+    imported = is_imported(EvalSpec.model_validate(run.spec))
     if lost := record["missing_for_good"]:
-        imported = is_imported(EvalSpec.model_validate(run.spec))
         problems.append(lost_words(run.name, lost, imported=imported, errors=numbers.errors))
-
-    parts = [*_settings(run), *numbers_parts(numbers), *ledger_parts(numbers.ledger)]
-    return Standing(record, parts, "; ".join(problems))
+    if imported:  # their prompt and sampling are not known
+        spec = {name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")}
+        record = {**record, "spec": spec}
+    return record, "; ".join(problems)
 
 
 def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequence[ErrorCount]" = ()) -> str:
@@ -106,44 +106,9 @@ def _remarks(result: "RunResult") -> list[str]:
                 f"{plural(count, noun)}: pass@k is given as a range from all of them wrong to all right"
             )
     if result.human:
-        remarks.append(human_words(result))
+        counted = "counted" if result.grades == "human" else "not counted"
+        count = plural(result.human, "human grade")
+        remarks.append(f"{count} {counted}, {result.overruled:,} different from the grader's")
     if result.neighbors:
         remarks.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} also evaluated")
     return remarks
-
-
-def human_words(result: "RunResult") -> str:
-    """Say how many grades people gave, and whether they count."""
-    counted = "counted" if result.grades == "human" else "not counted"
-    count = plural(result.human, "human grade")
-    return f"{count} {counted}, {result.overruled:,} different from the grader's"
-
-
-def _settings(run: "Run") -> list[Part]:
-    """Return what shaped the responses, and with which packages."""
-    spec = run.spec
-    prompt = spec["prompt"]
-    parts: list[Part] = [
-        f"{spec['problems']} ({_words(spec['source'])})",
-        f"model {spec['model']} ({_words(spec['engine'])})",
-        f"answers {spec['answers']}: only boxed answers count" if "answers" in spec else None,
-        f"graded by {spec['grader']} instead of the built-in rules" if "grader" in spec else None,
-    ]
-    if is_imported(EvalSpec.model_validate(spec)):
-        parts.append(
-            "prompt and sampling are those of the tool that sampled the responses, as far as it records them"
-        )
-    else:
-        system = f", system {prompt['system']!r}" if prompt["system"] else ""
-        arguments = _words(prompt["chat_template_kwargs"] or {})
-        template = f", chat template with {arguments}" if arguments else ""
-        parts += [
-            _words(spec["sampling"]),
-            f"{prompt['form']} prompt: {prompt['template']!r}{system}{template}",
-        ]
-    return [*parts, _words(run.versions), ""]
-
-
-def _words(settings: Mapping[str, Any]) -> str:
-    named = ((name.replace("_", " "), value) for name, value in settings.items() if value is not None)
-    return ", ".join(f"{name} {value}" for name, value in named)

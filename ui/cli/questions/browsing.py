@@ -136,25 +136,12 @@ def show(id: str, *, db: Db, terminal: Terminal) -> None:
         id: Id of a question, or its first characters.
     """
     from service.questions import browsing
-    from service.questions.images import load_headers, name_images
 
     with db.reading() as session:
         question = browsing.find_question(session, id)
         places = browsing.places(session, question.id)
-        images = load_headers(session, question.images)
     sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
-    terminal.emit(
-        {**question.to_json(), "sets": sets},
-        question.id,
-        f"level: {question.level or '-'}   subject: {question.subject or '-'}",
-        *(
-            f"set: {at.set_name}, row {at.position}" + (f", held back: {at.held}" if at.held else "")
-            for at in places
-        ),
-        f"answer: {question.answer or '-'}",
-        "",
-        name_images(question.text, [images[id] for id in question.images]),
-    )
+    terminal.show({**question.to_json(), "sets": sets})
 
 
 def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal) -> None:
@@ -180,5 +167,4 @@ def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, 
             output.confirm(f"removing question set {name!r}", f"Remove {what}? This cannot be undone.")
         with database.write() as session:
             remove_set(session, name)
-    record = {"set": name, "questions": members, "spec": stored.spec}
-    terminal.emit(record, f'removed question set "{name}" ({plural(members, "question")})')
+    terminal.show({"set": name, "questions": members, "spec": stored.spec})

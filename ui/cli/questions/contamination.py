@@ -6,10 +6,8 @@ from typer import Argument, Option
 
 from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
-from ui.cli.output import Table, Terminal, plural, some
+from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
-
-PAIRS_SHOWN = 20
 
 
 def contamination(
@@ -45,27 +43,13 @@ def contamination(
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination
-    from service.questions.contamination import MEASURES, VARIANT, Settings
+    from service.questions.contamination import Settings
 
     load = rows.loader(benchmark)
     settings = Settings(ngram, threshold, ratio)
     with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
         loaded = [load(name) for name in benchmark]
         overlaps = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
-    columns = ("set", "texts", "benchmark", "problems")
-    lines = [
-        f"{pair['measure']} {pair['score']:g}: row {pair['row']} of {pair['set']} ({pair['source_id']}), "
-        f"row {pair['problem_row']} of {pair['benchmark']}"
-        for pair in overlaps.pairs
-        if pair["measure"] != VARIANT
-    ]
-    terminal.emit(
-        {"settings": settings.to_json(), "checks": overlaps.checks, "pairs": overlaps.pairs},
-        Table(
-            [*columns, *MEASURES],
-            [[*map(check.get, columns), *check["pairs"].values()] for check in overlaps.checks],
-        ),
-        *some(lines, PAIRS_SHOWN, "--json for all"),
-    )
+    terminal.show({"settings": settings.to_json(), "checks": overlaps.checks, "pairs": overlaps.pairs})
     if overlaps.repeated:
         raise exits.needs_attention(f"{plural(overlaps.repeated, 'benchmark problem')} repeated")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import BadParameter, Option
 
 from ui.cli import exits
-from ui.cli.output import Part, Terminal, plural, some
+from ui.cli.output import Terminal, plural, some
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -91,9 +91,16 @@ def import_(
         )
         with db.open(create=True) as database, Grader() as grader:
             report = store_import(database, rows, grader, name=name, progress=bar)
-    terminal.emit(report.to_json(), *_report_parts(report))
+    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
+    listed = some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
+    unpictured = (
+        f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there is a "
+        "column of images, name it with --column images=NAME"
+    )
+    listed += [unpictured] if report.unpictured else []
+    terminal.show(report.to_json(), *listed, hidden=("held", "unpictured", "spec"))
     if report.needs_attention:
-        raise exits.needs_attention("; ".join(short for short, _ in _problems(report)))
+        raise exits.needs_attention("; ".join(_problems(report)))
 
 
 def _read_columns(words: "Sequence[str]") -> "Columns":
@@ -154,105 +161,37 @@ def mix(
         "times": report.times,
         "spec": report.spec,
     }
-    overlaps = report.overlaps
-    passed_over = f"skipped in {extra}: {overlaps.same_text:,} identical, {overlaps.near:,} near-duplicates"
-    terminal.emit(
-        record,
-        f'{"created" if report.created else "unchanged: the set already exists,"} "{report.name}"',
-        f"{report.base + report.extra:,} questions ({report.times:.4g}x): {report.base:,} of {base}, "
-        f"{plural(report.chunks, 'chunk')} of {report.chunk:,} of {extra}",
-        *([passed_over] if overlaps.same_text or overlaps.near else []),
-    )
+    terminal.show(record)
 
 
-def _report_parts(report: "ImportReport") -> list[Part]:
-    """Return what an import did: the counts first, then what was odd."""
-    what = "imported as" if report.created else "unchanged: already imported as"
-    named = report.columns.as_dict()
-    named["question"] = " + ".join((named["question"], *report.columns.further))
-    counts = [
-        f"{plural(report.rows, 'row')} read",
-        f"{report.usable:,} usable",
-        f"{len(report.held):,} held back",
-        *([f"{len(report.duplicates):,} repeated"] if report.duplicates else []),
-        *([f"{len(report.bad_rows):,} left out"] if report.bad_rows else []),
-    ]
-    known = report.usable + len(report.held) - report.counts.new
-    old = f", {known:,} already stored" if known else ""
-    images = f"{plural(report.images, 'image')}, {report.new_images:,} new in the database"
-    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
-    parts: list[Part] = [
-        f'{report.source}: {what} "{report.name}"',
-        f"columns: {', '.join(f'{part} from {name}' for part, name in named.items())}",
-        ", ".join(counts),
-        f"{plural(report.counts.new, 'question')} new in the database{old}" if report.created else None,
-        images if report.images else None,
-        *(f"{short}. {advice}" for short, advice in _problems(report) if advice),
-        *some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held"),
-        *some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json"),
-    ]
-    likeness = report.likeness
-    for title, lines in (
-        ("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates]),
-        ("same question, different answers", [f"rows {p.earlier} and {p.row}" for p in likeness.conflicts]),
-        (
-            "near-duplicates with the same answer (kept)",
-            [f"rows {p.earlier} and {p.row} ({p.ratio:.1f}%)" for p in likeness.near_duplicates],
-        ),
-        (
-            "worded like an earlier row, but with other numbers or another answer (kept)",
-            [f"rows {p.earlier} and {p.row}" for p in likeness.look_alikes],
-        ),
-        (
-            "solutions with several final boxes; the last one was used",
-            [f"row {row}" for row in report.several_boxes],
-        ),
-    ):
-        if lines:
-            more = f"; and {len(lines) - ROWS_SHOWN:,} more (--json)" if len(lines) > ROWS_SHOWN else ""
-            parts.append(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
-    if report.counts.other_labels:
-        parts.append(
-            f"{report.counts.other_labels:,} of these have another level or subject here; the labels of the "
-            "first import are kept"
-        )
-    if report.unpictured:
-        parts.append(
-            f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there "
-            "is a column of images, name it with --column images=NAME"
-        )
-    return parts
-
-
-def _problems(report: "ImportReport") -> list[tuple[str, str]]:
-    """Return what of an import needs attention, each with advice unless the report lists the rows."""
+def _problems(report: "ImportReport") -> list[str]:
+    """Return what of an import needs attention."""
     problems = []
     if report.held:
-        problems.append(
-            (f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)", "")
-        )
+        problems.append(f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)")
     if conflicts := report.likeness.conflicts:
-        problems.append((f"{plural(len(conflicts), 'row')} whose answer contradicts an earlier row", ""))
+        problems.append(f"{plural(len(conflicts), 'row')} whose answer contradicts an earlier row")
     if report.bad_rows:
-        problems.append((f"{plural(len(report.bad_rows), 'row')} left out", ""))
+        problems.append(f"{plural(len(report.bad_rows), 'row')} left out")
     if report.left_out:
         columns = filter(None, (report.columns.question, *report.columns.further, *report.left_out))
         options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
-        rows = plural(max(report.left_out.values()), "row")
-        advice = (
-            f"These columns were not read; in {rows} they contain text that the question lacks. If the "
-            "questions need it, import under another --name and list the question's columns in order: "
-            f"{options}"
+        problems.append(
+            f"questions may lack the content of {', '.join(report.left_out)}: in "
+            f"{plural(max(report.left_out.values()), 'row')}, these columns contain text that the question "
+            "lacks. If the questions need it, import under another --name and list the question's columns in "
+            f"order: {options}"
         )
-        problems.append((f"questions may lack the content of {', '.join(report.left_out)}", advice))
     if report.counting:
-        short = f"{plural(report.counting, 'gold answer')} may be option numbers instead of letters"
-        problems.append((short, "If so, write letters instead and import under another --name"))
-    if report.solutions:
-        whole = f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines"
-        advice = (
-            "Import under another --name and name the column of the final answer with --column "
-            "answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the text after ####"
+        problems.append(
+            f"{plural(report.counting, 'gold answer')} may be option numbers instead of letters. If so, "
+            "write letters instead and import under another --name"
         )
-        problems.append((f"{whole}, which hardly any response matches", advice))
+    if report.solutions:
+        problems.append(
+            f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines, which hardly "
+            "any response matches. Import under another --name and name the column of the final answer with "
+            "--column answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the text after "
+            "####"
+        )
     return problems

@@ -1,18 +1,15 @@
 """`tagrpo rephrase list`, `show` and `edit`: candidates with their verdicts and reviews."""
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
 from ui.cli import output
-from ui.cli.output import Part, Table, Terminal, one_line
+from ui.cli.output import Terminal, one_line
 from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
-if TYPE_CHECKING:
-    from rephraser.views.candidates import Cost, Proposal
-    from rephraser.views.evidence import Exchange
-
+HALF_SHOWN = 50
+"""Characters of a text or reason that share a line."""
 CANDIDATE = Argument(help="Id of a candidate, or its first characters.")
 
 
@@ -111,12 +108,10 @@ def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, ter
     Args:
         raw: Also show the prompt that produced it and the model's raw reply.
     """
-    from rephraser.checks.wording import likeness
     from rephraser.reviews.store import find_candidate
     from rephraser.views.candidates import read_detail
     from rephraser.views.evidence import proposing_exchange
     from service.questions.browsing import find_question
-    from service.questions.images import name_images
 
     with db.reading() as session:
         stored = find_candidate(session, candidate)
@@ -126,27 +121,7 @@ def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, ter
             for proposal in detail.proposals
             if raw
         ]
-    parts: list[Part] = [
-        f"candidate {detail.candidate.id}",
-        f"of question {detail.question.id}, gold answer: {detail.question.answer or '-'}",
-        *_text("original", name_images(detail.question.text, detail.images)),
-        *_text("candidate", name_images(detail.candidate.text, detail.images)),
-        "",
-        f"similarity of the wordings: {likeness(detail.question.text, detail.candidate.text):.2f}",
-    ]
-    for index, proposal in enumerate(detail.proposals):
-        parts += _proposal_parts(proposal)
-        parts += _exchange_parts(exchanges[index]) if exchanges else []
-    if detail.answering.requests:
-        parts += ["", f"answers to the candidate, in all runs: {_cost(detail.answering)}"]
-    if detail.reviews:
-        parts += ["", "reviews, oldest first; the last one that was not withdrawn counts"]
-    for review in detail.reviews:
-        audit = f", audit {review.audit_id}" if review.audit_id is not None else ""
-        reason = f": {review.reason}" if review.reason else ""
-        taken = f" (withdrawn {review.withdrawn_at})" if review.withdrawn_at is not None else ""
-        parts.append(f"  {review.created_at}  {review.decision} by {review.reviewer}{audit}{reason}{taken}")
-    terminal.emit(detail.to_json(exchanges), *parts)
+    terminal.show(detail.to_json(exchanges))
 
 
 def edit(
@@ -185,89 +160,5 @@ def edit(
         "reason": status.reason,
         "final": status.final,
     }
-    terminal.emit(
-        record,
-        f"{edited.candidate_id}: edited from {edited.origin_id} by {status.mended_by}",
-        f"{status.status}: {status.reason}",
-        None if status.final else f"{resume_command(edited.run.name)} collects and judges its answers",
-    )
-
-
-CLASS_SHOWN, HALF_SHOWN = 60, 50
-"""Letters of a class of answers; of a text or reason that share a line."""
-
-
-def _text(title: str, text: str) -> list[str]:
-    return ["", f"--- {title} ---", text]
-
-
-def _proposal_parts(proposal: "Proposal") -> Iterator[Part]:
-    status = proposal.standing
-    versions = {each["name"]: f" v{each['version']}" for each in proposal.run.spec["strategies"]}
-    strategy = f"{status.strategy}{versions.get(status.strategy, '')} ({status.strategy_hash or 'no hash'})"
-    yield from ("", f"--- run {proposal.run.name} ---")
-    yield f"status: {status.status or 'pending'}{' by review' if status.reviewed else ''}"
-    yield f"proposed by: {status.model}, strategy {strategy}, round {status.round}"
-    if status.mended_from is not None:
-        yield f"edited from {status.mended_from} by {status.mended_by}"
-    if proposal.cost is not None:
-        shared = f", for {proposal.siblings} candidates" if proposal.siblings > 1 else ""
-        yield f"cost of proposing: {_cost(proposal.cost)}{shared}"
-    for number, verdict in enumerate(proposal.verdicts, start=1):
-        evidence = verdict.evidence
-        more = "" if verdict.final else ", not final"
-        yield from (
-            "",
-            f"verdict {number}: {verdict.status}{more}, {verdict.created_at}",
-            f"  {verdict.reason}",
-        )
-        for finding in evidence.get("findings", []):
-            yield f"  finding: {finding['name']} ({finding['severity']}): {finding['detail']}"
-        if (premises := evidence.get("premises")) is not None:
-            numbers = ", ".join(f"{len(premises[name])} {name}" for name in ("kept", "changed", "dropped"))
-            yield f"  premises according to {premises['model']}: {numbers}"
-        if "rule" in evidence:
-            yield f"  rule: {evidence['rule']['rule']}"
-        if "counts" in evidence:
-            yield from _answer_parts(evidence, evidence["counts"])
-
-
-def _cost(cost: "Cost") -> str:
-    unpriced = f", plus {cost.unpriced} requests without a known price" if cost.unpriced else ""
-    return (
-        f"{cost.requests:,} requests, {cost.prompt_tokens:,} + {cost.completion_tokens:,} tokens, "
-        f"${cost.usd:.4f}{unpriced}"
-    )
-
-
-def _answer_parts(evidence: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield the answers to original and candidate, by class and by solver."""
-    both = zip(counts["classes"], counts["original"], counts["candidate"], strict=True)
-    rows: list[list[object]] = [
-        [f"  {one_line(answer, CLASS_SHOWN)}", *numbers, "gold" if index == counts["gold"] else ""]
-        for index, (answer, *numbers) in enumerate(both)
-    ]
-    for title, kind in (("no answer found", "unparsed"), ("comparison timed out", "unsettled")):
-        of_both = [counts.get(f"original_{kind}"), counts.get(f"candidate_{kind}")]
-        rows += [[f"  {title}", *of_both, ""]] if any(of_both) else []
-    yield Table(["  answer", "original", "candidate", ""], rows)
-    if counts.get("unknown_pairs"):
-        yield f"  {counts['unknown_pairs']} pairs of answers could not be compared"
-    yield (
-        f"  overlap {evidence['overlap']}; most frequent new answer: {evidence['new_top']} times; most "
-        f"frequent original answer: {evidence['original_top']} times"
-    )
-    for solver, drawn in evidence.get("by_solver", {}).items():
-        drawn_to = f"{drawn['original']} answers to the original, {drawn['candidate']} to the candidate"
-        yield f"  solver {solver}: {drawn_to}"
-
-
-def _exchange_parts(exchange: "Exchange | None") -> Iterator[Part]:
-    if exchange is None:
-        yield from ("", "no model request produced this candidate")
-        return
-    for role, text in exchange.prompt:
-        yield from _text(f"prompt, {role}", text)
-    yield from _text("answer", "(none yet)" if exchange.text is None else exchange.text)
-    if exchange.body is not None:
-        yield from _text("raw answer", exchange.body)
+    resume = f"{resume_command(edited.run.name)} collects and judges its answers"
+    terminal.show(record, None if status.final else resume)

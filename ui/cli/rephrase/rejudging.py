@@ -1,14 +1,11 @@
 """`tagrpo rephrase rejudge`: judge stored answers again with other thresholds."""
 
-from collections import Counter
 from typing import Annotated
 
 from typer import Argument
 
-from ui.cli.output import Table, Terminal, plural
+from ui.cli.output import Terminal
 from ui.cli.settings import Db, split_words
-
-CHANGES_SHOWN = 20
 
 
 def rejudge(
@@ -50,37 +47,4 @@ def rejudge(
         with terminal.progress(run.name) as bar, Grader() as grader:
             report = bar.stage("comparing answers")
             rejudged = judge_again(database, run, rule, grader, dry_run=dry_run, report=report)
-    would = "would be " if dry_run else ""
-    kinds = Counter((change.before, change.after) for change in rejudged.changes)
-    reviewed = sum(change.reviewed for change in rejudged.changes)
-    more = len(rejudged.changes) > CHANGES_SHOWN
-    terminal.emit(
-        {"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **vars(rejudged)},
-        f"run {run.name}: stored answers of {plural(rejudged.judged, 'candidate')} judged again, "
-        f"{plural(rejudged.stored, 'verdict')} added" + (" (dry run)" if dry_run else ""),
-        *(
-            f"  {count:,} {what}"
-            for count, what in (
-                (rejudged.waiting, "have no verdict from the run yet; `tagrpo resume` continues it"),
-                (
-                    rejudged.without_answers,
-                    "have no compared answers: rejected by structural checks, or unverified",
-                ),
-                (rejudged.too_few, "have fewer stored answers than the rule requires; unchanged"),
-            )
-            if count
-        ),
-        *(f"{count:,} {would}{old} -> {new}" for (old, new), count in kinds.most_common()),
-        f"{reviewed:,} of them are reviewed; the human decision takes precedence" if reviewed else None,
-        Table(
-            ["candidate", "question", "before", "after", "why"],
-            [
-                [change.candidate_id, change.question_id, change.before, change.after, change.reason]
-                for change in rejudged.changes[:CHANGES_SHOWN]
-            ],
-            "no verdict changes",
-        ),
-        f"showing the first {CHANGES_SHOWN} of {len(rejudged.changes):,}; --json prints all"
-        if more
-        else None,
-    )
+    terminal.show({"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **vars(rejudged)})

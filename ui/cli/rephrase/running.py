@@ -8,14 +8,14 @@ from rephraser.config import RephraseConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
 from ui.cli.output import Part, Table, Terminal, plural
-from ui.cli.requests import DryRun, estimate_parts, ledger_parts, open_words
+from ui.cli.requests import DryRun, estimate_notes, ledger_parts, open_words
 from ui.cli.settings import Db, resume_command
 
 if TYPE_CHECKING:
     from rephraser.views.runs import RunSummary
     from service.asks.work import Outcome
-    from service.runs.store import Run
 
+UNFINISHED_SHOWN = 5
 COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit", "--max-usd": "max_usd"}
 
 
@@ -42,9 +42,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     with db.open() as database:
         if dry_run:
             expected = estimate(config, database)
-            spread = "from one round to all rounds per question"
-            record = expected.to_json()
-            terminal.emit(record, *estimate_parts({"": expected}, "question", spread, config.max_usd))
+            terminal.show(expected.to_json(), *estimate_notes([expected], config.max_usd))
             return
         with terminal.progress(config.name) as bar:
             done, outcome = asyncio.run(rephrase(config, database, bar, output.note))
@@ -53,7 +51,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     if outcome.stopped == INTERRUPTED:  # requests in flight are stored
         deliver_signal()
     record = {**vars(summary), "stopped": outcome.stopped, "message": outcome.message}
-    terminal.emit(record, *summary_parts(summary, ended=not outcome.stopped))
+    terminal.emit(record, *_summary_parts(summary, ended=not outcome.stopped))
     problems = _run_problems(outcome, summary)
     if problems:
         raise exits.unfinished({outcome.stopped}, "; ".join(problems) + ".")
@@ -82,26 +80,8 @@ def run_attention(summary: "RunSummary") -> str:
     return "; ".join(problems + _failed_for_good(summary))
 
 
-def run_parts(run: "Run", summary: "RunSummary") -> list[Part]:
-    """Return the settings and the state of a run, for `runs show`."""
-    from rephraser.views.runs import proposed_by
-
-    spec = run.spec
-    strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
-    solvers = ", ".join(solver["model"] for solver in spec["solvers"])
-    answers = f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver"
-    return [
-        f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})",
-        f"{spec['n']} neighbors per question, at most {spec['rounds']} rounds, {answers}",
-        *summary_parts(summary, unfinished=20, ended=run.finished_at is not None),
-    ]
-
-
-def summary_parts(summary: "RunSummary", *, unfinished: int = 5, ended: bool = False) -> Iterator[Part]:
-    """Yield the state of a run, with the first `unfinished` of its questions.
-
-    `ended`: the run is complete, so resuming it sends no requests.
-    """
+def _summary_parts(summary: "RunSummary", *, ended: bool) -> Iterator[Part]:
+    """Yield the state of a run. `ended`: the run is complete, so resuming it sends no requests."""
     kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
     done = f"{summary.complete:,} of {summary.questions:,} questions have all {summary.wanted}"
     yield f"run {summary.run}: {done} {kind}"
@@ -135,10 +115,10 @@ def summary_parts(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
     if not summary.unfinished:
         return
     missing = len(summary.unfinished)
-    cut = f"; showing the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
+    cut = f"; showing the first {UNFINISHED_SHOWN} (`tagrpo runs show {summary.run} --json` has all)"
     few = f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors"
-    rows = [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:unfinished]]
-    yield f"\n{few}{cut if missing > unfinished else ''}:"
+    rows = [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:UNFINISHED_SHOWN]]
+    yield f"\n{few}{cut if missing > UNFINISHED_SHOWN else ''}:"
     yield Table(["question", "neighbors", "candidates so far"], rows)
     if ended and not (summary.open_questions or summary.failed_questions):
         yield (

@@ -1,21 +1,19 @@
 """`tagrpo sets`: publish, list, show and tag versions; `exports` has the files."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from ui.cli import exits, output
-from ui.cli.output import Terminal, one_line, some
+from ui.cli import exits
+from ui.cli.output import Terminal
 from ui.cli.settings import Db, resume_command
 
 if TYPE_CHECKING:
-    from rephraser.sets import Draft, Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
+    from rephraser.sets import Draft, PublishedSet, SetHeader
 
 Reference = Annotated[str, Argument(help="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")]
 HASH_SHOWN = 12
 USUAL_G = 8
-LINES_SHOWN = 10
 
 
 def publish(
@@ -88,7 +86,7 @@ def publish(
             if dry_run:
                 _show_draft(sets.draft(session, run, selection), adaptive or USUAL_G, terminal)
         if not dry_run:
-            show_published(sets.publish(database, name, run=run, selection=selection), "published", terminal)
+            show_published(sets.publish(database, name, run=run, selection=selection), terminal)
     open_runs = [source.name for source in runs if source.finished_at is None]
     if open_runs:
         raise exits.needs_attention(
@@ -118,15 +116,8 @@ def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
     except InputError as error:
         reason = str(error)
     record = {"counts": counts, "choices": [choice_record(row) for row in rows], "no_choices": reason}
-    terminal.emit(
-        record,
-        "would be published:",
-        *member_lines(counts),
-        "" if rows else None,
-        Document(choice_blocks(rows, g, len(draft.groups))) if rows else None,
-    )
-    if reason and not terminal.as_json:
-        output.note(f"the yield of other numbers of neighbors is unknown: {reason}")
+    table = Document(choice_blocks(rows, g, len(draft.groups))) if rows else None
+    terminal.show(record, "", table, hidden=("choices",))
 
 
 def list_(name: Annotated[str | None, Argument()] = None, *, db: Db, terminal: Terminal) -> None:
@@ -176,12 +167,12 @@ def show(
 
     Example: tagrpo sets show math@1 --limit 2
 
-    Example: tagrpo sets show math@2 --diff math@1 --limit 10
+    Example: tagrpo sets show math@2 --diff math@1
 
     Example: tagrpo sets show math@1 --verify
 
     Args:
-        limit: Number of questions, or of changes, to show.
+        limit: Number of questions to show.
         first: First question to show, counted from 0.
         diff: Show the changes from this other version to the one shown.
         verify: Recompute the hash from the members and compare it with the published one.
@@ -192,25 +183,20 @@ def show(
         raise BadParameter("give only one of --diff and --verify")
     with db.reading() as session:
         if diff is not None:
-            difference = sets.diff(session, diff, reference)
-            terminal.emit(difference.to_json(), *_diff_lines(difference, limit or LINES_SHOWN))
+            terminal.show(sets.diff(session, diff, reference).to_json())
             return
         if verify:
             report = sets.verify(session, reference)
             ref, ok, derived = report.header.ref, report.ok, report.derived_hash
             record = {"set": ref, "ok": ok, "content_hash": report.header.content_hash}
-            terminal.emit(
-                {**record, "derived_hash": derived, "problems": report.problems},
-                f"{ref}: {'matches its published content' if ok else 'CHANGED'}, {derived}",
-                *(f"  {each}" for each in report.problems),
-            )
+            terminal.show({**record, "derived_hash": derived, "problems": report.problems})
             if not ok:
                 raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
             return
         header = sets.find_set(session, reference)
         entries = sets.load_entries(session, header.id, first=first, limit=limit) if limit else []
     record = {**_header_record(header), "spec": header.spec, **({"entries": entries} if limit else {})}
-    terminal.emit(record, *_version_lines(header, entries))
+    terminal.show(record)
 
 
 def tag(
@@ -239,7 +225,7 @@ def tag(
         else:
             header = sets.tag(session, reference, tag_name)
     record = {"set": header.ref, "id": header.id, "tags": header.tags}
-    terminal.emit(record, f"{header.name}@{tag_name} is {'removed' if remove else header.ref}")
+    terminal.show(record)
 
 
 def _header_record(header: "SetHeader") -> dict[str, Any]:
@@ -250,115 +236,8 @@ def _header_record(header: "SetHeader") -> dict[str, Any]:
     return {"set": header.ref, **described, "accept_rates": rates}
 
 
-def show_published(published: "PublishedSet", verb: str, terminal: Terminal) -> None:
+def show_published(published: "PublishedSet", terminal: Terminal) -> None:
     """Print the result of publishing or importing."""
-    header = published.header
-    record = {**_header_record(header), "created": published.created, "same_as": published.same_as}
-    known = f"unchanged: {header.ref} already has this content"
-    terminal.emit(
-        record,
-        f"{verb} {header.ref}" if published.created else known,
-        f"the content is identical to {published.same_as}" if published.same_as else None,
-        *count_lines(header),
-    )
-
-
-def count_lines(header: "SetHeader") -> list[str]:
-    """Return id, hash and counts of a version."""
-    named = [f"id            {header.id}", f"content hash  {header.content_hash}"]
-    return [*named, *member_lines(header.counts)]
-
-
-def member_lines(counts: Mapping[str, Any]) -> list[str]:
-    """Return questions and neighbors by number and verdict, success rates and acceptance rates."""
-    from rephraser.sets import accept_rates
-    from rephraser.sets.card import percent
-
-    sizes = ", ".join(f"{number:,} with {size}" for size, number in counts["questions_by_neighbors"].items())
-    verdicts = counts["neighbors_by_verdict"]
-    by_verdict = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
-    needs = counts.get("adaptive") or {}
-    lines = [
-        f"questions     {counts['questions']:,}: {sizes} neighbors",
-        f"neighbors     {counts['neighbors']:,}: {by_verdict or 'none'}; {counts['reviewed']:,} reviewed",
-    ]
-    for number, what in (
-        (counts.get("questions_left_out"), "questions left out: they have no neighbors"),
-        (needs.get("in need"), "questions probably yield no gradient without neighbors"),
-        (needs.get("unknown"), "questions have an unknown success rate"),
-        (needs.get("alone"), "questions got no neighbors, since they yield a gradient alone"),
-        (counts.get("too_like"), "candidates left out: too similar to others"),
-        (counts.get("duplicates"), "candidates left out: also found in another run"),
-        (counts.get("contradicted"), "candidates left out: rejected by the answers of another run"),
-        (verdicts["unverified"], "unverified: answers of question and neighbor were not compared"),
-    ):
-        lines += [f"              {number:,} {what}"] if number else []
-    if successes := counts.get("successes"):
-        difficulties = ", ".join(f"{number:,} {name}" for name, number in successes["difficulty"].items())
-        lines.append(
-            f"success       {successes['neighbor_rate']:.1%} on {successes['neighbors']:,} neighbors, "
-            f"{successes['question_rate']:.1%} on their questions, by {', '.join(successes['solvers'])}"
-        )
-        lines.append(f"              compared with the question: {difficulties}")
-    for rate in accept_rates(counts.get("proposals", [])):
-        lines.append(
-            f"acceptance    {rate.strategy}: {percent(rate)}; {rate.accepted:,} accepted of {rate.judged:,} "
-            f"judged, {rate.unverified:,} unverified"
-        )
-    return lines
-
-
-def _version_lines(header: "SetHeader", entries: "Sequence[SetEntry]") -> Iterator[str]:
-    from rephraser.sets.card import provenance
-
-    yield f"{header.ref}, tags: {', '.join(header.tags) or 'none'}"
-    yield from (*count_lines(header), "", provenance(header))
-    for entry in entries:
-        yield from ("", f"{entry.question.id}  answer: {entry.question.answer}", entry.question.text)
-        for number, neighbor in enumerate(entry.neighbors, start=1):
-            rates = ""
-            if (counts := neighbor.successes) is not None:
-                rates = (
-                    f"; correct {counts.neighbor_right}/{counts.neighbor_drawn}, question "
-                    f"{counts.question_right}/{counts.question_drawn}, {counts.difficulty}"
-                )
-            yield f"  {number}. [{_judged(neighbor)}] {neighbor.strategy}, {neighbor.model}{rates}"
-            yield f"     {neighbor.text}"
-        if not entry.neighbors:
-            yield "  no neighbors"
-
-
-def _diff_lines(difference: "SetDiff", limit: int) -> Iterator[str]:
-    """Yield a difference: the counts, then up to `limit` lines of each kind."""
-    yield f"{difference.a.ref} -> {difference.b.ref}"
-    if difference.same:
-        yield "the same content"
-    for title, lines in (
-        ("questions added", [f"+ {key}" for key in difference.questions_added]),
-        ("questions removed", [f"- {key}" for key in difference.questions_removed]),
-        ("neighbors added", [f"+ {p.question_id}  {_line(p.neighbor)}" for p in difference.added]),
-        (
-            "neighbors removed",
-            [
-                f"- {p.question_id}  {_line(p.neighbor)}{f'  (now {p.now})' if p.now else ''}"
-                for p in difference.removed
-            ],
-        ),
-        (
-            "neighbors changed",
-            [f"{p.question_id}  {', '.join(p.fields)}  {_line(p.neighbor)}" for p in difference.changed],
-        ),
-        ("questions with reordered neighbors", list(difference.reordered)),
-    ):
-        if lines:
-            yield f"{title}: {len(lines):,}"
-            yield from some(lines, limit, "--limit, or --json for all")
-
-
-def _line(neighbor: "Neighbor") -> str:
-    return f"[{_judged(neighbor)}] {one_line(neighbor.text)}"
-
-
-def _judged(neighbor: "Neighbor") -> str:
-    posterior = "" if neighbor.posterior is None else f" {neighbor.posterior:.4g}"
-    return f"{neighbor.verdict}{posterior}{', reviewed' if neighbor.reviewed else ''}"
+    record = {**_header_record(published.header), "created": published.created, "same_as": published.same_as}
+    known = None if published.created else f"unchanged: {published.header.ref} already has this content"
+    terminal.show(record, known)

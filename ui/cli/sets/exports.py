@@ -1,6 +1,5 @@
 """`tagrpo sets export` and `import`: a version as files, and files as a version."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +10,7 @@ from ui.cli import exits, output
 from ui.cli.configured import Verb
 from ui.cli.files import Overwrite
 from ui.cli.output import Terminal
-from ui.cli.sets.commands import count_lines, show_published
+from ui.cli.sets.commands import show_published
 from ui.cli.settings import Db
 
 FLAGS = {
@@ -79,12 +78,7 @@ def export(
     }
     stated = form != "hf" or license_name != "other"
     load = f'load it with `datasets.load_dataset("{report.target}", split="train")`'
-    terminal.emit(
-        record,
-        f"{report.header.ref} written to {report.target}",
-        *count_lines(report.header),
-        load if form == "hf" else None,
-    )
+    terminal.show(record, load if form == "hf" else None)
     if not stated and not terminal.as_json:
         output.note("the card states no license; set one with --license")
 
@@ -124,18 +118,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
         "neighbors_by_verdict": report.verdicts,
         **{name: value for name, value in vars(report).items() if name not in ("directory", "verdicts")},
     }
-    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
-    arguments = [f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()]
-    counted = "estimated; pass --tokenizer for exact counts"
-    counted = counted if report.lengths_estimated else "counted"
-    terminal.emit(
-        record,
-        f"{header.ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
-        f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",
-        f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
-        f"longest       {report.longest_prompt:,} tokens ({counted})",
-        f"template      {', '.join(arguments)}" if arguments else None,
-    )
+    terminal.show(record)
     if report.dropped_neighbors or report.dropped_questions:
         raise exits.needs_attention(
             f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
@@ -166,4 +149,4 @@ def import_(
     check_name(name)
     with db.open(create=True) as database:
         published = sets.import_set(database, read, name)
-    show_published(published, "imported", terminal)
+    show_published(published, terminal)

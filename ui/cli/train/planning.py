@@ -1,9 +1,8 @@
 """`tagrpo train plan`: what a training takes before it starts."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
@@ -11,11 +10,8 @@ from service.config import Reading, settings_of
 from trainer_adapter.config import PlanAssumptions, TrainConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Heading, Part, Table, Terminal
+from ui.cli.output import Terminal
 from ui.cli.settings import Db
-
-if TYPE_CHECKING:
-    from trainer_adapter.plans.planning import TrainingPlan
 
 FLAGS = {"--model": "model", "--data": "data", "--preset": "preset", "--gpus": "gpus"}
 
@@ -101,65 +97,13 @@ def plan(
         and {name: getattr(made.pilot, name) for name in ("run", "interval", "mean_tokens")},
         "warnings": made.warnings,
     }
-    terminal.emit(record, *_parts(made))
+    missing = [name for name in ("tokens_per_second", "training_tflops") if getattr(made.speed, name) is None]
+    terminal.show(
+        record,
+        "",
+        *(f"the time estimate is incomplete; add --assume {name}=N" for name in missing),
+        "memory is estimated, in GiB; phases: rollout and update",
+        hidden=("recipe", "warnings"),
+    )
     if made.warnings:
         raise exits.needs_attention("; ".join(made.warnings))
-
-
-def _parts(plan: "TrainingPlan") -> Iterator[Part]:
-    composition, memory = plan.composition, plan.memory
-    adapter = f", A = {memory.adapter_parameters / 1e9:.3g}B of an adapter"
-    model = composition.value("actor_rollout_ref.model.path")
-    yield Heading(
-        f"{composition.recipe.name}, {model} ({plan.shape.parameters / 1e9:.2f}B parameters"
-        f"{adapter if memory.adapter_parameters else ''}), {composition.machine.name} with "
-        f"{memory.gpu_gib:g} GiB each"
-    )
-    yield f"preset {composition.preset.name}: settings of {composition.preset.summary}"
-    rows = [
-        {
-            "method": method.method,
-            "responses per question": method.responses_per_question,
-            "epochs": method.epochs,
-            "steps": method.steps,
-            "updates": method.updates,
-            "responses": method.responses,
-            "max tokens" if method.at_most else "tokens": f"{method.tokens:.3g}",
-            "generation h": method.generation_hours,
-            "training h": method.training_hours,
-            "no gradient": None if method.no_gradient is None else f"{method.no_gradient:.1%}",
-        }
-        for method in plan.methods
-    ]
-    columns = [name for name in rows[0] if plan.pilot is not None or name != "no gradient"]
-    yield Table(columns, [[row[name] for name in columns] for row in rows])
-    for method in plan.methods:
-        if method.drawn is not None:
-            dropped = "including those that dynamic sampling drops"
-            yield f"{method.method}, {dropped}: {method.drawn:,.0f} responses"
-    if plan.pilot is not None and plan.pilot.interval is not None:
-        low, high = plan.pilot.interval
-        yield (
-            f"groups without a gradient at the start, by pilot {plan.pilot.run}: "
-            f"{plan.methods[0].no_gradient:.1%} [{low:.1%}, {high:.1%}]"
-        )
-    for name in ("tokens_per_second", "training_tflops"):
-        if getattr(plan.speed, name) is None:
-            yield f"the time estimate is incomplete; add --assume {name}=N"
-    yield from ("", Heading("memory of one GPU, GiB (estimated)"))
-    rows_of_memory = [[part.phase, part.what, round(part.gib, 1), part.formula] for part in memory.parts]
-    yield Table(["phase", "part", "GiB", "formula"], rows_of_memory)
-    for phase in ("rollout", "update"):
-        yield f"{phase}: {memory.total(phase):.1f} of {memory.gpu_gib:g} GiB"
-    concurrent = f"{memory.concurrent:.0f} responses of maximum length at once"
-    yield f"cache: {memory.cache_tokens:,} tokens per replica, {concurrent}"
-    if memory.host_gib:
-        yield f"host memory for data offloaded from the GPUs: {memory.host_gib:.0f} GiB"
-    disk = memory.checkpoint_gib
-    yield f"disk: {f'{disk:.0f}' if disk >= 1 else f'{disk:.2g}'} GiB per checkpoint"
-    yield (
-        "assumed: flash-attn is installed, so rows are packed; without it, add "
-        "verl.actor_rollout_ref.model.use_remove_padding=false"
-        if memory.packed
-        else "assumed: no flash-attn, so the rows of a micro-batch are padded"
-    )

@@ -9,8 +9,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.output import Heading, Table, Terminal, next_page, plural
-from ui.cli.runs import Standing
+from ui.cli.output import Terminal, next_page
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -19,11 +18,8 @@ if TYPE_CHECKING:
     from service.database import Database
     from service.runs.store import Run
     from trainer_adapter.record.reading import Record
-    from trainer_adapter.record.runs import TrainNumbers
 
 ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
-LONGEST_SHOWN = 8_000
-"""Characters of a text that a terminal gets."""
 
 
 def rollouts(
@@ -128,27 +124,7 @@ def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
         "grade": rollout.grade,
         "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
     }
-
-    numbers = ("old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy", "advantage")
-    old, sampling, reference, entropy, advantage = (
-        "-" if fields[name] is None else f"{fields[name]:.4g}" for name in numbers
-    )
-    where = "the question's own prompt" if rollout.variant == 0 else f"neighbor {rollout.neighbor_id}"
-    cut = ", cut off at the maximum length" if rollout.truncated else ""
-    terminal.emit(
-        fields,
-        Heading(f"{run}, step {rollout.step}, rollout {run}:{place}"),
-        f"question {rollout.question_id}, {where}, session {rollout.session}, group {rollout.group}",
-        f"{rollout.grade} ({rollout.reason}), extracted answer: {rollout.extracted or '-'}",
-        f"reward {rollout.reward:.4g}, advantage {advantage}, {rollout.tokens:,} tokens{cut}",
-        f"log-probs: old {old}, sampling {sampling}, reference {reference}; entropy {entropy}",
-        *("", Heading("prompt"), _beginning(rollout.prompt or "(not stored)")),
-        *("", Heading("response"), _beginning(response)),
-    )
-
-
-def _beginning(text: str) -> str:
-    return output.shorten(text, len(text), LONGEST_SHOWN, "--json has them")
+    terminal.show(fields, hidden=("token_log_ratios",))
 
 
 def _list_rescued(
@@ -182,20 +158,7 @@ def _list_rescued(
         ],
         "after": questions[-1].question_id if more else None,
     }
-    headings = ("question", "all-wrong at", "rescued at", "last", "correct among its neighbors' responses")
-    rows = [
-        [
-            question.question_id,
-            f"{question.dead} of {question.visits}",
-            question.revived,
-            question.last_step,
-            question.in_words(),
-            texts.get(question.question_id, "")[: output.TEXT_SHOWN] or None,
-        ]
-        for question in questions
-    ]
-    table = Table([*headings, "text"], rows, "no question matches")
-    terminal.emit(record, *totals.sentences(), table, next_page(record["after"]))
+    terminal.show(record, next_page(record["after"]))
 
 
 def _add(target: str | None, db: Db, terminal: Terminal) -> None:
@@ -210,7 +173,7 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
         run = register(session, recorded, name or None)
         training = read_train_run(session, run)
     record = {"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()}
-    terminal.emit(record, f"{run.name}: {numbers_text(training.numbers)}")
+    terminal.show(record)
 
 
 def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
@@ -232,12 +195,7 @@ def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Termi
     if remove:
         for path in paths:
             path.unlink(missing_ok=True)
-    words = (
-        f"{name}: {responses:,} rollouts of {plural(len(prunable), 'step')}, "
-        f"{plural(len(paths), 'file')} with {size / 2**20:,.1f} MiB "
-        + ("removed" if remove else "would be removed. Add --yes to remove them")
-    )
-    terminal.emit(done, words if prunable else f"{name}: there is no step to remove")
+    terminal.show(done, None if remove else "Nothing was removed. Add --yes to remove these files.")
 
 
 def chosen_record(session: "Session", run: str | None) -> "tuple[str, Record]":
@@ -251,13 +209,7 @@ def chosen_record(session: "Session", run: str | None) -> "tuple[str, Record]":
     return chosen.name, record
 
 
-def numbers_text(numbers: "TrainNumbers") -> str:
-    """Return rollouts and steps in words."""
-    first_and_last = "" if numbers.first_step is None else f", {numbers.first_step} to {numbers.last_step}"
-    return f"{numbers.rollouts:,} rollouts in {plural(numbers.steps, 'step')}{first_and_last}"
-
-
-def standing(database: "Database", run: "Run") -> Standing:
+def standing(database: "Database", run: "Run") -> tuple[dict[str, Any], str]:
     """Return what a training run is, and how far it has come, for `runs show`."""
     from trainer_adapter.record.runs import open_record, read_train_run
     from trainer_adapter.verl.alarms import alarms_of
@@ -265,10 +217,4 @@ def standing(database: "Database", run: "Run") -> Standing:
     with database.read() as session:
         training = read_train_run(session, run)
         alarms = list(alarms_of(open_record(session, run).metrics().items())) if not training.problem else []
-    words = [
-        f"recipe {training.recipe or 'unknown'}, model {training.model or 'unknown'}",
-        training.problem or numbers_text(training.numbers),
-        *(f"alarm at {alarm}" for alarm in alarms),
-        f"show its metrics: tagrpo train metrics {run.name}",
-    ]
-    return Standing({**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, words)
+    return {**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, ""

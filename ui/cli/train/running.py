@@ -85,19 +85,8 @@ def run(
         "alarms": alarms,
     }
     del record["attempt"]
+    terminal.show(record)
     attempt = trained.attempt
-    saved = f"{trained.folder}/checkpoints, step {attempt.checkpoint}" if attempt.checkpoint else "none"
-    ended = trained.left_behind and not trained.finished
-    terminal.emit(
-        record,
-        f"run         {trained.run} in {trained.folder}",
-        f"last step   {'none' if attempt.step is None else attempt.step}",
-        f"checkpoint  {saved}",
-        f"log         {trained.log}",
-        *(f"alarm       {alarm}" for alarm in alarms),
-        f"ended       {trained.left_behind} leftover processes" if ended else None,
-        None if attempt.step is None else f"rollouts    tagrpo train rollouts {trained.run}",
-    )
     if not trained.finished:
         why = _why_unfinished(trained)
         if attempt.stopped_by is None:
@@ -125,7 +114,7 @@ def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Termina
     done = subprocess.run([sys.executable, "-m", "verl.model_merger", "merge", *words], stdout=2)
     if done.returncode:
         raise exits.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
-    terminal.emit({"model": str(out)}, f"merged into {out}")
+    terminal.show({"model": out})
 
 
 def _show_steps(bar: output.Bar) -> Callable[[str], None]:

@@ -128,8 +128,7 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
     else:
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",
-            "The false-accept rate appears after the first one. Review in the Queue tab or a terminal:",
-            commands=(settings.command(f"rephrase review --audit {audit_id} --interactive"),),
+            "The false-accept rate appears after the first one. Review in the Queue tab.",
         )
     layout.section("By verdict", "Share of reviewed candidates that reviewers reject.")
     page_table(

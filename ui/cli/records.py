@@ -1,0 +1,85 @@
+"""Records as text: the values that `--json` prints, under the same names, as lines, tables and sections."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ui.cli.output import Heading, Part, Table
+
+ITEMS_SHOWN = 20
+WIDEST_TABLE = 180
+LONGEST_MAPPING = 120
+EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
+    """Yield the values that fit on a line, then tables and sections; empty values are left out."""
+    named = {str(key).replace("_", " "): value for key, value in record.items() if value not in EMPTY}
+    lines = {name: line for name, value in named.items() if (line := _line(value)) is not None}
+    if title and lines:
+        yield from ("", Heading(title))
+    width = max(map(len, lines), default=0)
+    for name, line in lines.items():
+        yield f"{name:{width}}  {line}"
+    for name in [name for name in named if name not in lines]:
+        value, section = named[name], f"{title} {name}".strip()
+        if isinstance(value, str):
+            yield from ("", Heading(section), value)
+        elif isinstance(value, Mapping):
+            yield from record_parts(value, section)
+        else:
+            yield from _list_parts(value, section)
+
+
+def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
+    shown = values[:ITEMS_SHOWN]
+    if (table := _table(shown)) is not None:
+        yield from ("", Heading(title), table)
+    else:
+        for number, value in enumerate(shown, start=1):
+            section = f"{title} {number}" if len(values) > 1 else title
+            yield from record_parts(value if isinstance(value, Mapping) else {"": value}, section)
+    if len(values) > ITEMS_SHOWN:
+        yield f"and {len(values) - ITEMS_SHOWN:,} more (--json)"
+
+
+def _table(rows: Sequence[Any]) -> Table | None:
+    """Return records as a table; None if a cell needs several lines or the table is too wide."""
+    if not all(isinstance(row, Mapping) for row in rows):
+        return None
+    names = dict.fromkeys(name for row in rows for name, value in row.items() if value not in EMPTY)
+    lines = [[_line(row.get(name)) for name in names] for row in rows]
+    if any(line is None for row in lines for line in row):
+        return None
+    widths = [max(len(str(cell)) for cell in column) + 2 for column in zip(names, *lines, strict=True)]
+    if sum(widths) > WIDEST_TABLE:
+        return None
+    cells = [[_cell(row.get(name)) for name in names] for row in rows]
+    return Table([name.replace("_", " ") for name in names], cells)
+
+
+def _cell(value: Any) -> object:
+    """Return a cell; numbers stay numbers, which a table aligns."""
+    return value if type(value) in (int, float, type(None)) else _line(value)
+
+
+def _line(value: Any) -> str | None:
+    """Return a value on one line; None if it needs more."""
+    if value in EMPTY:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    if isinstance(value, str):
+        return None if "\n" in value else value
+    if isinstance(value, Mapping):
+        value = {key: each for key, each in value.items() if each not in EMPTY}
+    items = list(value.values()) if isinstance(value, Mapping) else value[:ITEMS_SHOWN]
+    texts = [None if isinstance(each, Mapping | list) else _line(each) for each in items]
+    if None in texts:
+        return None
+    if isinstance(value, Mapping):
+        line = ", ".join(f"{key}={text}" for key, text in zip(value, texts, strict=True))
+        return line if len(line) <= LONGEST_MAPPING else None
+    more = [f"and {len(value) - ITEMS_SHOWN:,} more (--json)"] if len(value) > ITEMS_SHOWN else []
+    return ", ".join([*map(str, texts), *more])
