@@ -99,7 +99,8 @@ def priced(
             for p, c in zip(prompts, completions, strict=True)
         )
         usd = low, high
-    return Stage(kind, model, requests, prompts, completions, usd)
+    floats = (times(1.0, each) for each in (requests, prompts, completions))
+    return Stage(kind, model, *floats, usd)
 
 
 def tokens(characters: int) -> Range:

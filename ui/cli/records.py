@@ -69,11 +69,11 @@ def _line(value: Any) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+        return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 10_000 else f"{value:.4g}"
     if isinstance(value, str):
         return None if "\n" in value else value
     if isinstance(value, Mapping):
-        value = {key: each for key, each in value.items() if each not in EMPTY}
+        value = {key: each for key, each in value.items() if each not in EMPTY} or {"": "-"}
     items = list(value.values()) if isinstance(value, Mapping) else value[:ITEMS_SHOWN]
     texts = [None if isinstance(each, Mapping | list) else _line(each) for each in items]
     if None in texts:
@@ -81,5 +81,7 @@ def _line(value: Any) -> str | None:
     if isinstance(value, Mapping):
         line = ", ".join(f"{key}={text}" for key, text in zip(value, texts, strict=True))
         return line if len(line) <= LONGEST_MAPPING else None
+    if len(items) == 2 and all(isinstance(each, float) for each in items):
+        return " to ".join(map(str, texts))
     more = [f"and {len(value) - ITEMS_SHOWN:,} more (--json)"] if len(value) > ITEMS_SHOWN else []
     return ", ".join([*map(str, texts), *more])

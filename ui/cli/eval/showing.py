@@ -74,7 +74,9 @@ def show(
         record |= {"question": place.text, "answer": place.answer, "images": named}
     gated = "a gated benchmark: questions, gold answers and responses are not shown"
     more = next_page(record["after"])
-    terminal.show(record, None if samples else "no such samples", gated if secret else None, more)
+    terminal.show(
+        record, None if samples else "no such samples", gated if secret else None, more, hidden=("after",)
+    )
 
 
 def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":

@@ -158,7 +158,7 @@ def _list_rescued(
         ],
         "after": questions[-1].question_id if more else None,
     }
-    terminal.show(record, next_page(record["after"]))
+    terminal.show(record, "", *totals.sentences(), next_page(record["after"]), hidden=("totals", "after"))
 
 
 def _add(target: str | None, db: Db, terminal: Terminal) -> None:
