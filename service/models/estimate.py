@@ -99,8 +99,7 @@ def priced(
             for p, c in zip(prompts, completions, strict=True)
         )
         usd = low, high
-    floats = (times(1.0, each) for each in (requests, prompts, completions))
-    return Stage(kind, model, *floats, usd)
+    return Stage(kind, model, times(1.0, requests), times(1.0, prompts), times(1.0, completions), usd)
 
 
 def tokens(characters: int) -> Range:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, squeezed
 from eval_sampling import running_server
 from json_rows import write_rows
 from openai_faults import Fault, Seen
@@ -135,7 +135,8 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     listed = json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"]
     assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
     shown = cli.within("runs")("show", listed[0]["run"])
-    assert (shown.code, "5 judged, 0 open, 0 failed, 1 failed permanently" in shown.out) == (0, True)
+    assert shown.code == 0
+    assert {"done 5", "open 0", "failed 0", "final 1"} <= {*squeezed(shown.out)}
     assert "content filter: The response was filtered by the content management policy" in shown.out
     resumed = cli.within()("resume", listed[0]["run"], "--json")
     assert resumed.code == 0, resumed.err

@@ -127,7 +127,7 @@ def test_what_a_server_says_of_failed_requests_is_shown(
         shown = cli("runs", "show", "test-model.sums")
         assert shown.code == 3
         assert said in shown.err.splitlines()[-1]
-        assert any(f"{kind}: {said}" in line and line.endswith("  6") for line in shown.out.splitlines())
+        assert f"{kind}: {said}" in shown.out
         found = json.loads(cli("runs", "show", "test-model.sums", "--json").out)
         assert [count for error, count in found["errors"].items() if said in error] == [6]
         assert found["missing"] == 48
@@ -277,8 +277,6 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
     assert done.code == 3
     assert "--max-usd 1.0 is spent" in words(done.err)
     assert "run the same command with a higher --max-usd to get them" in words(done.err)
-    table = cli("runs", "show", "test-model.sums")
-    assert "requests for" in table.out
     (line,) = json.loads(cli("runs", "show", "test-model.sums", "--json").out)["ledger"]
     assert (line["kind"], line["doubtful_usd"]) == ("sample", 0)
     assert 0 < line["usd"] <= 1

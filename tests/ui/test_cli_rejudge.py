@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, squeezed
 from proposing import llm, propose, refused
 from world_runs import rows, stats
 
@@ -33,13 +33,13 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
 
     done = cli("rephrase", "rejudge", "r", "accept=14")
     assert done.code == 0
-    assert f"{len(dry['changes'])} accepted -> undecided" in done.out
+    assert "dry run no" in squeezed(done.out)
     assert rows(db, "SELECT count(*) FROM verdicts")[0][0] == verdicts[0][0] + dry["judged"]
-    assert "no verdict changes" in cli("rephrase", "rejudge", "r", "accept=14").out
+    assert json.loads(cli("rephrase", "rejudge", "r", "accept=14", "--json").out)["changes"] == []
     changed = dry["changes"][0]["candidate_id"]
     shown = cli("rephrase", "show", changed).out
-    assert "status: undecided" in shown
-    assert "rule: overlap" in shown
+    assert "status undecided" in squeezed(shown)
+    assert "overlap" in shown
 
     back = json.loads(cli("rephrase", "rejudge", "r", "--json").out)  # the run's own rule
     assert back["after"] == dry["before"]
@@ -99,4 +99,5 @@ def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db
     accepted = rows(
         db, "SELECT candidate_id FROM verdicts WHERE status = 'accepted' ORDER BY candidate_id LIMIT 1"
     )
-    assert "premises according to openai/test-model: 2 kept" in cli("rephrase", "show", accepted[0][0]).out
+    shown = squeezed(cli("rephrase", "show", accepted[0][0]).out)
+    assert {"model openai/test-model", "outcome kept"} <= {*shown}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine, squeezed, words
 from eval_runs import add_eval_run
 from fake_verl import put_in_place
 from runs import Proposed, add_run
@@ -140,11 +140,12 @@ def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
     words = ["train", "plan", "ta_grpo", "--model", "Qwen/Qwen3-4B", "--gpus", 4, "--questions", 7498]
     done = tagrpo(*words)
     assert done.code == 0
-    assert "Qwen/Qwen3-4B (4.02B parameters), 4 GPUs with 80 GiB each" in done.out
+    lines = squeezed(done.out)
+    assert {"model Qwen/Qwen3-4B", "parameters 4,022,468,096", "gpu gib 80"} <= {*lines}
+    assert "machine gpus=4, nodes=1, cpu=no" in lines
     assert re.search(r"^ta_grpo +32 +2 +58 +116 +475,136 ", done.out, re.M)
     assert re.search(r"^grpo, equal epochs +8 +2 +58 +116 +118,784 ", done.out, re.M)
     assert re.search(r"^grpo, equal responses +8 +8 +232 +464 +475,136 ", done.out, re.M)
-    assert "max tokens" in done.out
     assert "the time estimate is incomplete; add --assume tokens_per_second=N" in done.out
     assert "8 T V" in done.out
     known = json.loads(
@@ -239,7 +240,7 @@ def test_a_checkpoint_is_merged_by_verls_tool(
     tool.write_text("import pathlib, sys\npathlib.Path(sys.argv[-1]).mkdir()\nprint(*sys.argv[1:])\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "fake"))
     done = tagrpo("train", "merge", shards.parent, "--out", "merged")
-    assert (done.code, done.out) == (0, "merged into merged\n")
+    assert (done.code, done.out) == (0, "model  merged\n")
     again = tagrpo("train", "merge", shards.parent, "--out", "merged")
     assert (again.code, "merged already exists" in again.err) == (2, True)
     tool.write_text("raise SystemExit(3)")
@@ -268,7 +269,6 @@ def test_a_pilot_gives_the_forecast_of_the_recipes_groups(tagrpo: CommandLine, p
     dry = tagrpo("train", "plan", "grpo_ds", "--model", "Qwen3-1.7B", "--questions", 512, "--pilot", "pilot")
     assert dry.code == 3
     assert "dynamic sampling will sample" in dry.err
-    assert "including those that dynamic sampling drops" in dry.out
 
 
 class TestRuns:
@@ -307,10 +307,10 @@ class TestRuns:
         monkeypatch.setenv("FAKE_VERL_METRICS", '{"tagrpo/correct/mean": 0.0}')
         done = tagrpo(*words)
         assert done.code == 0
-        assert re.search(r"^alarm +step 1: tagrpo/correct/mean is 0: no response", done.out, re.M)
+        assert "no response in this step is correct" in done.out
         assert "-m trainer_adapter.verl.cpu" in done.err
         assert "step:2 - actor/pg_loss" in done.err
-        assert re.search(r"^checkpoint +.*/runs/x/checkpoints, step 2$", done.out, re.M)
+        assert "checkpoint 2" in squeezed(done.out)
         words_of_paper = place / "words.txt"
         words_of_paper.write_text("Box it.", encoding="utf-8")
         config = json.loads((place / "runs" / "x" / "config.json").read_text(encoding="utf-8"))

@@ -146,8 +146,9 @@ def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
         with database.read() as session:
             chosen = choose_run(session, run)
         state, needed = kinds[chosen.kind](database, chosen)
-    described = ("id", "kind", "created_at", "finished_at", "spec", "versions")
-    terminal.show({"run": chosen.name, **{name: getattr(chosen, name) for name in described}, **state})
+    described = ("id", "kind", "created_at", "finished_at")
+    record = {"run": chosen.name, **{name: getattr(chosen, name) for name in described}, **state}
+    terminal.show({**record, "spec": state.get("spec", chosen.spec), "versions": chosen.versions})
     if needed:
         raise exits.needs_attention(needed)
 

@@ -106,9 +106,9 @@ def _remarks(result: "RunResult") -> list[str]:
                 f"{plural(count, noun)}: pass@k is given as a range from all of them wrong to all right"
             )
     if result.human:
-        counted = "counted" if result.grades == "human" else "not counted"
-        count = plural(result.human, "human grade")
-        remarks.append(f"{count} {counted}, {result.overruled:,} different from the grader's")
+        counts = "counted" if result.grades == "human" else "not counted"
+        human = plural(result.human, "human grade")
+        remarks.append(f"{human} {counts}, {result.overruled:,} different from the grader's")
     if result.neighbors:
         remarks.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} also evaluated")
     return remarks
