@@ -97,11 +97,3 @@ def content_hash(problems: Sequence[Problem]) -> str:
     """
     texts = (replace(problem, images=(), copy=0) if problem.images else problem for problem in problems)
     return problems_hash(sorted(texts, key=lambda problem: problem.id))
-
-
-def source_name(source: Mapping[str, Any]) -> str:
-    """Return where a benchmark was read in a few words: `org/name@1a2b3c4` or the file's name."""
-    if "file" in source:
-        return str(source["file"])
-    commit = source.get("commit")
-    return f"{source['hub']}@{commit[:7]}" if commit else str(source["hub"])

@@ -11,7 +11,7 @@ from evaluator.passk.curves import Curve, curve
 from service.database import Database
 from service.errors import InputError
 from service.runs.progress import ErrorCount, frequent_errors, progress_of
-from service.runs.spending import LedgerLine, read_ledger
+from service.runs.spending import read_ledger
 from service.runs.store import Run, find_run
 
 ERRORS_LISTED = 20
@@ -24,7 +24,6 @@ class RunNumbers:
     run: Run
     record: dict[str, Any]  # all numbers, as JSON
     errors: tuple[ErrorCount, ...]  # the most frequent ones of failed requests
-    ledger: tuple[LedgerLine, ...]
     # result, curve: None if there is nothing to report; `record["why"]` then says why
     result: RunResult | None
     curve: Curve | None
@@ -36,7 +35,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
     with database.read() as session:
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
-        progress, ledger = progress_of(session, [run])[0], tuple(read_ledger(session, run.id))
+        progress, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
         errors = tuple(frequent_errors(session, run.id, limit=ERRORS_LISTED))
         there = [problem.samples for problem in counts] or [0]
         wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
@@ -102,4 +101,4 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
             "human_grades": result.human,
             "overruled": result.overruled,
         }
-    return RunNumbers(run, record, errors, ledger, result, points)
+    return RunNumbers(run, record, errors, result, points)

@@ -12,7 +12,6 @@ from service.questions.images.image import (
 from service.questions.images.placeholders import (
     PLACEHOLDER,
     count_placeholders,
-    name_images,
     place_images,
     split_at_images,
 )
@@ -41,7 +40,6 @@ __all__ = [
     "image_problems",
     "load_headers",
     "load_images",
-    "name_images",
     "order_numbered",
     "parquet_cell",
     "place_images",

@@ -1,7 +1,5 @@
 """Where images stand in a text: at `<image>`, the placeholder of verl and of many data sets."""
 
-from collections.abc import Sequence
-
 from service.errors import InputError
 
 PLACEHOLDER = "<image>"
@@ -27,15 +25,6 @@ def place_images(text: str, images: int) -> str:
             "equal, or the text must have none"
         )
     return PLACEHOLDER * images + text
-
-
-def name_images(text: str, names: Sequence[object]) -> str:
-    """Return the text with each image in words: `<image 1: PNG 640x480, 31 kB>`."""
-    parts = split_at_images(text)
-    if len(parts) - 1 != len(names):
-        return text
-    words = (f"<image {number}: {name}>" for number, name in enumerate(names, start=1))
-    return "".join(part for pair in zip(parts, [*words, ""], strict=True) for part in pair)
 
 
 def split_at_images(text: str) -> list[str]:
