@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from service.runs.store import Run
     from trainer_adapter.record.reading import Record
 
+LONGEST_SHOWN = 8_000
+"""Characters of a text that a terminal gets."""
 ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
 
 
@@ -124,6 +126,10 @@ def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
         "grade": rollout.grade,
         "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
     }
+    if not terminal.as_json:
+        for name in ("prompt", "response"):
+            text = fields[name] or ""
+            fields[name] = output.shorten(text, len(text), LONGEST_SHOWN, "--json has them")
     terminal.show(fields, hidden=("token_log_ratios",))
 
 
