@@ -351,7 +351,7 @@ def test_the_commands_of_a_page_run(
                     monkeypatch.syspath_prepend(value)
             found = command(line, runs=True)
             if found is not None:
-                done = run_here(*at_the_servers(found.words, servers), typed="a\n\n" * 50)
+                done = run_here(*at_the_servers(found.words, servers))
                 assert done.code == found.exit_code, f"{page}: {line}\n{done.out}\n{done.err}"
                 printed |= set(map(without_numbers, done.out.splitlines()))
     for module in tmp_path.glob("*.py"):  # another test may have one of this name
