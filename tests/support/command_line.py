@@ -22,7 +22,7 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True)
 class CommandLine:
-    """`cli(...)` runs a command, with `typed` on stdin, and returns how it ended."""
+    """`cli(...)` runs a command and returns how it ended."""
 
     monkeypatch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
@@ -32,25 +32,21 @@ class CommandLine:
         """Return the command line of a group, as `tagrpo sets`."""
         return replace(self, group=group)
 
-    def __call__(self, *arguments: object, typed: str | None = None) -> Done:
+    def __call__(self, *arguments: object) -> Done:
         self.monkeypatch.setenv("COLUMNS", "300")
         self.monkeypatch.setattr(sys, "argv", ["tagrpo", *self.group, *map(str, arguments)])
-        if typed is not None:
-            self.monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
         self.capsys.readouterr()
         code = _run()
         out, err = self.capsys.readouterr()
         return Done(code, out, err)
 
 
-def run_here(*arguments: object, typed: str | None = None) -> Done:
+def run_here(*arguments: object) -> Done:
     """Run a command where no test's own fixtures are at hand, as in one that several tests share."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
         patched.setenv("COLUMNS", "300")
         patched.setattr(sys, "argv", ["tagrpo", *map(str, arguments)])
-        if typed is not None:
-            patched.setattr(sys, "stdin", io.StringIO(typed))
         code = _run()
     return Done(code, out.getvalue(), err.getvalue())
 

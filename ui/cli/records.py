@@ -31,11 +31,11 @@ def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
 
 
 def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
-    shown = values[:ITEMS_SHOWN]
-    if (table := _table(shown)) is not None:
+    first = values[:ITEMS_SHOWN]
+    if (table := _table(first)) is not None:
         yield from ("", Heading(title), table)
     else:
-        for number, value in enumerate(shown, start=1):
+        for number, value in enumerate(first, start=1):
             section = f"{title} {number}" if len(values) > 1 else title
             yield from record_parts(value if isinstance(value, Mapping) else {"": value}, section)
     if len(values) > ITEMS_SHOWN:

@@ -193,8 +193,11 @@ def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
     terminal.show({"run": name, "id": chosen.id, "before": chosen.name})
 
 
-SHOWN = ("asks", "proposals", "verdicts", "audits", "problems", "samples", "grades")
-"""Tables whose numbers of rows are printed before a run is removed."""
+SHOWN = {
+    **{"asks": "request", "proposals": "proposal", "verdicts": "verdict", "audits": "audit"},
+    **{"run_problems": "problem", "samples": "sample", "grades": "grade"},
+}
+"""Tables whose numbers of rows are printed before a run is removed, and what a row is."""
 
 
 def remove(
@@ -243,8 +246,8 @@ def remove(
 
 
 def _note_content(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
-    rows = {name.replace("run_problems", "problems"): count for name, count in hanging.rows.items()}
-    held = ", ".join(f"{count:,} {name}" for name in SHOWN if (count := rows.get(name)))
+    rows = hanging.rows
+    held = ", ".join(plural(rows[name], word) for name, word in SHOWN.items() if rows.get(name))
     cost = f", cost ${hanging.usd:,.2f}" if hanging.usd else ""
     output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains {held or 'nothing'}{cost}")
     if sets:
