@@ -194,8 +194,13 @@ def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
 
 
 SHOWN = {
-    **{"asks": "request", "proposals": "proposal", "verdicts": "verdict", "audits": "audit"},
-    **{"run_problems": "problem", "samples": "sample", "grades": "grade"},
+    "asks": "request",
+    "proposals": "proposal",
+    "verdicts": "verdict",
+    "audits": "audit",
+    "run_problems": "problem",
+    "samples": "sample",
+    "grades": "grade",
 }
 """Tables whose numbers of rows are printed before a run is removed, and what a row is."""
 
