@@ -299,20 +299,6 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     assert later.skips("dead", 1)
 
 
-def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
-    from trainer_adapter.verl.plugin.checks import check_columns
-
-    check_columns(["prompt", "neighbors"], RECIPES["ta_grpo"])
-    check_columns(["prompt"], RECIPES["grpo"])
-    with pytest.raises(
-        InputError,
-        match=r"ta_grpo needs 3 neighbors per question, but .* no column neighbors\.",
-    ):
-        check_columns(["prompt"], RECIPES["ta_grpo"])
-    with pytest.raises(InputError, match="has a column agent_name"):
-        check_columns(["prompt", "agent_name"], RECIPES["grpo"])
-
-
 def test_a_question_whose_responses_all_failed_counts_as_short(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

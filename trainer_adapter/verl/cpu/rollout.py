@@ -20,6 +20,7 @@ from service.engines.decoding import Decoder, LoadImages, Row
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
 from service.engines.loading import Device, memory_for_keys, model_class
 from service.models.settings import NEUTRAL, Sampling
+from trainer_adapter.verl.cpu import server_name
 
 BATCH_SIZE = 512
 """Responses at a time if memory allows: a step costs a small model nearly the same for 64 as for 512."""
@@ -189,7 +190,7 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
     """Starts the server for verl."""
 
     async def launch_servers(self) -> None:
-        name = _server_name(self.replica_rank)
+        name = server_name(self.replica_rank)
         server = (
             ray.remote(ResponseServer)
             .options(name=name, num_cpus=1, max_concurrency=self.max_concurrency)
@@ -244,8 +245,4 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
         # Each rank walks through the weights, because gathering a shard takes all of them.
         gathered = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
         if self._sends:
-            await ray.get_actor(_server_name(self.replica_rank)).load.remote(gathered, global_steps)
-
-
-def _server_name(replica_rank: int) -> str:
-    return f"transformers_rollout_{replica_rank}"
+            await ray.get_actor(server_name(self.replica_rank)).load.remote(gathered, global_steps)

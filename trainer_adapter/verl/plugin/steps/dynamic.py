@@ -34,6 +34,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         self, *, waves: bool, max_prompts: int, refill_fn: Callable[[int], int], **kwargs: Any
     ) -> None:
         super().__init__(refill_fn=self._refill, **kwargs)
+        self._filters = kwargs["filter_groups_metric"] is not None
         self._submit, self._waves, self._max_prompts = refill_fn, waves, max_prompts
         self._step, self._wanted, self._drawn = 0, 0, 0
         self._kept: dict[str, float] = {}
@@ -54,7 +55,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         self.dead = set()
         self._kept = {}
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
-        if self.filter_groups_metric is None:
+        if not self._filters:
             return batch, metrics
         self._count(Counter(self._kept.values()))
         taken = {_uid(key) for key in batch.keys}
@@ -105,8 +106,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _in_hand(self, partition_id: str) -> int:
         """Return how many groups are ready or in flight."""
-        states = (self.pending_keys, self.running_keys, self.finished_keys, self.failure_keys)
-        return sum(len(keys[partition_id]) for keys in states)
+        return len(self.prompt_global_steps[partition_id])
 
     def _count(self, groups: Counter[float]) -> None:
         for correctness, number in groups.items():
@@ -114,15 +114,6 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
                 self.all_right += number
             else:
                 self.all_wrong += number
-
-    def _evict_terminal_groups(
-        self, global_steps: int, partition_id: str, eviction_reasons: _Reasons
-    ) -> tuple[set[str], int, int, dict[str, Any]]:
-        evicted: tuple[set[str], int, int, dict[str, Any]] = super()._evict_terminal_groups(
-            global_steps, partition_id, eviction_reasons
-        )
-        self._count(eviction_reasons[3])
-        return evicted
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
         """Return the groups without a gradient to drop: as many as others can still be drawn for."""
@@ -138,7 +129,9 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         gone = ordered[: max(0, replaceable)]
         self._kept = {uid: rewards[uid] for uid in ordered[len(gone) :]}
         self.dead |= dead
-        return set(gone), Counter(rewards[uid] for uid in gone)
+        counts = Counter(rewards[uid] for uid in gone)
+        self._count(counts)
+        return set(gone), counts
 
     def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons: _Reasons) -> set[str]:
         if self._must_wait(partition_id):
@@ -148,12 +141,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _must_wait(self, partition_id: str) -> bool:
         under_way = self.pending_keys[partition_id] or self.running_keys[partition_id]
-        return (
-            self._waves
-            and self.filter_groups_metric is not None
-            and partition_id != "val"
-            and bool(under_way)
-        )
+        return self._waves and self._filters and partition_id != "val" and bool(under_way)
 
     def _select_prompt_uids(
         self, partition_id: str, sampleable_keys: set[str], batch_size: int
