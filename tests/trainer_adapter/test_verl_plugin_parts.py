@@ -215,19 +215,20 @@ def buffer_on(
     monkeypatch.setattr(replay_buffer, "tq", queue)
     monkeypatch.setattr("trainer_adapter.verl.transfer.tq", queue)
     return NeighborReplayBuffer(
-        waves=waves,
-        max_prompts=limit,
         refill_fn=queue.submit,
         trainer_mode="sync",
         trainer_config={},
         max_off_policy_threshold=8,
         max_off_policy_strategy="drop",
-        sampler_kwargs={},
-        poll_interval=0.001,
-        filter_groups_metric="acc",
-        train_batch_size=wanted,
-        gen_batch_size=1,
-        max_inflight_gen_batches=1,
+        sampler_kwargs={
+            "waves": waves,
+            "max_prompts": limit,
+            "poll_interval": 0.001,
+            "filter_groups_metric": "acc",
+            "train_batch_size": wanted,
+            "gen_batch_size": 1,
+            "max_inflight_gen_batches": 1,
+        },
     )
 
 

@@ -71,9 +71,30 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         with open_dict(config):
             # Any other name would select the asynchronous replay buffer (`trainer_base.py:153`).
             config.trainer.v1.trainer_mode = "sync"
+            self._choose_buffer(config)
         super().__init__(config)
         self._record = open_record(plain, self.recipe, self.settings)
         self._failures_told = 0
+
+    def _choose_buffer(self, config: Any) -> None:
+        sampler, batch_size = config.trainer.v1.sampler, config.data.train_batch_size
+        filters = self.recipe.drops_dead_groups
+        refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
+        exact = filters or refills_failed
+        sampler.custom_sampler = {
+            "path": f"pkg://{NeighborReplayBuffer.__module__}",
+            "name": NeighborReplayBuffer.__name__,
+        }
+        sampler.sampler_kwargs = {
+            "waves": self.settings.waves,
+            "max_prompts": self.settings.max_gen_batches * batch_size,
+            "poll_interval": self.settings.poll_interval_s,
+            "filter_groups_metric": CORRECTNESS if filters else None,
+            "sync_refill_failed_groups": refills_failed,
+            "train_batch_size": batch_size,
+            "gen_batch_size": 1 if exact else (config.data.get("gen_batch_size") or batch_size),
+            "max_inflight_gen_batches": config.algorithm.filter_groups.get("max_inflight_gen_batches", 1),
+        }
 
     def fit(self, agent_loop_manager: Any) -> None:
         try:
@@ -82,29 +103,6 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             if self._record is not None:
                 self._record.close()
                 self._tell_failures()
-
-    def _build_replay_buffer(self) -> NeighborReplayBuffer:
-        batch_size = self.config.data.train_batch_size
-        metric = CORRECTNESS if self.recipe.drops_dead_groups else None
-        sampler = self.config.trainer.v1.sampler
-        refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
-        exact = metric is not None or refills_failed
-        return NeighborReplayBuffer(
-            waves=self.settings.waves,
-            max_prompts=self.settings.max_gen_batches * batch_size,
-            refill_fn=self._add_prompts_to_generate,
-            trainer_mode="sync",
-            trainer_config=self.config.trainer.v1.sync,
-            max_off_policy_threshold=sampler.max_off_policy_threshold,
-            max_off_policy_strategy=sampler.max_off_policy_strategy,
-            sampler_kwargs=sampler.sampler_kwargs,
-            poll_interval=self.settings.poll_interval_s,
-            filter_groups_metric=metric,
-            sync_refill_failed_groups=refills_failed,
-            train_batch_size=batch_size,
-            gen_batch_size=1 if exact else (self.config.data.get("gen_batch_size") or batch_size),
-            max_inflight_gen_batches=self.config.algorithm.filter_groups.get("max_inflight_gen_batches", 1),
-        )
 
     def on_init_end(self) -> None:
         manager, limit_s = self.checkpoint_manager, self.settings.weight_update_limit_s

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -24,6 +24,8 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     `dead` names the groups without a gradient that the last step drew.
 
+    Its settings are the `sampler_kwargs` of verl's config: those of verl's buffer, and these.
+
     Args:
         waves: whether to inspect groups only when none is in flight, so that the draws do not depend on the
             order of arrival.
@@ -31,11 +33,12 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
     """
 
     def __init__(
-        self, *, waves: bool, max_prompts: int, refill_fn: Callable[[int], int], **kwargs: Any
+        self, *, sampler_kwargs: Mapping[str, Any], refill_fn: Callable[[int], int], **kwargs: Any
     ) -> None:
-        super().__init__(refill_fn=self._refill, **kwargs)
-        self._filters = kwargs["filter_groups_metric"] is not None
-        self._submit, self._waves, self._max_prompts = refill_fn, waves, max_prompts
+        given = dict(sampler_kwargs)
+        self._submit, self._waves, self._max_prompts = refill_fn, given.pop("waves"), given.pop("max_prompts")
+        super().__init__(refill_fn=self._refill, sampler_kwargs={}, **given, **kwargs)
+        self._filters = given["filter_groups_metric"] is not None
         self._step, self._wanted, self._drawn = 0, 0, 0
         self._kept: dict[str, float] = {}
         self.all_right = self.all_wrong = 0
