@@ -76,8 +76,6 @@ class RewardWorker:
 class Loop:
     """An agent loop that answers by session, and fails where there is no answer."""
 
-    continuous_token_builder: Any = None
-
     async def run(self, params: dict[str, Any], **row: Any) -> Any:
         from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 

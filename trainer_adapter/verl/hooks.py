@@ -1,4 +1,4 @@
-"""Every part of verl 0.9.1 and Ray that tagrpo overrides, calls, reads or patches.
+"""Every part of verl and Ray that tagrpo overrides, calls, reads or patches.
 
 The tests hold this list against the imports and overrides of `trainer_adapter/verl`: a new one needs a line.
 """
@@ -8,7 +8,7 @@ from typing import Literal
 
 from trainer_adapter.methods.recipes import Recipe
 
-TESTED_VERSIONS = ("0.9.1",)
+TESTED_VERSIONS = ("0.9.0", "0.9.1")
 """Of verl: those that this project's own trainings ran with."""
 
 

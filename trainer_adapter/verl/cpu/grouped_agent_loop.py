@@ -11,7 +11,6 @@ It is put in by verl's own setting `actor_rollout_ref.rollout.agent.agent_loop_m
 
 import asyncio
 import copy
-import json
 import logging
 import random
 from collections.abc import Iterator, Sequence
@@ -116,28 +115,6 @@ class GatheringClient:
         task.add_done_callback(self._sending.discard)
 
 
-class _RememberingBuilder:
-    """Renders a prompt once, not for each of its responses."""
-
-    def __init__(self, builder: Any) -> None:
-        self._builder = builder
-        self._initial_tokens: dict[str, list[int]] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._builder, name)
-
-    def build_initial_tokens(self, messages: Any, **kwargs: Any) -> list[int]:
-        if any(value is not None and value != {} for value in kwargs.values()):
-            built: list[int] = self._builder.build_initial_tokens(messages, **kwargs)
-            return built
-        asked = json.dumps(messages, sort_keys=True, default=repr)
-        if asked not in self._initial_tokens:
-            if len(self._initial_tokens) >= 4096:
-                self._initial_tokens.clear()
-            self._initial_tokens[asked] = self._builder.build_initial_tokens(messages, **kwargs)
-        return list(self._initial_tokens[asked])
-
-
 class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
     """verl's worker, whose loops share a client that gathers, and which stores a question's rows together."""
 
@@ -190,7 +167,7 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
     def _loop(self, name: str) -> Any:
         """Return a loop for one response: a copy of one that was made, which reads a dozen settings."""
         if name not in self._loops:
-            loop = hydra.utils.instantiate(
+            self._loops[name] = hydra.utils.instantiate(
                 config=_agent_loop_registry[name],
                 trainer_config=DictConfigWrap(config=self.config),
                 server_manager=self.llm_client,
@@ -201,33 +178,17 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
                 data_config=DictConfigWrap(self.config.data),
                 tools=ToolListWrap(self.tools),
             )
-            loop.continuous_token_builder = _RememberingBuilder(loop.continuous_token_builder)
-            self._loops[name] = loop
         return copy.copy(self._loops[name])
 
     async def _finish(
-        self, outputs: dict[int, Any], prompt: dict[str, Any], validate: bool
+        self, outputs: dict[int, AgentLoopOutput], prompt: dict[str, Any], validate: bool
     ) -> list[BaseException]:
         """Grade and store responses by session; return what went wrong with single ones."""
-        errors: list[BaseException] = []
-        single: dict[int, AgentLoopOutput] = {}
-        for session, output in outputs.items():
-            if not isinstance(output, list):
-                single[session] = output
-                continue
-            try:  # a loop of several turns, which verl stores by the response
-                await self._agent_loop_postprocess(output, validate, **prompt, session_id=session)
-            except Exception as error:
-                errors.append(error)
-        errors += await self._grade(single, prompt)
+        errors = await self._grade(outputs, prompt)
         rows: dict[frozenset[str], list[tuple[str, dict[str, Any], dict[str, Any]]]] = {}
         columns = _of_every_row(prompt)
-        for session, output in single.items():
-            try:
-                row = _row(output, prompt, columns, session)
-            except Exception as error:
-                errors.append(error)
-                continue
+        for session, output in outputs.items():
+            row = _row(output, prompt, columns, session)
             rows.setdefault(frozenset(row[1]), []).append(row)
         for alike in rows.values():
             keys, fields, tags = zip(*alike, strict=True)
