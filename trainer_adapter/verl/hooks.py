@@ -187,7 +187,6 @@ CPU = (
         "workers/rollout/base.py",
         "_ROLLOUT_REGISTRY",
         "BaseRollout",
-        "=BaseRollout.__init__(config, model_config, device_mesh, *args, **kwargs)",
         "=BaseRollout.resume(tags)",
         "=BaseRollout.release()",
     ),

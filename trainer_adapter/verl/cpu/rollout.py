@@ -210,13 +210,6 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
 class TransformersRollout(BaseRollout):  # type: ignore[misc]
     """Sends the policy's weights from the training worker to the server of its replica."""
 
-    def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
-        super().__init__(config, model_config, device_mesh)
-        rank, size = int(os.environ["RANK"]), self.config.tensor_model_parallel_size
-        self.replica_rank = rank // size if replica_rank == -1 else replica_rank
-        self._sends = rank % size == 0
-        self.sleep_level = 1
-
     async def resume(self, tags: list[str]) -> None:
         """The server's weights never leave the memory."""
 
@@ -244,5 +237,6 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
             raise ValueError(f"the CPU rollout needs full weights, not {wire_format}")
         # Each rank walks through the weights, because gathering a shard takes all of them.
         gathered = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
-        if self._sends:
-            await ray.get_actor(server_name(self.replica_rank)).load.remote(gathered, global_steps)
+        replica, rank = divmod(int(os.environ["RANK"]), self.config.tensor_model_parallel_size)
+        if rank == 0:
+            await ray.get_actor(server_name(replica)).load.remote(gathered, global_steps)
