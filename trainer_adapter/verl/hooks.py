@@ -118,7 +118,6 @@ TIER_2 = (
         "=PPOTrainer._save_checkpoint()",
         "=PPOTrainer._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)",
         "PPOTrainer.global_steps",
-        "PPOTrainer.train_dataset",
         "PPOTrainer.tokenizer",
         "PPOTrainer.processor",
         "PPOTrainer.actor_rollout_wg",

@@ -143,7 +143,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self._drawn_in != self.global_steps:
             self._drawn, self._drawn_in = Counter(), self.global_steps
         if self.recipe.filter == "predicted":
-            for _ in range(len(self.train_dataset)):  # if all would be skipped, none is
+            most = self.settings.max_gen_batches * self.config.data.train_batch_size
+            for _ in range(most):  # if all would be skipped, none is
                 if not self._skipping.skips(questions_of(batch)[0], self.global_steps):
                     break
                 batch = super()._fetch_one_gen_batch()
