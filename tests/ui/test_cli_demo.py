@@ -198,7 +198,7 @@ def test_the_next_training_runs_beside_the_one_in_hand(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     code, out, err = cli("demo")
     assert code == 0
     places = [out.index(title) for title in ("Train first", "Between", "Train second")]
@@ -213,7 +213,7 @@ def test_a_training_that_failed_beside_another_is_run_again_in_its_turn(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "raise SystemExit('no memory')"))
     code, out, err = cli("demo")
     assert code == 0
@@ -223,6 +223,7 @@ def test_a_training_that_failed_beside_another_is_run_again_in_its_turn(
 
 def test_trainings_beside_end_with_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
     ahead.start(steps[2:])
     (process,) = [process for process, _ in ahead._running.values()]
@@ -233,10 +234,12 @@ def test_trainings_beside_end_with_the_demo(monkeypatch: pytest.MonkeyPatch, tmp
     assert time.monotonic() - started < 30
 
 
-def test_without_memory_for_two_trainings_they_take_turns(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(("cores", "memory"), [(4, 1 << 60), (2, 1), (1, 1)])
+def test_without_memory_or_cores_for_two_trainings_they_take_turns(
+    cores: int, memory: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(command, "TRAINING_BYTES", 1 << 60)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr(command, "TRAINING_BYTES", memory)
     ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
     ahead.start(steps[2:])
     assert not ahead.finish(steps[2])
