@@ -1,6 +1,7 @@
 """`tagrpo demo` around its steps: what is printed, what is left out, where it stops and goes on."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -166,10 +167,12 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
 
     class Recorded:
         def main(self, arguments: list[str], **_: Any) -> int:
+            assert os.environ["OMP_NUM_THREADS"] == "1"
             ran.append(tuple(arguments))
             return 0
 
     monkeypatch.setattr("ui.cli.app.commands", lambda: Recorded())
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
     plan, training = DemoPlan(tmp_path), Training("grpo", 1)
     folder, steps = RunFolder(plan.run_folder(training)), plan.steps("grpo")
     step = Step("Training", "Train", "It trains.", ("train", "run", "x"), training=training)
@@ -181,6 +184,7 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, steps, steps))
     command._carry_out(plan, step, "step 1 of 1")
     assert ran == [("train", "run", "x"), ("train", "run", "x")]
+    assert os.environ["OMP_NUM_THREADS"] == "2"
 
 
 def training_steps(plan: DemoPlan) -> list[Step]:

@@ -236,6 +236,9 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     if training is not None and is_begun(plan.run_folder(training)):
         output.say("Resuming from the last checkpoint.")
     output.say(f"$ {shell_lines(step.command)}", "")
+    threads = os.environ.get("OMP_NUM_THREADS", "1")
+    if training is not None:
+        os.environ["OMP_NUM_THREADS"] = "1"  # verl's processes share the cores: with 2 a step is slower
     try:
         if arguments[0] == "sandbox":
             code = sandbox.main(arguments[1:])
@@ -246,6 +249,8 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     except TagrpoError:
         output.note(way_on)
         raise
+    finally:
+        os.environ["OMP_NUM_THREADS"] = threads
     if code == exits.Code.ATTENTION and step.attention:
         output.say(f"(Exit code {code:d} is expected here: {step.attention}.)")
     elif code:
