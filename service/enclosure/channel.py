@@ -5,7 +5,6 @@ that comes from the program is ever executed.
 """
 
 import json
-import socket
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -102,17 +101,16 @@ _READERS: dict[str, Callable[[Any, Decode], Any]] = {
 }
 
 
-def send(end: socket.socket, message: dict[str, Any]) -> None:
-    """Send a message.
+def pack(message: dict[str, Any]) -> bytes:
+    """Return a message as it is sent: its length, then JSON.
 
     Raises:
         Malformed: it is too long.
-        OSError: the other end is gone, or the socket's time is up.
     """
     content = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
     if len(content) > MOST_BYTES:
         raise Malformed(f"{len(content):,} bytes")
-    end.sendall(len(content).to_bytes(4, "big") + content)
+    return len(content).to_bytes(4, "big") + content
 
 
 def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:

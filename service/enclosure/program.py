@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from service.enclosure.channel import Malformed, decode, encode, receive, send
+from service.enclosure.channel import Malformed, decode, encode, pack, receive
 
 _MOST_ITEMS = 1_000_000
 _MOST_TOLD = 300  # characters of an error's message
@@ -31,16 +31,18 @@ def serve(end: socket.socket, candidates: list[str], helpers: str, names: list[s
         for code in (_compiled(helpers), choose(candidates, names)):
             exec(code, module.__dict__)
     except BaseException as error:
-        send(end, _raised(error))
+        end.sendall(pack(_raised(error)))
         return
-    send(end, {"names": [name for name in vars(module) if not name.startswith("__")]})
+    end.sendall(pack({"names": [name for name in vars(module) if not name.startswith("__")]}))
     objects: list[Any] = []
     while (request := receive(end.recv)) is not None:
         answer = _answer(request, vars(module), objects)
         try:
-            send(end, answer)
+            end.sendall(pack(answer))
         except Malformed:
-            send(end, {"raised": "MemoryError", "class": "MemoryError", "text": "the result is too long"})
+            end.sendall(
+                pack({"raised": "MemoryError", "class": "MemoryError", "text": "the result is too long"})
+            )
 
 
 def choose(candidates: list[str], names: list[str]) -> types.CodeType:

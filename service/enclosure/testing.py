@@ -5,15 +5,13 @@ its answers with, and no message of it says how they went.
 """
 
 import builtins
-import signal
 import socket
-import sys
 import time
 import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from service.enclosure.channel import Malformed, decode, encode, receive, send
+from service.enclosure.channel import Malformed, decode, encode, pack, receive
 
 _FILE = "<tests>"
 _MOST_TOLD = 300
@@ -74,7 +72,7 @@ class Session:
         }
         try:
             self._end.settimeout(self._left())
-            send(self._end, request)
+            self._end.sendall(pack(request))
         except (OSError, Malformed) as error:
             raise _ended(error) from None
         answer = self._receive()
@@ -182,14 +180,14 @@ def run_tests(
         names: of the functions asked for; a program's others do not stand in for built-in ones.
 
     Returns:
-        `result` is passed, failed, raised, ended, too slow, too large or bad tests; `line` is the number of
+        `value` is passed, failed, raised, ended, too slow, too large or bad tests; `line` is the number of
         the test's line where there is one, `text` what was raised.
     """
     session = Session(end, deadline)
     try:
         if (error := session.load()) is not None:
             large = error.get("class") == "MemoryError"
-            return {"result": "too large" if large else "raised", "line": None, "text": _told(error)}
+            return {"value": "too large" if large else "raised", "line": None, "text": _told(error)}
         scope = _Scope(session, names)
         # The module's own name, so that what stands under `if __name__ == "__main__"` is not run.
         scope["__name__"] = "tests"
@@ -199,21 +197,21 @@ def run_tests(
         if session.over is not None:
             raise session.over
     except Ended as end_of_program:
-        return {"result": end_of_program.why, "line": _line(end_of_program), "text": ""}
+        return {"value": end_of_program.why, "line": _line(end_of_program), "text": ""}
     except _Raised as error:
-        return {"result": "raised", "line": _line(error), "text": _text(error)}
+        return {"value": "raised", "line": _line(error), "text": _text(error)}
     except AssertionError as error:
-        return {"result": "failed", "line": _line(error), "text": ""}
+        return {"value": "failed", "line": _line(error), "text": ""}
     except (SyntaxError, Unsendable) as error:
-        return {"result": "bad tests", "line": _line(error), "text": _text(error)}
+        return {"value": "bad tests", "line": _line(error), "text": _text(error)}
     except BaseException as error:
         value = "raised" if getattr(error, "of_program", False) else "failed"
         if value == "raised" and isinstance(error, MemoryError):
             value = "too large"
-        return {"result": value, "line": _line(error), "text": _text(error)}
+        return {"value": value, "line": _line(error), "text": _text(error)}
     if session.calls == 0:
-        return {"result": "bad tests", "line": None, "text": "the tests never call the program"}
-    return {"result": "passed", "line": None, "text": ""}
+        return {"value": "bad tests", "line": None, "text": "the tests never call the program"}
+    return {"value": "passed", "line": None, "text": ""}
 
 
 class _Raised(Exception):
@@ -292,9 +290,3 @@ def _line(error: BaseException) -> int | None:
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
     return lines[-1] if lines else None
-
-
-def quiet() -> None:
-    """Keep signals from printing, and deep recursion from ending the process."""
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    sys.setrecursionlimit(2_000)
