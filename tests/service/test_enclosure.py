@@ -69,6 +69,7 @@ def test_a_program_passes_or_says_where_it_failed(enclosure: Enclosure) -> None:
     [
         ("import sys\ndef f(): return 2\nsys.exit(0)", "raised"),
         ("import sys\ndef f(): sys.exit(0)", "raised"),
+        ("def f(): raise SyntaxError", "raised"),  # of the program, so the tests are good
         ("import os\nos._exit(0)", "ended"),
         ("import os\ndef f(): os._exit(0)", "ended"),
         ("import os, signal\ndef f(): os.kill(os.getpid(), signal.SIGKILL) or os.abort()", "ended"),
