@@ -26,8 +26,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FIRST_USER = 0x6A000000  # of no account; each enclosure has its own, so that its processes are counted
 _CAN_RUN = threading.Event()
 
-INSTALL = "Install bubblewrap and libseccomp2 (Debian, Ubuntu: apt-get install bubblewrap libseccomp2)."
-ALLOW = (
+_INSTALL = "Install bubblewrap and libseccomp2 (Debian, Ubuntu: apt-get install bubblewrap libseccomp2)."
+_ALLOW = (
     "In a container pass --cap-add SYS_ADMIN and --security-opt seccomp=unconfined (Docker, Podman); "
     "elsewhere allow user namespaces (sysctl user.max_user_namespaces=10000, and on Ubuntu "
     "kernel.apparmor_restrict_unprivileged_userns=0)."
@@ -110,19 +110,19 @@ class Enclosure:
         return next((line for line in reversed(lines) if line), "bubblewrap ended without a result")
 
 
-def refusal() -> str | None:
-    """Return why this machine cannot run programs, and what to do; None if it can."""
+def refusal() -> tuple[str, str] | None:
+    """Return why this machine cannot run programs, and what to do about it; None if it can."""
     if _CAN_RUN.is_set():
         return None
     if not sys.platform.startswith("linux"):
-        return f"programs run only on Linux, not on {sys.platform}."
+        return f"programs run only on Linux, not on {sys.platform}.", "Use a Linux machine."
     if shutil.which("bwrap") is None:
-        return f"programs run in bubblewrap, which is not installed. {INSTALL}"
+        return "programs run in bubblewrap, which is not installed.", _INSTALL
     with contextlib.closing(Enclosure()) as enclosure:
         result = enclosure.run(("def double(n): return 2 * n",), ProgramGold("assert double(2) == 4"))
     if result.value != "passed":
-        what_to_do = INSTALL if "seccomp.so" in result.text else ALLOW
-        return f"programs cannot run in bubblewrap here ({result.text}). {what_to_do}"
+        what_to_do = _INSTALL if "seccomp.so" in result.text else _ALLOW
+        return f"programs cannot run in bubblewrap here ({result.text}).", what_to_do
     _CAN_RUN.set()
     return None
 
@@ -151,11 +151,11 @@ def _command() -> list[str]:
         command += [word for name in ("SETUID", "SETGID", "KILL") for word in ("--cap-add", f"CAP_{name}")]
     else:
         command += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
-    shown = [*sorted(libraries), *stdlib, python, *glob("/lib*/ld-*.so*")]
+    visible = [*sorted(libraries), *stdlib, python, *glob("/lib*/ld-*.so*")]
     # Otherwise parent folders have the permissions that they have outside, such as those of /root.
-    for folder in sorted({folder for path in (*shown, "/dev/null") for folder in Path(path).parents}):
+    for folder in sorted({folder for path in (*visible, "/dev/null") for folder in Path(path).parents}):
         command += ["--dir", str(folder)]
-    for path in shown:
+    for path in visible:
         command += ["--ro-bind", path, path]
     for path in (f"{folder}/{name}-packages" for folder in stdlib for name in ("site", "dist")):
         if os.path.isdir(path):

@@ -9,6 +9,7 @@ from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
 from evaluator.grading.programs.running import PASSES
 from service.program_gold import ProgramGold, write_gold
 
+pytestmark = pytest.mark.bubblewrap
 PROMPT = '''from typing import List
 
 def half(number):

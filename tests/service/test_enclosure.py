@@ -17,6 +17,7 @@ from service.enclosure.inside import Limits
 from service.enclosure.running import Enclosure, ProgramResult
 from service.program_gold import ProgramGold
 
+pytestmark = pytest.mark.bubblewrap
 ROOT = str(Path(__file__).resolve().parents[2])
 LIMITS = Limits(seconds=1, wall_seconds=2.0, memory_mb=256)
 FORGED = """
@@ -270,7 +271,7 @@ def test_a_machine_that_cannot_isolate_programs_runs_none(
     if bwrap is not None:
         (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n")
         (tmp_path / "bwrap").chmod(0o755)
-    script = "from service.enclosure.running import refusal; print(refusal())"
+    script = "from service.enclosure.running import refusal; print(*refusal())"
     done = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,

@@ -87,7 +87,7 @@ class ProgramGrader:
         grades = {case: self._known[case] for case in times if case in self._known}
         waiting = [case for case in times if case not in grades]
         if waiting and (why := refusal()) is not None:
-            raise PrerequisiteError(why)
+            raise PrerequisiteError(" ".join(why))
         if self._process != os.getpid():  # a fork has neither the threads nor their enclosures
             self._begin()
         futures = {self._threads.submit(self._grade, case, deadline): case for case in waiting}
