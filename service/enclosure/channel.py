@@ -38,7 +38,7 @@ def encode(value: Any, refer: Encode) -> Any:
         return float.__float__(value)
     if isinstance(value, list):
         return [encode(each, refer) for each in list.__iter__(value)]
-    for kind in (tuple, set, frozenset):
+    for kind in _COLLECTIONS:
         if isinstance(value, kind):
             return {kind.__name__: [encode(each, refer) for each in kind.__iter__(value)]}
     if isinstance(value, dict):
@@ -73,6 +73,7 @@ def _dict(pairs: Any, known: Decode) -> dict[Any, Any]:
     return {decode(key, known): decode(each, known) for key, each in pairs}
 
 
+_COLLECTIONS: tuple[Any, ...] = (tuple, set, frozenset)
 _TYPES: dict[str, type] = {
     each.__name__: each
     for each in (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))

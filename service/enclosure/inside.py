@@ -139,18 +139,20 @@ def _run(requests: int, program: dict[str, Any], user: int, limits: Limits) -> d
         os._exit(0)
     other.close()
     _drop_privileges(user)
+    _lower(resource.RLIMIT_NPROC, limits.processes)
     sys.setrecursionlimit(2_000)
     deadline = time.monotonic() + limits.wall_seconds
     message = receive(lambda size: os.read(requests, size))
     os.close(requests)
     assert message is not None
+    token = message.pop("token")
     result = run_tests(mine, **message, deadline=deadline)
     if result["value"] == "ended":
         os.kill(child, signal.SIGKILL)  # it may only have closed its end or sent nonsense
         usage = os.wait4(child, 0)[2]
         if usage.ru_utime + usage.ru_stime >= 0.9 * limits.seconds:
             result["value"] = "too slow"
-    return result
+    return {**result, "token": token}
 
 
 def _drop_privileges(user: int) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import secrets
 import select
 import shutil
 import subprocess
@@ -79,7 +80,8 @@ class Enclosure:
         limits = limits or Limits()
         shared = {"helpers": gold.helpers, "names": gold.names}
         try:
-            tests = pack({"tests": gold.tests, **shared})
+            token = secrets.token_hex()  # tests cannot answer for those that follow them
+            tests = pack({"tests": gold.tests, **shared, "token": token})
         except Malformed:
             return ProgramResult("bad tests", text="the tests are too long")
         with self._running:
@@ -92,13 +94,13 @@ class Enclosure:
                 "user": _FIRST_USER + process.pid % 2**22,
             }
             try:
-                result = _ask(process, pack(asked) + tests, limits)
+                result = _ask(process, pack(asked) + tests, limits, token)
             except Malformed:
                 return ProgramResult("too large", text="the program is too long")
-            if isinstance(result, ProgramResult):
+            if "token" not in result:
                 why = self._end()
-                return result if result.value != "not run" else ProgramResult("not run", text=why)
-        return ProgramResult(**result)
+                result.setdefault("text", why)
+        return ProgramResult(result["value"], result.get("line"), result["text"])
 
     def _end(self) -> str:
         """End bubblewrap, if it runs, and return the last line of its errors."""
@@ -135,7 +137,7 @@ def _start() -> "subprocess.Popen[bytes]":
 @cache
 def _command() -> list[str]:
     """Return bubblewrap's command line; a program sees only the standard library and its shared libraries."""
-    python = os.path.realpath(sys._base_executable)
+    python = os.path.realpath(sys._base_executable)  # type: ignore[attr-defined]
     listing = "import _ctypes, _hashlib, sys; print(*sys.path, open('/proc/self/maps').read(), sep='\\n')"
     bare = subprocess.run(
         [python, "-ISc", listing], env={}, capture_output=True, text=True, check=True
@@ -170,10 +172,8 @@ def _command() -> list[str]:
     return [*command, python, "-s", "-S", "-P", "-c", start]
 
 
-def _ask(
-    process: "subprocess.Popen[bytes]", content: bytes, limits: Limits
-) -> dict[str, Any] | ProgramResult:
-    """Return what the enclosure answers; a `ProgramResult` if it must be ended."""
+def _ask(process: "subprocess.Popen[bytes]", content: bytes, limits: Limits, token: str) -> dict[str, Any]:
+    """Return what the enclosure answers; a result without a token if bubblewrap has to be ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     output, waiting = process.stdout.fileno(), select.poll()  # `select` fails for file numbers above 1,023
@@ -191,13 +191,15 @@ def _ask(
     try:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(content)
-        return receive(read) or ProgramResult("not run")
+        if (result := receive(read)) is not None and result.get("token") == token:
+            return result
     except TimeoutError:
-        return ProgramResult("bad tests", text="the tests did not finish")
+        return {"value": "bad tests", "text": "the tests did not finish"}
     except MemoryError:
-        return ProgramResult("too large")
+        return {"value": "too large", "text": ""}
     except (OSError, Malformed):
-        return ProgramResult("not run")
+        pass
+    return {"value": "not run"}
 
 
 def _resident(process: int) -> int:

@@ -132,6 +132,8 @@ class _Remote:
     """
 
     __slots__ = ("_about", "_session")
+    _about: dict[str, Any]
+    _session: _Session
     __hash__ = object.__hash__
     __getattr__ = _forward("get")
     __setattr__ = _forward("set")

@@ -90,6 +90,13 @@ def test_no_result_is_forged(enclosure: Enclosure, program: str, value: str) -> 
     assert run(enclosure, program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
 
 
+def test_tests_do_not_answer_for_those_that_follow(enclosure: Enclosure) -> None:
+    forged = FORGED.replace("def f():", "if os.fork() == 0:").replace("    return 1", "")
+    run(enclosure, "def f(): return 1", f"f()\n{forged}")
+    assert run(enclosure, "def f(): return 1", "assert f() == 2").value in ("failed", "not run")
+    assert run(enclosure, "def f(): return 1", "assert f() == 2") == ProgramResult("failed", 1)
+
+
 HOARD = "def f():\n    x = []\n    while True: x.append(bytearray(10**7))"
 MANY = """
 import os, time
