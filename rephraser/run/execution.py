@@ -278,15 +278,9 @@ def _source(spec: RunSpec, candidates: FileCandidates | None) -> Source | None:
     if candidates is not None:
         by_question = candidates.by_question
         return lambda question_id, _, count: by_question.get(question_id, ())[:count]
-    return _by_rules(spec) if spec.proposer == "rules" else None
-
-
-def _by_rules(spec: RunSpec) -> Source:
-    def propose(question_id: str, text: str, count: int) -> list[str]:
-        seed = ask_seed(spec.seed, question_id) or 0
-        return [candidate.text for candidate in propose_by_rules(text, count, seed=seed)]
-
-    return propose
+    if spec.proposer != "rules":
+        return None
+    return lambda id, text, count: propose_by_rules(text, count, seed=ask_seed(spec.seed, id) or 0)
 
 
 async def rephrase_run(
