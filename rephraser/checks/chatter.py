@@ -1,7 +1,5 @@
 """Text of a candidate that is addressed to the chat's reader and not part of a problem."""
 
-from __future__ import annotations
-
 import re
 
 from rephraser.checks.finding import Finding

@@ -1,7 +1,5 @@
 """All structural checks of a candidate in one pure function."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rephraser.checks.asking import check_answer_form, check_requests

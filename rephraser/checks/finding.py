@@ -1,7 +1,5 @@
 """What a structural check reports: named findings, and the options of a check."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """A candidate must not state the answer or begin to solve."""
 
-from __future__ import annotations
-
 import re
 
 from rephraser.checks.finding import Finding

@@ -1,7 +1,5 @@
 """Parts that a candidate must keep: figure code, images and answer options."""
 
-from __future__ import annotations
-
 import re
 
 from rephraser.checks.finding import Finding

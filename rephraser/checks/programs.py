@@ -3,8 +3,6 @@
 Numbers and formulas are not compared: in code they are examples, and the tests see what was changed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The outer shape of a candidate: not empty, not too long, whole, and without control characters."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Similarity of wordings: repetitions, near-repetitions, and the most different of several."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
