@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 
 from rephraser.checks.asking import check_answer_form, check_requests
-from rephraser.checks.chatter import check_chatter
 from rephraser.checks.finding import CheckOptions, Finding
 from rephraser.checks.language import check_language
 from rephraser.checks.leaks import check_answer, check_solution
 from rephraser.checks.numbers import check_numbers, numbers_of
-from rephraser.checks.parts import check_figures, check_images, check_options
-from rephraser.checks.shape import LONGEST_TEXT, check_shape
+from rephraser.checks.shape import (
+    LONGEST_TEXT,
+    check_chatter,
+    check_figures,
+    check_images,
+    check_options,
+    check_shape,
+)
 from rephraser.checks.wording import check_sameness
 from service.questions.images import PLACEHOLDER
 

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from evaluator.grading.extraction import after_thinking
-from rephraser.checks.chatter import MARKUP
 from rephraser.checks.language import check_language
+from rephraser.checks.shape import MARKUP
 from rephraser.checks.wording import skeleton
 
 

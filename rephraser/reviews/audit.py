@@ -8,8 +8,16 @@ from typing import Any, Literal, cast
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.rates import ErrorRates, GroupRate, error_rates, group_rate
-from rephraser.reviews.sampling import STRATA, AuditMember, draw, draw_groups
+from rephraser.reviews.rates import (
+    STRATA,
+    AuditMember,
+    ErrorRates,
+    GroupRate,
+    draw,
+    draw_groups,
+    error_rates,
+    group_rate,
+)
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, in_parts, utc_now

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.proposing.tokens import load_token_counter
 from rephraser.reviews.store import find_candidate
-from rephraser.run.check import check_structure
+from rephraser.run.judge import check_structure
 from rephraser.run.spec import RunSpec
 from rephraser.run.start import find_neighbor_run
 from rephraser.run.store import Proposed, read_statuses, read_subjects, read_texts, store_candidates

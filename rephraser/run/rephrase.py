@@ -11,8 +11,14 @@ from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.proposing.request import Earlier
 from rephraser.reviews.status import CandidateStatus
-from rephraser.run.check import check_structure, premise_findings
-from rephraser.run.judge import Case, extract_answer, judge_cases, too_many_unread
+from rephraser.run.judge import (
+    Case,
+    check_structure,
+    extract_answer,
+    judge_cases,
+    premise_findings,
+    too_many_unread,
+)
 from rephraser.run.requests import EARLIER_SHOWN, premise_request, proposing_request, solving_request
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import (

@@ -3,9 +3,8 @@
 from rephraser.sets.changes import Change, SetDiff, diff
 from rephraser.sets.counts import accept_rates
 from rephraser.sets.export import ExportReport, export_file, export_hf
-from rephraser.sets.publish import Draft, draft, make_selection, publish
+from rephraser.sets.publish import Adaptive, Draft, draft, make_selection, publish
 from rephraser.sets.reimport import import_set, read_published, read_set
-from rephraser.sets.selection import Adaptive
 from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, SetHeader
 from rephraser.sets.verify import verify

@@ -1,6 +1,7 @@
-"""Candidates of a run or a question, in pages, with all details of a single candidate."""
+"""Candidates of a run or a question, in pages, with the evidence and the cost of each."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -11,6 +12,7 @@ from rephraser.checks import FINDINGS
 from rephraser.checks.wording import likeness
 from rephraser.reviews.status import PENDING, CandidateStatus, read_status, status_query
 from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_of
+from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
 from rephraser.tables import (
     CandidateFindingRow,
@@ -21,14 +23,159 @@ from rephraser.tables import (
     VerdictRow,
 )
 from rephraser.verdict.successes import Successes, read_successes
-from rephraser.views.evidence import Evidence, Exchange, read_evidence
-from service.asks.tables import SENT, AskRow
+from service.answer_kinds import AnswerKind
+from service.asks.ask import unpack
+from service.asks.request import read_reply
+from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
 from service.database import columns_of
 from service.errors import InputError, NotFoundError
 from service.questions.images import ImageHeader, load_headers
 from service.questions.question import Question
 from service.runs.store import Run, find_run
 from service.runs.tables import PICO_PER_USD, RunRow
+
+
+@dataclass(frozen=True)
+class AnswerClass:
+    """Answers that are equal: how often the original and the candidate got one of them."""
+
+    answer: str
+    original: int
+    candidate: int
+    gold: bool
+
+
+@dataclass(frozen=True)
+class FoundFinding:
+    """A finding of the structural checks."""
+
+    name: str
+    severity: str  # fatal or evidence
+    detail: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What stands behind a verdict; answer fields are empty or None where answers were not compared.
+
+    Attributes:
+        classes: the most frequent answers of both sides first.
+        original_unparsed, candidate_unparsed: responses in which no answer was found.
+        overlap: answers in common; new_top, original_top: see `rephraser.verdict.judge`.
+        solvers: ids of those who drew the answers.
+        original_unsettled, candidate_unsettled: answers that could not be compared in time.
+    """
+
+    findings: tuple[FoundFinding, ...]
+    classes: tuple[AnswerClass, ...]
+    original_unparsed: int
+    candidate_unparsed: int
+    overlap: int | None
+    new_top: int | None
+    original_top: int | None
+    solvers: tuple[str, ...]
+    by_solver: dict[str, dict[str, int]]
+    original_unsettled: int = 0
+    candidate_unsettled: int = 0
+
+
+@dataclass(frozen=True)
+class SolverAnswer:
+    """An answer of a solver to a question or candidate: `text` is the response, `extracted` its answer."""
+
+    ordinal: int
+    text: str
+    extracted: str | None
+    finish_reason: str
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request for candidates and its answer.
+
+    Attributes:
+        prompt: (role, text) of the messages that were sent.
+        text: of the reply's first choice; None while there is no reply.
+        body: the reply as the server sent it.
+    """
+
+    prompt: tuple[tuple[str, str], ...]
+    text: str | None
+    body: str | None
+
+
+def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
+    """Return stored evidence as values. Keys that are missing (an older version, no answers) stay empty."""
+    counts = evidence.get("counts") or {}
+    gold = counts.get("gold")
+    classes = [
+        AnswerClass(str(answer), original, candidate, place == gold)
+        for place, (answer, original, candidate) in enumerate(
+            zip(
+                counts.get("classes", ()),
+                counts.get("original", ()),
+                counts.get("candidate", ()),
+                strict=False,
+            )
+        )
+    ]
+    return Evidence(
+        findings=tuple(
+            FoundFinding(str(finding.get("name")), str(finding.get("severity")), str(finding.get("detail")))
+            for finding in evidence.get("findings", ())
+        ),
+        classes=tuple(sorted(classes, key=lambda answers: -(answers.original + answers.candidate))),
+        original_unparsed=counts.get("original_unparsed", 0),
+        candidate_unparsed=counts.get("candidate_unparsed", 0),
+        overlap=evidence.get("overlap"),
+        new_top=evidence.get("new_top"),
+        original_top=evidence.get("original_top"),
+        solvers=tuple(evidence.get("solvers", ())),
+        by_solver=dict(evidence.get("by_solver", {})),
+        original_unsettled=counts.get("original_unsettled", 0),
+        candidate_unsettled=counts.get("candidate_unsettled", 0),
+    )
+
+
+def page_answers(
+    session: Session,
+    subject_id: str,
+    solver_id: str,
+    *,
+    kind: AnswerKind = AnswerKind.LATEX,
+    limit: int = 50,
+) -> list[SolverAnswer]:
+    """Return the first `limit` answers of a solver to a question or candidate, of this kind of answer."""
+    replies = session.scalars(
+        select(AskBodyRow.reply)
+        .join(AskRow, AskRow.id == AskBodyRow.ask_id)
+        .where(
+            AskRow.scope == solver_id,
+            AskRow.kind == ANSWER,
+            AskRow.about == subject_id,
+            AskRow.state == ANSWERED,
+            AskBodyRow.reply.is_not(None),
+        )
+        .order_by(AskRow.place)
+        .limit(limit)
+    )
+    choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
+    return [
+        SolverAnswer(ordinal, choice.text, extract_answer(choice, kind), choice.finish_reason)
+        for ordinal, choice in enumerate(choices[:limit])
+    ]
+
+
+def proposing_exchange(session: Session, ask_id: int) -> Exchange:
+    """Return a request for candidates and its reply."""
+    body = session.get_one(AskBodyRow, ask_id)
+    messages = json.loads(unpack(body.request))["messages"]
+    reply = None if body.reply is None else unpack(body.reply)
+    return Exchange(
+        prompt=tuple((message["role"], message["content"]) for message in messages),
+        text=None if reply is None else read_reply(reply)[0][0].text,
+        body=reply,
+    )
 
 
 @dataclass(frozen=True)
@@ -53,7 +200,7 @@ class NeighborCard:
 
     Attributes:
         verdict, verdict_reason: what the run itself says; None and empty while it has not judged.
-        ask_id: of the request it came from (`rephraser.views.evidence.proposing_exchange` shows prompt and
+        ask_id: of the request it came from (`rephraser.views.candidates.proposing_exchange` shows prompt and
             answer); None for rules and files.
         usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
         reviewer, review_reason: of the newest review.

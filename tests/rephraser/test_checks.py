@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rephraser.checks import FATAL, FINDINGS, CheckOptions, Severity, check_candidate, estimate_tokens
-from rephraser.checks.chatter import check_chatter
+from rephraser.checks.shape import check_chatter
 from rephraser.checks.wording import MIN_DISTANCE, choose_apart, distance, likeness, wording
 
 HERE = Path(__file__).parent / "data"

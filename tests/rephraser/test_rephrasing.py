@@ -18,7 +18,7 @@ from rephraser.run.rephrase import FEWEST_JUDGED
 from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, RunSpec, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from rephraser.verdict import OverlapRule
-from rephraser.views.evidence import proposing_exchange
+from rephraser.views.candidates import proposing_exchange
 from rephraser.views.runs import RunSummary, summarize
 from service.asks.ask import ENOUGH, REQUESTS
 from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request

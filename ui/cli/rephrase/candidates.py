@@ -10,8 +10,7 @@ from ui.cli.output import Part, Table, Terminal, one_line
 from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
 if TYPE_CHECKING:
-    from rephraser.views.candidates import Cost, Proposal
-    from rephraser.views.evidence import Exchange
+    from rephraser.views.candidates import Cost, Exchange, Proposal
 
 CANDIDATE = Argument(help="Id of a candidate, or its first characters.")
 
@@ -113,8 +112,7 @@ def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, ter
     """
     from rephraser.checks.wording import likeness
     from rephraser.reviews.store import find_candidate
-    from rephraser.views.candidates import read_detail
-    from rephraser.views.evidence import proposing_exchange
+    from rephraser.views.candidates import proposing_exchange, read_detail
     from service.questions.browsing import find_question
     from service.questions.images import name_images
 
