@@ -3,7 +3,7 @@
 from rephraser.sets.changes import Change, SetDiff, diff
 from rephraser.sets.counts import accept_rates
 from rephraser.sets.export import ExportReport, export_file, export_hf
-from rephraser.sets.publish import Adaptive, Draft, draft, make_selection, publish
+from rephraser.sets.publish import Adaptive, Draft, Selection, draft, publish
 from rephraser.sets.reimport import import_set, read_published, read_set
 from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, SetHeader
@@ -16,6 +16,7 @@ __all__ = [
     "ExportReport",
     "Neighbor",
     "PublishedSet",
+    "Selection",
     "SetDiff",
     "SetEntry",
     "SetHeader",
@@ -29,7 +30,6 @@ __all__ = [
     "list_sets",
     "load_entries",
     "load_set",
-    "make_selection",
     "publish",
     "read_published",
     "read_set",

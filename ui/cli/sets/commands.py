@@ -75,11 +75,11 @@ def publish(
             runs = [find_run(session, reference) for reference in run]
             if min_distance is None:
                 min_distance = usual_distance(str(source.spec.get("proposer")) for source in runs)
-            selection = sets.make_selection(
+            selection = sets.Selection(
                 n=n,
-                include=["accepted", *dict.fromkeys(include or ())],
-                strategies=strategy or (),
-                models=model or (),
+                include=("accepted", *dict.fromkeys(include or ())),
+                strategies=tuple(strategy or ()),
+                models=tuple(model or ()),
                 only_with_neighbors=only_with_neighbors,
                 min_distance=min_distance,
                 prefer=prefer,
