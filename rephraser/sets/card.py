@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
-from rephraser.sets.rows import features
+from rephraser.sets.export import features
 from rephraser.sets.types import SetHeader
 from rephraser.verdict.successes import solver_name
 

@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rephraser.sets.rows import MANIFEST_NAME, features, manifest, to_row
+from rephraser.checks.wording import likeness_of_words, wording
 from rephraser.sets.store import load_set
 from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, set_hash
+from rephraser.verdict.successes import COUNTS, to_json
 from service.database import Database
 from service.errors import DatabaseError, InputError
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
+from service.runs.store import package_versions
 from service.telling import TellProgress
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
+FORMAT = "tagrpo neighbor set"
+FORMAT_VERSION = 1
+MANIFEST_NAME = "tagrpo.json"
+NEIGHBOR_TEXTS = ("text", "proposer", "strategy", "strategy_hash", "model", "verdict")
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST_KEY = b"tagrpo"
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
@@ -126,6 +132,57 @@ def manifest_path(target: Path) -> Path:
     return target.with_name(f"{target.name}.{MANIFEST_NAME}")
 
 
+def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, Any]:
+    """Return the exported row of a question; it contains the ids and everything that the hashes cover.
+
+    `images` are its images in the export's form; None leaves the column out.
+    """
+    question = entry.question
+    words = wording(question.text)
+    return {
+        "id": question.id,
+        "question": question.text,
+        "answer": question.answer,
+        "level": question.level,
+        "subject": question.subject,
+        "kind": str(question.kind),
+        **({} if images is None else {"images": [*images]}),
+        "neighbors": [
+            {
+                "id": neighbor.candidate_id,
+                **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
+                "posterior": neighbor.posterior,
+                "reviewed": neighbor.reviewed,
+                "likeness": likeness_of_words(words, wording(neighbor.text)),
+                **(to_json(neighbor.successes) or dict.fromkeys(("solver", *COUNTS))),
+            }
+            for neighbor in entry.neighbors
+        ],
+    }
+
+
+def features(*, images: bool = False) -> Any:
+    """Return `datasets.Features` of an exported row; questions with `images` have a column for them."""
+    from datasets import Features, Image, List, Value
+
+    text, count = Value("string"), Value("int64")
+    neighbor = {
+        **dict.fromkeys(("id", *NEIGHBOR_TEXTS), text),
+        "posterior": Value("float64"),
+        "reviewed": Value("bool"),
+        "likeness": Value("float64"),
+        "solver": text,
+        **dict.fromkeys(COUNTS, count),
+    }
+    return Features(
+        {
+            **dict.fromkeys(("id", "question", "answer", "level", "subject", "kind"), text),
+            **({"images": List(Image())} if images else {}),
+            "neighbors": List(neighbor),
+        }
+    )
+
+
 def _check_license(license_name: str) -> None:
     if not _LICENSE.fullmatch(license_name):
         raise InputError(
@@ -162,7 +219,7 @@ def _write_jsonl(
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for entry in _reporting(entries, report):
             images = [data_address(image) for image in _images(entry, load)] if pictured else None
-            file.write(json.dumps(to_row(entry, images), ensure_ascii=False) + "\n")
+            file.write(json.dumps(_to_row(entry, images), ensure_ascii=False) + "\n")
 
 
 def _write_parquet(
@@ -188,7 +245,7 @@ def _write_parquet(
 
         for entry in _reporting(entries, report):
             held = [parquet_cell(image) for image in _images(entry, load)]
-            rows.append(to_row(entry, held if pictured else None))
+            rows.append(_to_row(entry, held if pictured else None))
             if len(rows) == at_once:
                 size += flush()
         if rows:
@@ -204,7 +261,22 @@ def _reporting(entries: Sequence[SetEntry], report: TellProgress | None) -> Iter
 
 
 def _manifest_text(header: SetHeader, license_name: str) -> str:
-    return json.dumps(manifest(header, license_name=license_name), ensure_ascii=False, indent=2) + "\n"
+    """Return the manifest of an export: the version, its hash, spec and counts, and its writer."""
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "name": header.name,
+        "version": header.version,
+        "id": header.id,
+        "parent_id": header.parent_id,
+        "content_hash": header.content_hash,
+        "created_at": header.created_at,
+        "license": license_name,
+        "spec": header.spec,
+        "counts": header.counts,
+        "exported_with": package_versions(),
+    }
+    return json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -183,9 +183,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
     if len({each.id for each in runs}) < len(runs) or not runs:
         raise InputError(f"give each run exactly once, not {', '.join(references) or 'none'}.")
     proposed = [candidate for each in runs for candidate in _read_candidates(session, each)]
-    rates: dict[
-        str, tuple[int, int]
-    ] = {}  # correct and all answers, of the first run
+    rates: dict[str, tuple[int, int]] = {}  # correct and all answers, of the first run
     for each in proposed:
         if (counted := each.successes) is not None:
             rates.setdefault(each.status.question_id, (counted.question_right, counted.question_drawn))

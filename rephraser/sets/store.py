@@ -25,7 +25,7 @@ from rephraser.tables import (
     NeighborSetRow,
     NeighborSetTagRow,
 )
-from rephraser.verdict.successes import from_json, to_json
+from rephraser.verdict.successes import Successes, to_json
 from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.questions.store import QUESTION_COLUMNS, as_question
@@ -164,8 +164,8 @@ def neighbor_columns(member: Any) -> tuple[Any, ...]:
 
 def read_neighbor(columns: Sequence[Any]) -> Neighbor:
     """Return the neighbor of these `neighbor_columns`."""
-    values = (*columns[:-1], from_json(columns[-1]))
-    return Neighbor(*values)
+    *values, successes = columns
+    return Neighbor(*values, successes and Successes(**successes))
 
 
 def _members(session: Session, header_id: str, question_ids: list[str] | None) -> dict[str, list[Neighbor]]:

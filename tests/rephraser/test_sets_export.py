@@ -154,14 +154,24 @@ def twin(rows: list[dict[str, Any]]) -> None:
 
 
 BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
-    "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is None'),
+    "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is {'),
     "empty neighbor": (
         lambda rows: rows[0]["neighbors"][1].update(text=" "),
-        'row 1, neighbor 2: "text" is empty',
+        "row 1, neighbor 2: \"text\" is ' ': Value should have at least 1 item",
     ),
     "verdict": (
         lambda rows: rows[0]["neighbors"][1].update(verdict="ok"),
         "row 1, neighbor 2: \"verdict\" is 'ok'",
+    ),
+    "solver without counts": (
+        lambda rows: rows[0]["neighbors"][1].update(solver="x", question_right=3),
+        'row 1, neighbor 2: "question_drawn" is None',
+    ),
+    "more correct than drawn": (
+        lambda rows: rows[0]["neighbors"][1].update(
+            solver="x", question_right=3, question_drawn=2, neighbor_right=0, neighbor_drawn=1
+        ),
+        "3 correct answers out of 2 to the question are impossible",
     ),
     "repeated": (repeat, "row 4: repeats the question of row 2"),
     "twins": (twin, "row 2: two neighbors have the same text"),
