@@ -2,7 +2,7 @@
 
 from rephraser.sets.changes import Change, SetDiff, diff
 from rephraser.sets.counts import accept_rates
-from rephraser.sets.export import ExportReport, export_file, export_hf
+from rephraser.sets.export import export_set
 from rephraser.sets.publish import Adaptive, Draft, Selection, draft, publish
 from rephraser.sets.reimport import import_set, read_published, read_set
 from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
@@ -13,7 +13,6 @@ __all__ = [
     "Adaptive",
     "Change",
     "Draft",
-    "ExportReport",
     "Neighbor",
     "PublishedSet",
     "Selection",
@@ -23,8 +22,7 @@ __all__ = [
     "accept_rates",
     "diff",
     "draft",
-    "export_file",
-    "export_hf",
+    "export_set",
     "find_set",
     "import_set",
     "list_sets",

@@ -3,13 +3,12 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from rephraser.checks.wording import likeness_of_words, wording
 from rephraser.sets.store import load_set
-from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, set_hash
+from rephraser.sets.types import SetEntry, SetHeader, set_hash
 from rephraser.verdict.successes import COUNTS, to_json
 from service.database import Database
 from service.errors import DatabaseError, InputError
@@ -25,106 +24,81 @@ NEIGHBOR_TEXTS = ("text", "proposer", "strategy", "strategy_hash", "model", "ver
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST_KEY = b"tagrpo"
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
-DEFAULT_LICENSE = "other"
+OTHER_LICENSE = "other"
 _ROWS_PER_GROUP = 1000
 _PICTURED_PER_GROUP = 50  # with images of up to 20 MB
 
 
-@dataclass(frozen=True)
-class ExportReport:
-    """Result of an export.
-
-    Attributes:
-        target: the file or folder.
-    """
-
-    header: SetHeader
-    target: Path
-    questions: int
-    neighbors: int
-
-
-def export_file(
+def export_set(
     db: Database,
     reference: str,
     target: Path,
-    form: Literal["jsonl", "parquet"],
+    form: Literal["hf", "jsonl", "parquet"],
     *,
-    license_name: str = DEFAULT_LICENSE,
+    license_name: str = OTHER_LICENSE,
     overwrite: bool = False,
     report: TellProgress | None = None,
-) -> ExportReport:
-    """Write a set as one file, one row per question.
+) -> SetHeader:
+    """Write a set, one row per question, and return its header.
 
-    The manifest is stored in a parquet file's schema, or for JSON Lines in `TARGET.tagrpo.json`.
+    `hf` is a folder that `datasets.load_dataset(TARGET)` reads without a network: typed parquet, a card, the
+    manifest. The other forms are one file; the manifest is stored in a parquet file's schema, or for JSON
+    Lines in `TARGET.tagrpo.json`.
+
+    Args:
+        license_name: license identifier for card and manifest; the source of the questions restricts it.
 
     Raises:
         InputError: the target exists, a bad license identifier, or a full disk.
         NotFoundError: no such set.
         DatabaseError: the set's members do not match its hash.
     """
-    _check_license(license_name)
-    sidecar = manifest_path(target) if form == "jsonl" else None
-    for path in filter(None, (sidecar, target)):
-        check_file_target(path, overwrite=overwrite)
-    whole = _load_unchanged(db, reference)
-    described, load = _manifest_text(whole.header, license_name), image_loader(db)
+    if not _LICENSE.fullmatch(license_name):
+        raise InputError(
+            f"{license_name!r} is not a license identifier. Use a Hub name: mit, cc-by-4.0, other."
+        )
+    if form == "hf":
+        check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
+    else:
+        for path in (manifest_path(target), target) if form == "jsonl" else (target,):
+            check_file_target(path, overwrite=overwrite)
+    with db.read() as session:
+        whole = load_set(session, reference)
+    header, entries = whole.header, whole.entries
+    if set_hash(entries) != header.content_hash:
+        raise DatabaseError(
+            f"{header.ref}: its members do not match its hash. `tagrpo sets show {header.ref} --verify` "
+            "reports the differences."
+        )
+    described, load = _manifest_text(header, license_name), image_loader(db)
 
-    def write(path: Path) -> None:
-        if form == "jsonl":
-            _write_jsonl(path, whole.entries, load, report)
-        else:
-            _write_parquet(path, whole.entries, described, load, report)
-
-    if sidecar is not None:
-        write_file(sidecar, lambda path: _write_text(path, described), overwrite=overwrite)
-    write_file(target, write, overwrite=overwrite)
-    return _report(whole, target)
-
-
-def export_hf(
-    db: Database,
-    reference: str,
-    target: Path,
-    *,
-    license_name: str = DEFAULT_LICENSE,
-    overwrite: bool = False,
-    report: TellProgress | None = None,
-) -> ExportReport:
-    """Write a Hugging Face dataset (typed parquet, a card, the manifest).
-
-    `datasets.load_dataset(TARGET)` reads it without a network.
-
-    Args:
-        license_name: license identifier for the card; the source of the questions restricts it.
-
-    Raises:
-        InputError: the target is not empty, a bad license, or a full disk.
-        NotFoundError: no such set.
-        DatabaseError: the set's members do not match its hash.
-    """
-    _check_license(license_name)
-    check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
-    whole = _load_unchanged(db, reference)
-    described = _manifest_text(whole.header, license_name)
-
-    def write(folder: Path) -> None:
+    def write_hf(folder: Path) -> None:
         from rephraser.sets.card import write_card
 
         (folder / SPLIT_FILE).parent.mkdir()
-        size = _write_parquet(folder / SPLIT_FILE, whole.entries, described, image_loader(db), report)
+        size = _write_parquet(folder / SPLIT_FILE, entries, described, load, report)
         _write_text(folder / MANIFEST_NAME, described)
         write_card(
-            folder,
-            whole.header,
-            data_file=SPLIT_FILE,
+            folder / "README.md",
+            header,
+            data=folder / SPLIT_FILE,
             memory_bytes=size,
             license_name=license_name,
-            images=_pictured(whole.entries),
+            images=_pictured(entries),
         )
 
-    write_folder(target, write, overwrite=overwrite, mark=MANIFEST_NAME)
-    return _report(whole, target)
+    if form == "hf":
+        write_folder(target, write_hf, overwrite=overwrite, mark=MANIFEST_NAME)
+    elif form == "parquet":
+        write_file(
+            target,
+            lambda path: _write_parquet(path, entries, described, load, report),
+            overwrite=overwrite,
+        )
+    else:
+        write_file(manifest_path(target), lambda path: _write_text(path, described), overwrite=overwrite)
+        write_file(target, lambda path: _write_jsonl(path, entries, load, report), overwrite=overwrite)
+    return header
 
 
 def manifest_path(target: Path) -> Path:
@@ -181,25 +155,6 @@ def features(*, images: bool = False) -> Any:
             "neighbors": List(neighbor),
         }
     )
-
-
-def _check_license(license_name: str) -> None:
-    if not _LICENSE.fullmatch(license_name):
-        raise InputError(
-            f"{license_name!r} is not a license identifier. Use a Hub name: mit, cc-by-4.0, other."
-        )
-
-
-def _load_unchanged(db: Database, reference: str) -> NeighborSet:
-    """Load a set, and refuse to export one that was tampered with."""
-    with db.read() as session:
-        whole = load_set(session, reference)
-    if set_hash(whole.entries) != whole.header.content_hash:
-        raise DatabaseError(
-            f"{whole.header.ref}: its members do not match its hash. `tagrpo sets show "
-            f"{whole.header.ref} --verify` reports the differences."
-        )
-    return whole
 
 
 def _pictured(entries: Sequence[SetEntry]) -> bool:
@@ -281,8 +236,3 @@ def _manifest_text(header: SetHeader, license_name: str) -> str:
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _report(whole: NeighborSet, target: Path) -> ExportReport:
-    neighbors = sum(len(entry.neighbors) for entry in whole.entries)
-    return ExportReport(whole.header, target, len(whole.entries), neighbors)
