@@ -208,7 +208,8 @@ def show(
                 raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
             return
         header = sets.find_set(session, reference)
-        entries = sets.load_entries(session, header.id, first=first, limit=limit) if limit else []
+        places = range(first, min(first + limit, header.counts["questions"]))
+        entries = sets.load_entries(session, header.id, places)
     record = {**_header_record(header), "spec": header.spec, **({"entries": entries} if limit else {})}
     terminal.emit(record, *_version_lines(header, entries))
 
