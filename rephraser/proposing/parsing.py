@@ -179,7 +179,9 @@ def _read(body: str, count: int, truncated: bool) -> list[str]:
     from_json = _from_json(body)
     if from_json is not None:
         return [_clean(item) for item in from_json]
-    items = _whole_items(body, count) if truncated else _from_text(body, count)
+    items = _from_text(body, count)
+    if truncated:
+        items.pop()  # it broke off
     return [_clean(_without_chatter(_strip_fences(item.strip()).strip())) for item in items]
 
 
@@ -271,7 +273,7 @@ def _strings(value: Any) -> list[str] | None:
 
 def _from_text(body: str, count: int) -> list[str]:
     body = _strip_fences(_without_opening(body)).strip()
-    starts = [match for match in _ITEM.finditer(body) if _starts_item(body, match)]
+    starts = [match for match in _ITEM.finditer(body) if body[match.end() : match.end() + 1].strip()]
     # The options of a problem itself stand behind its first words.
     leads = len(starts) >= 2 and not body[: starts[0].start()].strip(" \t\n*#_")
     if count > 1 and leads:
@@ -284,16 +286,6 @@ def _from_text(body: str, count: int) -> list[str]:
     if count == 1 and leads and all(_PREFIX.match(match.group()) for match in starts):
         return [body[starts[0].end() : starts[1].start()]]
     return [body]
-
-
-def _starts_item(body: str, match: re.Match[str]) -> bool:
-    return bool(body[match.end() : match.end() + 1].strip())
-
-
-def _whole_items(body: str, count: int) -> list[str]:
-    """Return the items of a text answer that broke off, without the last."""
-    items = _from_text(body, count)
-    return items[:-1] if len(items) > 1 else []
 
 
 def _strip_fences(body: str) -> str:

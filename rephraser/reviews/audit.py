@@ -70,15 +70,17 @@ def open_audit(
     Raises:
         InputError: the run has no candidate with a final verdict, or no accepted one for an audit of groups.
     """
-    with db.read() as session:
-        audit = _find(session, run.id, kind, size=size, seed=seed)
-    if audit is not None:
-        return audit, False
     with db.write() as session:
-        # Another process may have drawn it meanwhile.
-        audit = _find(session, run.id, kind, size=size, seed=seed)
-        if audit is not None:
-            return audit, False
+        number = session.scalar(
+            select(AuditRow.id).where(
+                AuditRow.run_id == run.id,
+                AuditRow.kind == kind,
+                AuditRow.seed == seed,
+                AuditRow.size == size,
+            )
+        )
+        if number is not None:
+            return get_audit(session, number), False
         strata = final_verdicts(session, run.id)
         if kind == "groups":
             accepted = _by_question(session, strata["accepted"])
@@ -184,18 +186,6 @@ def _by_question(session: Session, candidate_ids: Sequence[str]) -> dict[str, li
         for identity, question in session.execute(query):
             grouped[question].append(identity)
     return grouped
-
-
-def _find(session: Session, run_id: str, kind: Kind, *, size: int, seed: int) -> Audit | None:
-    number = session.scalar(
-        select(AuditRow.id).where(
-            AuditRow.run_id == run_id,
-            AuditRow.kind == kind,
-            AuditRow.seed == seed,
-            AuditRow.size == size,
-        )
-    )
-    return None if number is None else get_audit(session, number)
 
 
 def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:

@@ -7,21 +7,21 @@ from typing import Any, Literal
 from evaluator.grading import Grader
 from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, Verdict
 from rephraser.proposing.file import FileCandidates, read_candidates
-from rephraser.proposing.request import REQUEST_VERSION
-from rephraser.proposing.rules import propose_by_rules
-from rephraser.proposing.strategies import load_strategy
+from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
+from rephraser.proposing.strategies import Strategy, load_strategy
 from rephraser.proposing.tokens import load_token_counter
 from rephraser.run.estimate import estimate_run
 from rephraser.run.rephrase import Rephrasing, Source
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
     PROGRAM_INSTRUCTION,
+    REQUEST_VERSION,
     PremiseSpec,
     RunSpec,
     SolverSpec,
     ask_seed,
 )
-from rephraser.run.start import local_strategy, start_run, wanted_questions
+from rephraser.run.start import start_run, wanted_questions
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models
@@ -143,7 +143,11 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
         )
         output: Literal["json", "tags"] = "tags" if proposer.reply == "auto" else proposer.reply
     else:
-        strategies = (local_strategy(proposer),)
+        strategies = (
+            Strategy(proposer.strategy, "1", "candidates from a file", "")
+            if isinstance(proposer, FileProposer)
+            else Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),
+        )
         model, sampling, attempts, output = proposer.kind, None, 3, "tags"
     solvers = tuple(
         SolverSpec(

@@ -13,7 +13,8 @@ from evaluator.grading import (
     Grader,
     find_answer,
 )
-from rephraser.checks import CHECKS_VERSION, CheckOptions, Severity, check_candidate
+from rephraser.checks import check_candidate
+from rephraser.checks.finding import CHECKS_VERSION, CheckOptions, Severity
 from rephraser.checks.premises import Premises
 from rephraser.checks.programs import check_program
 from rephraser.run.spec import PremiseSpec, RunSpec
@@ -111,14 +112,17 @@ def check_structure(
 
 
 SHOWN_CLASS_LENGTH = 200
+TRUNCATED = ""
+"""Stands for the answer of a response that was cut off before it gave one."""
 
 
 @dataclass(frozen=True)
 class Case:
     """A candidate with all answers of one look.
 
-    Answers are None if none was found in the response. `closed`: too few of the question's own answers can be
-    read, so that no more are asked for, and answers to the candidate may be missing.
+    Answers are None if none was found in the response, `TRUNCATED` if it was cut off before one. `closed`:
+    too few of the question's own answers can be read, so no more are asked for, and answers to the candidate
+    may be missing.
     """
 
     candidate_id: str
@@ -141,22 +145,25 @@ def extract_answer(choice: Choice, kind: AnswerKind) -> str | None:
     """
     cut_off = choice.finish_reason == "length"
     if kind is AnswerKind.CODE:
-        return None if cut_off else choice.text.strip() or None
+        return TRUNCATED if cut_off else choice.text.strip() or None
     answer = find_answer(choice.text, boxed_only=cut_off)
-    return None if answer is None else answer.text
+    return answer.text if answer is not None else TRUNCATED if cut_off else None
 
 
 def too_many_unread(answers: Sequence[str | None], spec: RunSpec) -> bool:
     """Return whether too few of a question's own answers can be read for any verdict."""
     most = spec.rule.max_unparsed_share * spec.rule.original_samples
-    return sum(answer is None for answer in answers) > most
+    return sum(not answer for answer in answers) > most
 
 
 def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grader) -> list[dict[str, Any]]:
     """Return a row of the verdict table for each case: its answers grouped, compared and judged."""
     programs = [case for case in cases if case.kind is AnswerKind.CODE]
     others = [case for case in cases if case.kind is not AnswerKind.CODE]
-    jobs = [ClusterJob(answers=(*case.original, *case.candidate), gold=case.gold) for case in others]
+    jobs = [
+        ClusterJob(tuple(each or None for each in (*case.original, *case.candidate)), case.gold)
+        for case in others
+    ]
     placed = [*zip(others, grader.cluster_many(jobs), strict=True), *_cluster_programs(programs, grader)]
     rows = {case.candidate_id: _answer_verdict(run_id, spec, case, clustering) for case, clustering in placed}
     return [rows[case.candidate_id] for case in cases]
@@ -166,13 +173,11 @@ def _cluster_programs(cases: Sequence[Case], grader: Grader) -> Iterator[tuple[C
     """Yield each case with its programs in classes, by the tests of its question."""
     drawn = [(case, text) for case in cases for text in (*case.original, *case.candidate)]
     graded = iter(
-        grader.grade_many(
-            [GradeCase(text, case.gold, AnswerKind.CODE) for case, text in drawn if text is not None]
-        )
+        grader.grade_many([GradeCase(text, case.gold, AnswerKind.CODE) for case, text in drawn if text])
     )
     for case in cases:
         texts = (*case.original, *case.candidate)
-        grades = [None if text is None else next(graded) for text in texts]
+        grades = [next(graded) if text else None for text in texts]
         yield case, cluster_programs(grades, len(case.original))
 
 
@@ -231,4 +236,6 @@ def _counts(case: Case, clustering: Clustering) -> AnswerCounts:
         candidate_unparsed=candidate.count(None),
         original_unsettled=before,
         candidate_unsettled=len(unsettled) - before,
+        original_truncated=case.original.count(TRUNCATED),
+        candidate_truncated=case.candidate.count(TRUNCATED),
     )

@@ -9,7 +9,6 @@ from typing import Any
 from evaluator.grading import AnswerKind, Grader
 from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.proposing.parsing import Outcome, parse_candidates
-from rephraser.proposing.request import Earlier
 from rephraser.reviews.status import CandidateStatus
 from rephraser.run.judge import (
     Case,
@@ -19,13 +18,13 @@ from rephraser.run.judge import (
     premise_findings,
     too_many_unread,
 )
-from rephraser.run.requests import EARLIER_SHOWN, premise_request, proposing_request, solving_request
+from rephraser.run.requests import EARLIER_SHOWN, Earlier, premise_request, proposing_request, solving_request
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import (
     Checked,
     Proposed,
     Subject,
-    read_mended,
+    read_edited,
     read_reasons,
     read_statuses,
     read_subjects,
@@ -316,7 +315,7 @@ class _Question:
 
     async def judge_mended(self) -> None:
         """Judge the texts that people wrote for candidates of this question."""
-        mended = await self._store.read(read_mended, (self._run.run_id, self._question.id))
+        mended = await self._store.read(read_edited, (self._run.run_id, self._question.id))
         await self.settle(
             [CheckedCandidate(id, text, place, findings, False) for id, text, place, findings in mended]
         )

@@ -5,14 +5,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from rephraser.checks import CHECKS_VERSION
+from rephraser.checks.finding import CHECKS_VERSION
 from rephraser.checks.premises import PREMISES_VERSION
-from rephraser.proposing.request import REQUEST_VERSION
 from rephraser.proposing.strategies import Strategy
 from rephraser.verdict import OverlapRule, rule_from_spec, rule_spec
 from service.errors import InputError
 from service.hashing import content_hash, content_id
 from service.models.settings import PromptSpec, Sampling
+
+REQUEST_VERSION = "2"
+"""Stored with a run. Raise it if the requests change: a run that began with others is not resumed."""
 
 ProposerKind = Literal["llm", "rules", "file"]
 

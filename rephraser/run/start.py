@@ -5,9 +5,7 @@ from collections.abc import Callable
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import EVAL
-from rephraser.config import FileProposer, RephraseConfig, RulesProposer
-from rephraser.proposing.rules import RULES_VERSION
-from rephraser.proposing.strategies import Strategy
+from rephraser.config import RephraseConfig
 from rephraser.run.spec import RunSpec
 from service.asks.store import add_tasks
 from service.database import Database
@@ -25,13 +23,6 @@ from service.runs.store import (
 )
 
 KIND = "propose"
-
-
-def local_strategy(proposer: RulesProposer | FileProposer) -> Strategy:
-    """Return the strategy of candidates that no model proposes."""
-    if isinstance(proposer, RulesProposer):
-        return Strategy("rules", RULES_VERSION, "rules for English wording, no model", "")
-    return Strategy(proposer.strategy, "1", "candidates from a file", "")
 
 
 def start_run(

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Table, func, insert, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import Table, insert, select, update
+from sqlalchemy.orm import Session
 
 from evaluator.grading import AnswerKind
 from rephraser.checks.wording import likeness
@@ -200,37 +200,20 @@ def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     return texts
 
 
-def read_mended(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, str, int, Any]]]:
-    """Return (id, text, ordinal, findings) of mended candidates that wait for answers, by (run, question)."""
-    waiting: dict[tuple[str, str], list[tuple[str, str, int, Any]]] = defaultdict(list)
-    newest, first = aliased(VerdictRow), aliased(VerdictRow)
-    first_id = (
-        select(func.min(VerdictRow.id))
-        .where(VerdictRow.run_id == ProposalRow.run_id, VerdictRow.candidate_id == ProposalRow.candidate_id)
-        .scalar_subquery()
-    )
-    rows = session.execute(
-        select(
-            ProposalRow.run_id,
-            ProposalRow.question_id,
-            CandidateRow.id,
-            CandidateRow.text,
-            ProposalRow.ordinal,
-            first.evidence,
+def read_edited(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, str, int, Any]]]:
+    """Return (id, text, ordinal, findings) of edited candidates that wait for answers, by (run, question)."""
+    waiting = []
+    for (run_id, _), candidates in zip(asked, read_statuses(session, asked), strict=True):
+        edited = {each.candidate_id: each for each in candidates if each.mended_from and not each.final}
+        if not edited:
+            waiting.append([])
+            continue
+        rows = session.execute(
+            select(CandidateRow.id, CandidateRow.text, VerdictRow.evidence)
+            .join(VerdictRow, VerdictRow.candidate_id == CandidateRow.id)
+            .where(VerdictRow.run_id == run_id, CandidateRow.id.in_(edited))
+            .order_by(VerdictRow.id.desc())
         )
-        .join(StandingRow, StandingRow.proposal_id == ProposalRow.id)
-        .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
-        .join(newest, newest.id == StandingRow.verdict_id)
-        .join(first, first.id == first_id)
-        .where(
-            ProposalRow.mended_from.is_not(None),
-            StandingRow.review_id.is_(None),
-            newest.final.is_(False),
-            ProposalRow.run_id.in_({run_id for run_id, _ in asked}),
-            ProposalRow.question_id.in_({question_id for _, question_id in asked}),
-        )
-        .order_by(ProposalRow.ordinal)
-    )
-    for run_id, question_id, identity, text, ordinal, evidence in rows:
-        waiting[run_id, question_id].append((identity, text, ordinal, evidence["findings"]))
-    return [waiting[key] for key in asked]
+        first = {id: (text, evidence["findings"]) for id, text, evidence in rows}  # before any answer
+        waiting.append([(id, first[id][0], each.ordinal, first[id][1]) for id, each in edited.items()])
+    return waiting

@@ -93,11 +93,6 @@ class SetDiff:
         """Whether both versions have the same content."""
         return self.a.content_hash == self.b.content_hash
 
-    @property
-    def verdicts_changed(self) -> tuple[Change, ...]:
-        """The changes in which the verdict itself differs."""
-        return tuple(change for change in self.changed if change.verdict_changed)
-
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form."""
         return {

@@ -77,10 +77,10 @@ def judge(
 
 
 def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, str] | None:
-    original = counts.original_drawn, counts.original_unparsed, counts.original_unsettled
-    candidate = counts.candidate_drawn, counts.candidate_unparsed, counts.candidate_unsettled
-    for side, numbers, fewest in (("original", original, 1), ("candidate", candidate, rule.looks[0])):
-        drawn, unparsed, unsettled = numbers
+    for side, fewest in (("original", 1), ("candidate", rule.looks[0])):
+        drawn, unparsed, unsettled, truncated = (
+            getattr(counts, f"{side}_{name}") for name in ("drawn", "unparsed", "unsettled", "truncated")
+        )
         if drawn == 0:
             return Verdict.UNVERIFIED, f"No answers to the {side} were sampled, so none were compared."
         if drawn < fewest:
@@ -89,9 +89,10 @@ def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, 
             )
         if unparsed + unsettled > rule.max_unparsed_share * drawn:
             what = "parsed or compared" if unsettled else "parsed"
+            cut = f" {truncated} were truncated: raise the solver's max_tokens." if truncated else ""
             return Verdict.UNDECIDED, (
                 f"{unparsed + unsettled} of {drawn} answers to the {side} could not be {what}; "
-                f"at most {rule.max_unparsed_share:.0%} may fail."
+                f"at most {rule.max_unparsed_share:.0%} may fail.{cut}"
             )
     return None
 

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import Select, exists, func, select, tuple_
+from sqlalchemy import Row, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from rephraser.checks import FINDINGS
-from rephraser.checks.wording import likeness
+from rephraser.checks.finding import FINDINGS
 from rephraser.reviews.status import PENDING, CandidateStatus, read_status, status_query
-from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_of
+from rephraser.reviews.store import Review, find_candidate, reviews_of
 from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
 from rephraser.tables import (
@@ -27,7 +26,6 @@ from service.answer_kinds import AnswerKind
 from service.asks.ask import unpack
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
-from service.database import columns_of
 from service.errors import InputError, NotFoundError
 from service.questions.images import ImageHeader, load_headers
 from service.questions.question import Question
@@ -161,7 +159,7 @@ def page_answers(
     )
     choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
     return [
-        SolverAnswer(ordinal, choice.text, extract_answer(choice, kind), choice.finish_reason)
+        SolverAnswer(ordinal, choice.text, extract_answer(choice, kind) or None, choice.finish_reason)
         for ordinal, choice in enumerate(choices[:limit])
     ]
 
@@ -251,17 +249,6 @@ class Page:
 
 
 @dataclass(frozen=True)
-class StoredVerdict:
-    """A verdict as stored."""
-
-    status: str
-    reason: str
-    final: bool
-    evidence: dict[str, Any]
-    created_at: str
-
-
-@dataclass(frozen=True)
 class Cost:
     """Requests with their tokens; `usd` counts known prices only, `unpriced` says how many had none."""
 
@@ -286,15 +273,14 @@ class Proposal:
     ask_id: int | None
     siblings: int
     cost: Cost | None
-    verdicts: tuple[StoredVerdict, ...]
+    verdicts: Sequence[Row[Any]]  # status, reason, final, evidence, created_at
 
 
 @dataclass(frozen=True)
 class Detail:
     """All that is known about a candidate. `answering` is what drawing answers to it cost, in all runs."""
 
-    candidate: Candidate
-    created_at: str
+    candidate: CandidateRow
     question: Question
     proposals: tuple[Proposal, ...]
     reviews: tuple[Review, ...]
@@ -314,7 +300,7 @@ class Detail:
                 **standing,
                 "cost": None if proposal.cost is None else asdict(proposal.cost),
                 "candidates_of_request": proposal.siblings,
-                "verdicts": [asdict(verdict) for verdict in proposal.verdicts],
+                "verdicts": [verdict._asdict() for verdict in proposal.verdicts],
             }
             exchange = exchanges[index] if exchanges else None
             if exchange is not None:
@@ -324,8 +310,8 @@ class Detail:
         return {
             "candidate": self.candidate.id,
             "text": self.candidate.text,
-            "created_at": self.created_at,
-            "likeness": likeness(question.text, self.candidate.text),
+            "created_at": self.candidate.created_at,
+            "likeness": self.candidate.likeness,
             "question": {
                 "id": question.id,
                 "text": question.text,
@@ -390,7 +376,7 @@ def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
     return [_card(row) for row in session.execute(query.order_by(None).order_by(StandingRow.proposal_id))]
 
 
-def read_detail(session: Session, candidate: Candidate, question: Question) -> Detail:
+def read_detail(session: Session, candidate: CandidateRow, question: Question) -> Detail:
     """Return all that is known about a stored candidate of this question."""
     rows = session.execute(
         select(ProposalRow.run_id, ProposalRow.ask_id)
@@ -398,11 +384,9 @@ def read_detail(session: Session, candidate: Candidate, question: Question) -> D
         .where(ProposalRow.candidate_id == candidate.id)
         .order_by(RunRow.created_at, ProposalRow.id)
     ).all()
-    created_at = session.scalar(select(CandidateRow.created_at).where(CandidateRow.id == candidate.id))
     answering = select(AskRow.id).where(AskRow.kind == ANSWER, AskRow.about == candidate.id)
     return Detail(
         candidate=candidate,
-        created_at=str(created_at),
         question=question,
         proposals=tuple(_proposal(session, candidate, run_id, ask_id) for run_id, ask_id in rows),
         reviews=tuple(reviews_of(session, candidate.id)),
@@ -474,9 +458,15 @@ def _filtered(query: Any, filters: CandidateFilters) -> Any:
     return query
 
 
-def _proposal(session: Session, candidate: Candidate, run_id: str, ask_id: int | None) -> Proposal:
+def _proposal(session: Session, candidate: CandidateRow, run_id: str, ask_id: int | None) -> Proposal:
     verdicts = session.execute(
-        select(*columns_of(VerdictRow, StoredVerdict))
+        select(
+            VerdictRow.status,
+            VerdictRow.reason,
+            VerdictRow.final,
+            VerdictRow.evidence,
+            VerdictRow.created_at,
+        )
         .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id == candidate.id)
         .order_by(VerdictRow.id)
     )
@@ -487,7 +477,7 @@ def _proposal(session: Session, candidate: Candidate, run_id: str, ask_id: int |
         ask_id=ask_id,
         siblings=1 if ask_id is None else session.scalar(of_ask) or 1,
         cost=None if ask_id is None else _cost(session, select(AskRow.id).where(AskRow.id == ask_id)),
-        verdicts=tuple(StoredVerdict(*row) for row in verdicts),
+        verdicts=verdicts.all(),
     )
 
 

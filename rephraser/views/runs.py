@@ -136,7 +136,9 @@ def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalR
 def _why(candidates: list[Any], unreadable: bool) -> str:
     counts = Counter("awaiting answers" if not c.final else str(c.status) for c in candidates)
     reasons = [f"{count} {status}" for status, count in sorted(counts.items())] or ["no candidate"]
-    return ", ".join(reasons + ["too many answers to the question cannot be parsed"] * unreadable)
+    return ", ".join(
+        reasons + ["too many answers to the question are truncated or cannot be parsed"] * unreadable
+    )
 
 
 def _unreadable(session: Session, run_id: str) -> dict[str, int]:

@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.grading import Grade, GradeValue
-from rephraser.checks import Severity
+from rephraser.checks.finding import Severity
 from rephraser.checks.programs import check_program
 from rephraser.run.judge import Case, _counts
 from rephraser.verdict import Verdict, judge
