@@ -1,5 +1,6 @@
 """Audits as numbers: the sample to draw, error rates of the verdict, agreement of reviewers."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -135,26 +136,11 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     """Return Cohen's kappa of two raters (Cohen, Educational and Psychological Measurement 1960).
 
     kappa = (p_o - p_e) / (1 - p_e), with p_o the share of equal ratings and p_e the share expected by chance
-    from each rater's own shares. 1 is full agreement, 0 agreement by chance, below 0 worse than chance.
-
-    Args:
-        pairs: the two ratings of each item.
-
-    Returns:
-        None if p_e is 1: both gave the same rating to every item, so kappa is undefined.
-
-    Raises:
-        ValueError: no pairs.
+    from each rater's own shares. None if p_e is 1: both gave the same rating to every item.
     """
-    if not pairs:
-        raise ValueError("kappa without ratings is undefined")
-    items = len(pairs)
-    ratings = {rating for pair in pairs for rating in pair}
-    equal = sum(first == second for first, second in pairs)
-    by_chance = sum(
-        sum(first == rating for first, _ in pairs) * sum(second == rating for _, second in pairs)
-        for rating in ratings
-    )
+    items, equal = len(pairs), sum(first == second for first, second in pairs)
+    firsts, seconds = (Counter(ratings) for ratings in zip(*pairs, strict=True))
+    by_chance = sum(count * seconds[rating] for rating, count in firsts.items())
     if by_chance == items * items:
         return None
     return (equal * items - by_chance) / (items * items - by_chance)

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.parsing import Outcome
-from rephraser.reviews.status import statuses_by_question
+from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.spec import RunSpec
 from rephraser.run.start import KIND
 from rephraser.tables import ProposalRow, StandingRow, VerdictRow
@@ -91,7 +91,9 @@ def summarize(session: Session, run: Run) -> RunSummary:
     """Return the state of a run as the database has it."""
     spec = RunSpec.from_json(run.spec)
     question_ids = run_question_ids(session, run.id)
-    statuses = statuses_by_question(session, run.id)
+    statuses: dict[str, list[CandidateStatus]] = {}
+    for status in current_statuses(session, run.id):
+        statuses.setdefault(status.question_id, []).append(status)
     neighbors = {
         question_id: sum(c.status in spec.counting and c.final for c in statuses.get(question_id, []))
         for question_id in question_ids

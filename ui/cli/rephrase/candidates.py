@@ -168,26 +168,24 @@ def edit(
         run: Run that judges the new candidate; optional if only one run has the edited candidate.
     """
     from rephraser.reviews.mending import mend_candidate
-    from rephraser.reviews.status import read_status
 
     who = reviewer_name(reviewer)
     with db.writing() as session:
-        edited = mend_candidate(session, candidate, text, reviewer=who, run=run)
-        status = read_status(session, edited.run.id, edited.candidate_id)
+        edited, chosen = mend_candidate(session, candidate, text, reviewer=who, run=run)
     record = {
         "candidate": edited.candidate_id,
-        "mended_from": edited.origin_id,
-        "mended_by": status.mended_by,
-        "run": edited.run.name,
-        "status": status.status,
-        "reason": status.reason,
-        "final": status.final,
+        "mended_from": edited.mended_from,
+        "mended_by": edited.mended_by,
+        "run": chosen.name,
+        "status": edited.status,
+        "reason": edited.reason,
+        "final": edited.final,
     }
     terminal.emit(
         record,
-        f"{edited.candidate_id}: edited from {edited.origin_id} by {status.mended_by}",
-        f"{status.status}: {status.reason}",
-        None if status.final else f"{resume_command(edited.run.name)} collects and judges its answers",
+        f"{edited.candidate_id}: edited from {edited.mended_from} by {edited.mended_by}",
+        f"{edited.status}: {edited.reason}",
+        None if edited.final else f"{resume_command(chosen.name)} collects and judges its answers",
     )
 
 
