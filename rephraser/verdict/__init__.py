@@ -4,7 +4,6 @@ from rephraser.verdict.answer_counts import AnswerCounts as AnswerCounts
 from rephraser.verdict.answer_counts import count_answers as count_answers
 from rephraser.verdict.judge import Verdict as Verdict
 from rephraser.verdict.judge import judge as judge
-from rephraser.verdict.judge import rule_from_spec as rule_from_spec
 from rephraser.verdict.judge import rule_spec as rule_spec
 from rephraser.verdict.overlap import OverlapRule as OverlapRule
 from rephraser.verdict.overlap import new_top as new_top

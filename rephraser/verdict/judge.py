@@ -1,20 +1,14 @@
 """Judge answer counts: a verdict with its reason, by a rule that is stored as plain data."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
 
 from rephraser.verdict.answer_counts import AnswerCounts
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
-from service.errors import InputError
 from service.hashing import Json
 
 RULE = "overlap"
 """The name of the rule in its stored form."""
-
-RETIRED = {"flagged_overlap", "flagged_over_new", "flagged_looks"}
-"""Fields of stored rules that are ignored: findings once made the thresholds stricter."""
 
 
 class Verdict(StrEnum):
@@ -159,25 +153,3 @@ def rule_spec(rule: OverlapRule) -> dict[str, Json]:
     """Return the rule's name under "rule" and each of its fields; JSON keeps it as it is."""
     values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(rule).items()}
     return {"rule": RULE, **values}
-
-
-def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
-    """Return the rule that `rule_spec` described; fields left out take their defaults.
-
-    Raises:
-        InputError: an unknown rule or field, or values that the rule refuses.
-    """
-    if spec.get("rule") != RULE:
-        raise InputError(f"verdict rule: {spec.get('rule')!r} is not a valid rule. Choose {RULE}")
-    names = {field.name for field in fields(OverlapRule)}
-    if unknown := sorted(set(spec) - names - RETIRED - {"rule"}):
-        raise InputError(
-            f"verdict rule: {RULE} has no {', '.join(unknown)}. Available: {', '.join(sorted(names))}"
-        )
-    values: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key in names
-    }
-    try:
-        return OverlapRule(**values)
-    except TypeError as error:
-        raise InputError(f"verdict rule: {RULE} cannot use {values}: {error}") from error
