@@ -10,7 +10,6 @@ from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
 from rephraser.proposing.tokens import load_token_counter
-from rephraser.run.estimate import estimate_run
 from rephraser.run.rephrase import Rephrasing, Source
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
@@ -21,7 +20,7 @@ from rephraser.run.spec import (
     SolverSpec,
     ask_seed,
 )
-from rephraser.run.start import start_run, wanted_questions
+from rephraser.run.start import start_run
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models
@@ -35,13 +34,11 @@ from service.engines.opening import (
     check_request,
     engine_logs,
     engine_of,
-    price_of,
     remote_model,
     takes_schema,
 )
 from service.errors import InputError
 from service.models.access import Model
-from service.models.estimate import Estimate
 from service.models.prompts import PromptConfig
 from service.models.settings import PromptSpec, Sampling
 from service.questions import load_question_set
@@ -78,7 +75,7 @@ async def rephrase(
     """
     planned = plan_spec(config, db)  # what cannot be used is refused before a model is reached
     count_tokens = load_token_counter(config.tokenizer) if config.tokenizer else None
-    candidates = _read_candidates(config, db)
+    candidates = read_source(config, db)
     async with OpenModels(engine_logs(db), config) as models:
         spec = await _open(config, planned, models)
         if candidates is not None:
@@ -103,23 +100,6 @@ async def rephrase(
         for notice in models.notices:
             note(notice)
     return run, outcome
-
-
-def estimate(config: RephraseConfig, db: Database) -> Estimate:
-    """Return what the run of a config will ask and cost; nothing is sent or stored.
-
-    Raises:
-        InputError: Settings that cannot be used.
-    """
-    spec = plan_spec(config, db)
-    if (candidates := _read_candidates(config, db)) is not None:
-        spec = replace(spec, source=candidates.content)
-    asked: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
-    if config.premises is not None:
-        asked.append(_premise_model(config, config.premises))
-    with db.read() as session:
-        questions = wanted_questions(session, spec, config.limit)
-        return estimate_run(session, spec, questions, price_of(asked))
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
@@ -205,11 +185,11 @@ async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> Ru
         check_request(endpoint, request)
         solvers.append(opened)
     if config.premises is not None:
-        await models.open(_premise_model(config, config.premises))
+        await models.open(premise_model(config, config.premises))
     return replace(spec, solvers=tuple(solvers), **changes)
 
 
-def _premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
+def premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
     """Return how the model for premises is asked: the proposer at its server if no other is named."""
     proposer = config.proposer
     if isinstance(proposer, LlmProposer) and (proposer.model, premises.base_url) == (premises.model, ()):
@@ -235,7 +215,7 @@ def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> b
     return True
 
 
-def _read_candidates(config: RephraseConfig, db: Database) -> FileCandidates | None:
+def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
     """Return a file's candidates for the usable questions of a set, None without a file.
 
     For all, so that a trial can grow; rows of none of the first `limit` belong to no question of its run.
