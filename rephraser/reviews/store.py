@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, insert, select
+from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
@@ -184,7 +184,18 @@ def review_rows(
         .scalar_subquery()
     )
     query = (
-        select(ReviewRow, ReviewWithdrawalRow.created_at, standing, CandidateRow.text, QuestionRow)
+        select(
+            ReviewRow.id.label("review"),
+            ReviewRow.candidate_id.label("candidate"),
+            QuestionRow.id.label("question"),
+            *(ReviewRow.decision, ReviewRow.reason, ReviewRow.reviewer, ReviewRow.audit_id.label("audit")),
+            ReviewRow.created_at,
+            ReviewWithdrawalRow.created_at.label("withdrawn_at"),
+            func.coalesce(ReviewRow.id == standing, False).label("counts"),
+            QuestionRow.text.label("question_text"),
+            QuestionRow.answer,
+            CandidateRow.text.label("candidate_text"),
+        )
         .join(CandidateRow, CandidateRow.id == ReviewRow.candidate_id)
         .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
         .outerjoin(ReviewWithdrawalRow, ReviewWithdrawalRow.review_id == ReviewRow.id)
@@ -195,22 +206,8 @@ def review_rows(
         query = query.where(ReviewRow.candidate_id.in_(of_run))
     if audit_id is not None:
         query = query.where(ReviewRow.audit_id == audit_id)
-    for review, withdrawn_at, counting, text, question in session.execute(query):
-        yield {
-            "review": review.id,
-            "candidate": review.candidate_id,
-            "question": question.id,
-            "decision": review.decision,
-            "reason": review.reason,
-            "reviewer": review.reviewer,
-            "audit": review.audit_id,
-            "created_at": review.created_at,
-            "withdrawn_at": withdrawn_at,
-            "counts": review.id == counting,
-            "question_text": question.text,
-            "answer": question.answer,
-            "candidate_text": text,
-        }
+    for row in session.execute(query):
+        yield dict(row._mapping)
 
 
 def as_review(row: ReviewRow) -> Review:

@@ -21,7 +21,6 @@ from rephraser.run.judge import (
 from rephraser.run.requests import EARLIER_SHOWN, Earlier, premise_request, proposing_request, solving_request
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import (
-    Checked,
     Proposed,
     Subject,
     read_edited,
@@ -310,7 +309,7 @@ class _Question:
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
         outcomes = {} if columns["ask_id"] is None or outcome is None else {columns["ask_id"]: outcome.value}
-        await self._store.write(store_checked, Checked(self._run.run_id, proposed, verdicts, outcomes))
+        await self._store.write(store_checked, (self._run.run_id, proposed, verdicts, outcomes))
         return new
 
     async def judge_mended(self) -> None:

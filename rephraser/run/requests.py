@@ -98,7 +98,7 @@ REASON_LENGTH = 240  # characters
 HINTS = 3
 
 # Not which answers: the next rewrite would give them away, or be bent to them.
-_BY_ANSWERS = {
+BY_ANSWERS = {
     "rejected": "its answers differ from those of the problem, so something in it changes the problem",
     "undecided": "its answers do not clearly match those of the problem, so it may not mean the same",
 }
@@ -207,12 +207,7 @@ def failure_reason(candidate: CandidateStatus, evidence: Mapping[str, Any]) -> s
     if candidate.reviewed:
         reason = _BY_REVIEW
     else:
-        reason = "; ".join(fatal) or _BY_ANSWERS[str(candidate.status)]
+        reason = "; ".join(fatal) or BY_ANSWERS[str(candidate.status)]
     if hints:
         reason += f". Check: {'; '.join(hints[:HINTS])}"
     return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")
-
-
-def failed_by_answers(candidate: CandidateStatus) -> bool:
-    """Return whether a candidate failed in a way that the proposer should hear of."""
-    return candidate.status in _BY_ANSWERS
