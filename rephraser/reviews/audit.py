@@ -26,6 +26,7 @@ from service.runs.store import Run
 from service.runs.tables import RunRow
 
 Kind = Literal["candidates", "groups"]
+_AUDITS = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
 
 
 @dataclass(frozen=True)
@@ -44,17 +45,6 @@ class Audit:
     seed: int
     size: int
     members: tuple[AuditMember, ...]
-    created_at: str
-
-
-@dataclass(frozen=True)
-class AuditHeader:
-    """An audit without its members."""
-
-    id: int
-    kind: str  # candidates, groups
-    seed: int
-    size: int
     created_at: str
 
 
@@ -112,36 +102,27 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     Raises:
         NotFoundError: no such audit; the message lists those there are.
     """
-    audits = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
-    stored = session.execute(audits.where(AuditRow.id == audit_id)).one_or_none()
+    stored = session.execute(_AUDITS.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
-        audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
+        audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(_AUDITS))
         hint = audits_there or "none yet. Create one with `tagrpo rephrase audit`"
         raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
-    row, name = stored
     members = session.execute(
         select(*columns_of(AuditMemberRow, AuditMember))
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
-    return Audit(
-        row.id,
-        row.run_id,
-        name,
-        cast(Kind, row.kind),
-        row.seed,
-        row.size,
-        tuple(AuditMember(*member) for member in members),
-        row.created_at,
-    )
+    return _audit(*stored, *(AuditMember(*member) for member in members))
 
 
-def list_audits(session: Session, run_id: str) -> list[AuditHeader]:
-    """Return the audits of a run, oldest first."""
-    rows = session.execute(
-        select(*columns_of(AuditRow, AuditHeader)).where(AuditRow.run_id == run_id).order_by(AuditRow.id)
-    )
-    return [AuditHeader(*row) for row in rows]
+def list_audits(session: Session, run_id: str) -> list[Audit]:
+    """Return the audits of a run, oldest first, without their members."""
+    return [_audit(row, name) for row, name in session.execute(_AUDITS.where(AuditRow.run_id == run_id))]
+
+
+def _audit(row: AuditRow, run: str, *members: AuditMember) -> Audit:
+    kind = cast(Kind, row.kind)
+    return Audit(row.id, row.run_id, run, kind, row.seed, row.size, members, row.created_at)
 
 
 def audit_rates(session: Session, audit: Audit) -> ErrorRates:

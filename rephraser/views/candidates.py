@@ -240,15 +240,6 @@ class NeighborCard:
 
 
 @dataclass(frozen=True)
-class Page:
-    """Some candidates in order; `after` is the id to go on from, None at the end."""
-
-    candidates: tuple[NeighborCard, ...]
-    total: int  # candidates that pass the filters
-    after: str | None
-
-
-@dataclass(frozen=True)
 class Cost:
     """Requests with their tokens; `usd` counts known prices only, `unpriced` says how many had none."""
 
@@ -352,8 +343,10 @@ def page_candidates(
 
 def page_run(
     session: Session, run: Run, filters: CandidateFilters, *, limit: int, after: str | None = None
-) -> Page:
+) -> tuple[list[NeighborCard], int, str | None]:
     """Return up to `limit` candidates of the run behind the candidate `after`, by question and ordinal.
+
+    Also returns how many pass the filters, and the id to go on from, None at the end.
 
     Raises:
         InputError: no such finding or strategy, or `after` is not of this run.
@@ -367,7 +360,7 @@ def page_run(
     total = session.scalar(select(func.count()).select_from(fitting)) or 0
     place = None if after is None else _proposal_id(session, run, after)
     cards = page_candidates(session, filters, after=place, limit=limit + 1)
-    return Page(tuple(cards[:limit]), total, cards[limit - 1].candidate_id if len(cards) > limit else None)
+    return cards[:limit], total, cards[limit - 1].candidate_id if len(cards) > limit else None
 
 
 def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:

@@ -60,10 +60,10 @@ def list_(
         chosen = choose_run(session, run)
         question_id = None if question is None else find_question(session, question).id
         filters = CandidateFilters(chosen.id, question_id, status, strategy, finding)
-        page = page_run(session, chosen, filters, limit=limit, after=after)
+        cards, total, later = page_run(session, chosen, filters, limit=limit, after=after)
     terminal.rows(
         "candidates",
-        [card.to_json() for card in page.candidates],
+        [card.to_json() for card in cards],
         {
             "candidate": lambda row: row["candidate"][: output.ID_SHOWN],
             "question": lambda row: row["question_id"][: output.ID_SHOWN],
@@ -72,11 +72,11 @@ def list_(
             "text": lambda row: one_line(row["text"], HALF_SHOWN),
             "reason": lambda row: one_line(row["reason"], HALF_SHOWN),
         },
-        empty=f"no {'more candidates' if page.total else 'candidate'} of {chosen.name} "
-        f"{'match' if page.total else 'matches'}",
+        empty=f"no {'more candidates' if total else 'candidate'} of {chosen.name} "
+        f"{'match' if total else 'matches'}",
         run=chosen.name,
-        total=page.total,
-        after=page.after,
+        total=total,
+        after=later,
     )
 
 
