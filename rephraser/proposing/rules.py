@@ -69,11 +69,11 @@ def _reworded(sentence: str) -> Iterator[str]:
     if ask is None:
         return
     for core in _forms(ask.core):
-        if ask.place == "none":
+        if not ask.condition:
             texts = [f"{ask.prefix}, {core}" if ask.prefix else core]
         else:
             texts = [f"{ask.keyword} {ask.condition}, {core}"]
-            if ask.place == "back" or _movable_to_back(core, ask.condition):
+            if _movable_to_back(core, ask.condition):
                 texts.append(f"{core} {ask.keyword} {ask.condition}")
         for text in texts:
             yield text[0].upper() + text[1:] + ("?" if _is_question(core) else ".")
@@ -235,7 +235,6 @@ _CORE = (
 )
 _LEAD = re.compile(rf"(.+?), (?:then )?({_CORE}.+)", re.I)
 _KEYWORD = re.compile(r"(if|when|given that|assuming that|assuming|suppose that|suppose) (.+)", re.I)
-_TRAIL = re.compile(r"(.+?),? (if|when|given that) (.+)")
 _ANAPHOR = re.compile(
     r"\b(?:it|its|itself|he|him|his|she|her|hers|they|them|their|theirs|this|these|those|such|both|each|other|others|"
     r"another|same|remaining|resulting|result|respectively|then|one|ones|former|latter|here|there|also|instead|"
@@ -250,7 +249,6 @@ _INTRODUCED = re.compile(
     r" [a-z]",
     re.I,
 )
-_RELATIVE = re.compile(r"\b(?:that|which|who|whose|where|such|for which|if|when|given)\b")
 _SMALL = {
     "the", "of", "a", "an", "and", "or", "in", "on", "to", "is", "are", "that", "for", "with", "by", "at",
     "as", "from", "value", "number", "sum",
@@ -272,15 +270,14 @@ _NOT_PLURAL = re.compile(
 
 @dataclass(frozen=True)
 class _Ask:
-    """The asking sentence: core (lower case start), optional condition with its keyword, and where it stands.
+    """The asking sentence: core (lower case start), and a condition before it with its keyword, if any.
 
-    `place` is "front", "back" or "none"; `prefix` is a fixed opening such as "in the figure".
+    `prefix` is a fixed opening such as "in the figure".
     """
 
     core: str
     keyword: str = ""
     condition: str = ""
-    place: str = "none"
     prefix: str = ""
 
 
@@ -291,13 +288,6 @@ def _parse(sentence: str) -> _Ask | None:
         return None
     if re.match(_CORE, text, re.I):
         core = text[0].lower() + text[1:]
-        trail = _TRAIL.fullmatch(core)
-        if (
-            trail
-            and not re.search(r" (?:if|when|given that) ", trail[3])
-            and _movable_to_front(trail[1], trail[3])
-        ):
-            return _Ask(trail[1], trail[2], trail[3], "back")
         return _Ask(core)
     lead = _LEAD.fullmatch(text)
     if lead is None or re.search(rf", (?:then |and )?{_CORE}", lead[2]):
@@ -307,7 +297,7 @@ def _parse(sentence: str) -> _Ask | None:
     if clause is None:
         return None if lead[1].startswith("Let ") else _Ask(core, prefix=lead[1])
     keyword = clause[1].lower()
-    return _Ask(core, "if" if keyword.startswith("suppose") else keyword, clause[2], "front")
+    return _Ask(core, "if" if keyword.startswith("suppose") else keyword, clause[2])
 
 
 def _forms(core: str) -> list[str]:
@@ -378,17 +368,6 @@ def _how_many_of(phrase: str) -> list[str]:
     if to := re.fullmatch(r"((?:\w+ )?ways) (to .+)", counted):
         return [f"how many {to[1]} are there {to[2]}"]
     return [] if " to " in head else [f"how many {head} are there{rest}"]
-
-
-def _movable_to_front(core: str, condition: str) -> bool:
-    """Whether "core if condition" also reads "if condition, core"."""
-    return (
-        re.match(rf"(?:{FORMULA}|the |an? |[A-Z])", condition) is not None
-        and not _ANAPHOR.search(condition)
-        and not _RELATIVE.search(core)
-        and not _shares_definite(condition, core)
-        and re.search(rf" (?:is|are|has|have|[a-z]+s)\b|{FORMULA}", condition) is not None
-    )
 
 
 def _movable_to_back(core: str, condition: str) -> bool:

@@ -9,8 +9,8 @@ from rephraser.reviews.store import find_candidate
 from rephraser.run.judge import check_structure
 from rephraser.run.spec import RunSpec
 from rephraser.run.start import find_neighbor_run
-from rephraser.run.store import Proposed, read_statuses, read_subjects, read_texts, store_candidates
-from rephraser.tables import ProposalRow, VerdictRow, candidate_id
+from rephraser.run.store import Proposed, read_statuses, read_subjects, store_candidates
+from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from service.asks.tables import OPEN, TaskRow
 from service.errors import InputError, NotFoundError
 from service.hashing import canonical_text
@@ -89,7 +89,8 @@ def _check(session: Session, run: Run, candidate: str, mended_from: str, questio
         for each in statuses
         if each.status != "rejected" and each.candidate_id not in (candidate, mended_from)
     ]
-    texts = read_texts(session, [candidate, *others])
+    of_ids = select(CandidateRow.id, CandidateRow.text).where(CandidateRow.id.in_([candidate, *others]))
+    texts = {row.id: row.text for row in session.execute(of_ids)}
     siblings = [texts[other] for other in others]
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
     verdict = check_structure(

@@ -176,16 +176,6 @@ def read_reasons(session: Session, asked: Sequence[tuple[str, str]]) -> list[dic
     return reasons
 
 
-def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
-    """Return the texts of questions and candidates by id."""
-    texts: dict[str, str] = {}
-    for part in in_parts(list(dict.fromkeys(ids))):
-        for table in (QuestionRow, CandidateRow):
-            rows = session.execute(select(table.id, table.text).where(table.id.in_(part)))
-            texts |= {row.id: row.text for row in rows}
-    return texts
-
-
 def read_edited(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, str, int, Any]]]:
     """Return (id, text, ordinal, findings) of edited candidates that wait for answers, by (run, question)."""
     waiting = []

@@ -55,11 +55,7 @@ DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / 
         ),
         (
             "What is the remainder when $5^{40}$ is divided by 6?",
-            [
-                "Find the remainder when $5^{40}$ is divided by 6.",
-                "When $5^{40}$ is divided by 6, find the remainder.",
-                "When $5^{40}$ is divided by 6, what is the remainder?",
-            ],
+            ["Find the remainder when $5^{40}$ is divided by 6."],
         ),
     ],
 )
