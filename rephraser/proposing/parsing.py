@@ -106,18 +106,7 @@ _JSON_ARRAY = re.compile(
     re.S,
 )
 _REMARKS = frozenset(
-    {
-        "answer",
-        "changes",
-        "comment",
-        "explanation",
-        "note",
-        "notes",
-        "original",
-        "reason",
-        "reasoning",
-        "solution",
-    }
+    "answer changes comment explanation note notes original reason reasoning solution".split()  # noqa: SIM905
 )
 _TEXT_KEYS = (
     *("rephrasing", "rephrased_question", "rewritten_question", "rephrased", "rewritten", "rewrite"),
@@ -225,22 +214,14 @@ def _from_json(body: str) -> list[str] | None:
         except RecursionError:  # a model that went on opening brackets
             continue
         except ValueError:
-            whole = _whole_json_strings(prepared)
-            if whole is not None:
-                return whole
+            array = _JSON_ARRAY.match(prepared)  # it breaks off or is badly closed
+            if array is not None:
+                return [json.loads(text, strict=False) for text in _JSON_STRING.findall(array["strings"])]
             continue
         strings = _strings(value)
         if strings is not None and (any(strings) or not piece[:start].strip()):
             return strings
     return None
-
-
-def _whole_json_strings(broken: str) -> list[str] | None:
-    """Return the complete strings of a JSON array that breaks off or is badly closed."""
-    array = _JSON_ARRAY.match(broken)
-    if array is None:
-        return None
-    return [json.loads(string, strict=False) for string in _JSON_STRING.findall(array.group("strings"))]
 
 
 def _strings(value: Any) -> list[str] | None:

@@ -369,15 +369,16 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
         if review.candidate_id in ids:
             by_reviewer.setdefault(review.reviewer, {})[review.candidate_id] = review.decision
             standing[review.candidate_id] = review.decision
-    strata = tuple(
-        _stratum(status, [member for member in members if member.status == status], standing)
-        for status in STRATA
-        if any(member.status == status for member in members)
-    )
+    strata = []
+    for status in STRATA:
+        drawn = [member for member in members if member.status == status]
+        if drawn:
+            rejected = _rate(drawn, standing, status, "rejected")
+            strata.append(Stratum(status, drawn[0].stratum_size, len(drawn), rejected))
     return ErrorRates(
         drawn=len(members),
         reviewed=len(standing),
-        strata=strata,
+        strata=tuple(strata),
         false_accept=_rate(members, standing, "accepted", "rejected"),
         false_reject=_rate(members, standing, "rejected", "accepted"),
         broken=_broken(strata),
@@ -477,11 +478,6 @@ def _share(count: int, reviewed: int) -> Rate:
         return Rate(0, 0, None, None, None)
     low, high = exact_interval(count, reviewed, CONFIDENCE)
     return Rate(count, reviewed, count / reviewed, low, high)
-
-
-def _stratum(status: str, members: Sequence[AuditMember], standing: Mapping[str, str]) -> Stratum:
-    rejected = _rate(members, standing, status, "rejected")
-    return Stratum(status, members[0].stratum_size, len(members), rejected)
 
 
 def _broken(strata: Sequence[Stratum]) -> BrokenShare:

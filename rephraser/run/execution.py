@@ -281,16 +281,7 @@ async def rephrase_run(
 ) -> Outcome:
     """Work on a run until it is done, stopped by a cap, or only failed requests are left.
 
-    Args:
-        db: The database.
-        run: The run.
-        models: Its proposer, solvers and the model that is asked about premises, open.
-        report: Told how many questions are done.
-        source: Gives the candidates of a run that asks no proposer.
-        count_tokens: Counts the tokens of candidates.
-        stop_below: See `Rephrasing`.
-        retry_final: Send requests again that failed for good.
-        grader_workers: Processes that compare answers; by default one per core.
+    `models` are open; see `Rephrasing` for the other arguments.
 
     Raises:
         InputError: The run began with requests of another version.

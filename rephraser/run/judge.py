@@ -17,7 +17,7 @@ from rephraser.checks import check_candidate
 from rephraser.checks.finding import CHECKS_VERSION, CheckOptions, Severity
 from rephraser.checks.premises import Premises
 from rephraser.checks.programs import check_program
-from rephraser.run.spec import PremiseSpec, RunSpec
+from rephraser.run.spec import RunSpec
 from rephraser.run.store import Subject
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
 from rephraser.verdict.programs import cluster_programs, rule_for_programs
@@ -34,11 +34,6 @@ def premise_findings(premises: Premises) -> list[dict[str, str]]:
         for name, differing in pairs
         if differing
     ]
-
-
-def premise_evidence(spec: PremiseSpec, premises: Premises) -> dict[str, Any]:
-    """Return what is kept with the verdict: the model, its settings and the premises by state."""
-    return {"id": spec.id, "model": spec.model, "outcome": premises.outcome, **vars(premises)}
 
 
 def verdict_row(
@@ -203,7 +198,8 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }
     if spec.premises is not None and case.premises is not None:
-        evidence["premises"] = premise_evidence(spec.premises, case.premises)
+        asked = {"id": spec.premises.id, "model": spec.premises.model, "outcome": case.premises.outcome}
+        evidence["premises"] = {**asked, **vars(case.premises)}
     return verdict_row(
         run_id,
         case.candidate_id,

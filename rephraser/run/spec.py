@@ -61,7 +61,7 @@ class SolverSpec:
     @property
     def model_identity(self) -> str:
         """The solver as `Request.model` has it."""
-        return engine_identity(self.model, self.engine)
+        return self.model if self.engine is None else str(self.engine["identity"])
 
     @property
     def prompt_spec(self) -> PromptSpec:
@@ -161,7 +161,7 @@ class RunSpec:
     @property
     def model_identity(self) -> str:
         """The proposer as `Request.model` has it."""
-        return engine_identity(self.model, self.engine)
+        return self.model if self.engine is None else str(self.engine["identity"])
 
     def slots(self) -> tuple[int, ...]:
         """Return the number of neighbors wanted from each strategy; n in all."""
@@ -211,11 +211,6 @@ class RunSpec:
     def from_json(cls, data: dict[str, Any]) -> "RunSpec":
         """Return the spec of a stored run."""
         return TypeAdapter(cls).validate_python(data | data["checks"])
-
-
-def engine_identity(model: str, engine: Mapping[str, Any] | None) -> str:
-    """Return what tells a model apart from others: its name, with its weights and engine on this machine."""
-    return model if engine is None else str(engine["identity"])
 
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:

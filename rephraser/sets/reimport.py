@@ -127,12 +127,7 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     return list(read_set(path).entries)
 
 
-def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Return the rows of an export and its manifest, or None.
-
-    Raises:
-        InputError: no export there, or a damaged one.
-    """
+def _read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     if path.is_dir():
         described = path / MANIFEST_NAME
         if not described.is_file():
@@ -162,7 +157,7 @@ def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
         InputError: a damaged file, an unusable row, or content that does not match the manifest's hash.
     """
     images = RowImages()
-    rows, described = read_export(path)
+    rows, described = _read_export(path)
     entries = _entries(rows, path, images)
     content = set_hash(entries)
     edited = described is not None and (
