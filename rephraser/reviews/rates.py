@@ -44,13 +44,9 @@ def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
         places: number of candidates to draw, at least 0.
     """
     allotted = dict.fromkeys(STRATA, 0)
-    order = list(STRATA)
     for _ in range(min(places, sum(sizes.values()))):
         open_strata = [name for name in STRATA if allotted[name] < sizes.get(name, 0)]
-        poorest = min(
-            open_strata,
-            key=lambda name: ((allotted[name] + 1) / STRATA[name], allotted[name], order.index(name)),
-        )
+        poorest = min(open_strata, key=lambda name: ((allotted[name] + 1) / STRATA[name], allotted[name]))
         allotted[poorest] += 1
     return allotted
 
