@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rephraser.config import RephraseConfig
-from rephraser.run.execution import plan_spec, premise_model, read_source
+from rephraser.run.execution import plan_spec, premise_model, read_source, wanted_questions
 from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
-from rephraser.run.start import wanted_questions
 from rephraser.run.store import read_subjects
 from service.database import Database
 from service.engines.opening import price_of

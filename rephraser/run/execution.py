@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from sqlalchemy.orm import Session
+
 from evaluator.grading import Grader
 from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, Verdict
 from rephraser.proposing.file import FileCandidates, read_candidates
@@ -20,12 +22,12 @@ from rephraser.run.spec import (
     SolverSpec,
     ask_seed,
 )
-from rephraser.run.start import start_run
+from rephraser.run.start import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models
 from service.asks.prompts import prompt_request
-from service.asks.store import Store, reopen_failed
+from service.asks.store import Store, add_tasks, reopen_failed
 from service.asks.work import Outcome, work_on
 from service.config import pick
 from service.database import Database
@@ -44,7 +46,15 @@ from service.models.settings import PromptSpec, Sampling
 from service.questions import load_question_set
 from service.questions.store import set_kinds
 from service.runs.spending import hold_cap
-from service.runs.store import Run, finish_run
+from service.runs.store import (
+    Run,
+    find_same_run,
+    finish_run,
+    keep_config,
+    open_run,
+    package_versions,
+    run_question_ids,
+)
 from service.telling import TellStage
 
 
@@ -80,7 +90,7 @@ async def rephrase(
         spec = await _open(config, planned, models)
         if candidates is not None:
             spec = replace(spec, source=candidates.content)
-        run = start_run(db, config, spec, note=note)
+        run = _start_run(db, config, spec, note=note)
         if candidates is not None and candidates.unmatched:
             note(
                 f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows match no "
@@ -100,6 +110,54 @@ async def rephrase(
         for notice in models.notices:
             note(notice)
     return run, outcome
+
+
+def _start_run(
+    db: Database, config: RephraseConfig, spec: RunSpec, *, note: Callable[[str], None] = lambda _: None
+) -> Run:
+    """Return the run of this name, made if there is none; it holds the usable questions of its set.
+
+    Raises:
+        NotFoundError: there is no such question set.
+        InputError: the set has no usable question, or a run of this name has other settings.
+    """
+    with db.write() as session:
+        questions = wanted_questions(session, spec, config.limit)
+        known = find_same_run(
+            session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=questions
+        )
+        if known is not None:
+            note(f"resuming run {config.name}")
+            before = len(run_question_ids(session, known.id))
+            if len(questions) > before:
+                now = f"{len(questions):,} question{'s' * (len(questions) != 1)}"
+                note(f"run {config.name} grows from {before:,} to {now}")
+        run, _ = open_run(
+            session,
+            name=config.name,
+            kind=KIND,
+            spec=spec.to_json(),
+            question_ids=questions,
+            versions=package_versions(),
+        )
+        add_tasks(session, run.id, questions)
+        keep_config(session, run.id, config.stored())
+        return run
+
+
+def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+    """Return the usable questions of a run's set, at most `limit`.
+
+    Raises:
+        InputError: there is none.
+    """
+    questions = load_question_set(session, spec.questions)[:limit]
+    if not questions:
+        raise InputError(
+            f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
+            f"{spec.questions} --held` lists the reasons."
+        )
+    return [question.id for question in questions]
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:

@@ -20,7 +20,7 @@ from rephraser.checks.programs import check_program
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import Subject
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
-from rephraser.verdict.programs import cluster_programs, rule_for_programs
+from rephraser.verdict.judge import cluster_programs, rule_for_programs
 from service.asks.request import Choice
 from service.database import utc_now
 from service.program_gold import read_gold

@@ -1,8 +1,16 @@
-"""Judge answer counts: a verdict with its reason, by a rule that is stored as plain data."""
+"""Judge answer counts: a verdict with its reason, by a rule that is stored as plain data.
 
-from dataclasses import asdict, dataclass
+Programs that pass the tests of a question are equal answers. Failures are no evidence, since programs can
+fail in any way: all failures of the candidate count as one new answer, the strictest reading, and each failure
+of the question as a separate one, so that a question that is never solved has no stable answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from math import ceil
 
+from evaluator.grading import Clustering, Grade, GradeValue
 from rephraser.verdict.answer_counts import AnswerCounts
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
 from service.hashing import Json
@@ -153,3 +161,38 @@ def rule_spec(rule: OverlapRule) -> dict[str, Json]:
     """Return the rule's name under "rule" and each of its fields; JSON keeps it as it is."""
     values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(rule).items()}
     return {"rule": RULE, **values}
+
+
+PASSING, FAILING = "passes the tests", "fails"
+_REJECT_SHARE = 0.75
+
+
+def rule_for_programs(rule: OverlapRule) -> OverlapRule:
+    """Return the rule for programs: no rejection if over a quarter of the question's programs fail.
+
+    Without a dominant other answer, the only evidence against a candidate is that no program passes; if the
+    question itself is hard, a harder wording explains that.
+    """
+    return replace(rule, reject_original_top=max(1, ceil(_REJECT_SHARE * rule.original_samples)))
+
+
+def cluster_programs(grades: Sequence[Grade | None], original: int) -> Clustering:
+    """Return the classes of programs: first those of the question, `original` of them, then the candidate's.
+
+    None is a response without a program; unknown grades are unsettled.
+    """
+    classes, assignment, unsettled = [PASSING, FAILING], list[int | None](), list[int]()
+    for place, grade in enumerate(grades):
+        if grade is None or grade.reason == "no answer found":
+            assignment.append(None)
+        elif grade.value is GradeValue.CORRECT:
+            assignment.append(0)
+        elif grade.value is GradeValue.UNKNOWN:
+            unsettled.append(place)
+            assignment.append(None)
+        elif place < original:
+            classes.append(grade.extracted or FAILING)
+            assignment.append(len(classes) - 1)
+        else:
+            assignment.append(1)
+    return Clustering(tuple(classes), tuple(assignment), 0, 0, tuple(unsettled))
