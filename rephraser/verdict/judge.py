@@ -1,8 +1,8 @@
 """Judge answer counts: a verdict with its reason, by a rule that is stored as plain data.
 
 Programs that pass the tests of a question are equal answers. Failures are no evidence, since programs can
-fail in any way: all failures of the candidate count as one new answer, the strictest reading, and each failure
-of the question as a separate one, so that a question that is never solved has no stable answer.
+fail in any way: all failures of the candidate count as one new answer, the strictest reading. Each failure of
+the question counts as a separate one, so that a question that is never solved has no stable answer.
 """
 
 from collections.abc import Sequence
