@@ -178,7 +178,7 @@ def read_reasons(session: Session, asked: Sequence[tuple[str, str]]) -> list[dic
 
 def read_edited(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, str, int, Any]]]:
     """Return (id, text, ordinal, findings) of edited candidates that wait for answers, by (run, question)."""
-    waiting = []
+    waiting: list[list[tuple[str, str, int, Any]]] = []
     for (run_id, _), candidates in zip(asked, read_statuses(session, asked), strict=True):
         edited = {each.candidate_id: each for each in candidates if each.mended_from and not each.final}
         if not edited:
