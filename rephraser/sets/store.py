@@ -148,8 +148,8 @@ def load_entries(session: Session, header_id: str, places: Sequence[int] | None 
         questions = [as_question(row) for row in session.execute(asked)]
         rows = [*session.execute(rephrased)]
     else:
-        found = [session.execute(asked.where(position.in_(part))) for part in in_parts(places)]
-        questions = [as_question(row) for result in found for row in result]
+        results = [session.execute(asked.where(position.in_(part))) for part in in_parts(places)]
+        questions = [as_question(row) for result in results for row in result]
         parts = in_parts([question.id for question in questions])
         rows = [row for ids in parts for row in session.execute(rephrased.where(member.question_id.in_(ids)))]
     neighbors: dict[str, list[Neighbor]] = {}
