@@ -316,8 +316,8 @@ class TestRuns:
         config = json.loads((place / "runs" / "x" / "config.json").read_text(encoding="utf-8"))
         assert (config["preset"], config["spec"]["preset"]) == ("ta", "ta")
         for changed, way_out in (
-            ([f"prompt_file={words_of_paper}"], "Use the run's original --preset and prompt_file"),
-            (["answer_kind=integer"], "Use the run's original answer_kind and tolerance"),
+            ([f"prompt_file={words_of_paper}"], "another preset or prompt_file"),
+            (["answer_kind=integer"], "another answer_kind or tolerance"),
         ):
             refused = tagrpo(*words, *changed)
             assert (refused.code, way_out in refused.err) == (2, True)

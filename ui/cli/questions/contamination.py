@@ -49,7 +49,7 @@ def contamination(
     settings = Settings(ngram, threshold, ratio)
     with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
         loaded = [load(name) for name in benchmark]
-        overlaps = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
-    terminal.show({"settings": settings.to_json(), "checks": overlaps.checks, "pairs": overlaps.pairs})
-    if overlaps.repeated:
-        raise exits.needs_attention(f"{plural(overlaps.repeated, 'benchmark problem')} repeated")
+        checks, pairs = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
+    terminal.show({"settings": settings.to_json(), "checks": checks, "pairs": pairs})
+    if repeated := sum(check["repeated_problems"] for check in checks):
+        raise exits.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")

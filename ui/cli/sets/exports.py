@@ -1,7 +1,7 @@
 """`tagrpo sets export` and `import`: a version as files, and files as a version."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typer import BadParameter, Option
 
@@ -61,23 +61,25 @@ def export(
     license_name = license_name or "other"
 
     with terminal.progress("export") as bar, db.open() as database:
-        common: dict[str, Any] = {"license_name": license_name, "overwrite": overwrite, "report": bar.update}
-        if form == "hf":
-            report = sets.export_hf(database, config.set, out, **common)
-        else:
-            report = sets.export_file(database, config.set, out, form, **common)
+        header = sets.export_set(
+            database,
+            config.set,
+            out,
+            form,
+            license_name=license_name,
+            overwrite=overwrite,
+            report=bar.update,
+        )
     record = {
-        "set": report.header.ref,
-        "content_hash": report.header.content_hash,
+        "set": header.ref,
+        "content_hash": header.content_hash,
         "format": form,
         "out": out,
-        "questions": report.questions,
-        "neighbors": report.neighbors,
-        "neighbors_by_verdict": report.header.counts["neighbors_by_verdict"],
+        **{key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")},
         "license": license_name,
     }
     stated = form != "hf" or license_name != "other"
-    load = f'load it with `datasets.load_dataset("{report.target}", split="train")`'
+    load = f'load it with `datasets.load_dataset("{out}", split="train")`'
     terminal.show(record, load if form == "hf" else None)
     if not stated and not terminal.as_json:
         output.note("the card states no license; set one with --license")
