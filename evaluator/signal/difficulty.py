@@ -13,7 +13,6 @@ from evaluator.signal.groups import (
     CheckpointGroups,
     Floats,
     GroupCounts,
-    Ints,
     QuestionGroup,
     count_groups,
     pool_visits,
@@ -39,8 +38,6 @@ class NeighborRow:
     unknown: int
     original_correct: int
     original_known: int
-    shrunken: float  # empirical-Bayes estimate
-    shrunken_original: float | None
     p_value: float | None  # of counts at least as odd, given the question's other prompts (two-sided)
     adjusted: float | None  # over all neighbors (Benjamini-Hochberg)
     flag: Direction | None  # set if `adjusted` is at most the FDR: the answer may leak, or may have changed
@@ -107,7 +104,7 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
     p_values = np.minimum(1.0, 2 * np.minimum(low, high))
     adjusted, tested = np.full_like(p_values, np.nan), ~np.isnan(p_values)
     adjusted[tested] = false_discovery_control(p_values[tested])
-    rows = _rows(groups, shrunken_rates(counts, fitted.model), (low, high), p_values, adjusted, fdr)
+    rows = _rows(groups, (low, high), p_values, adjusted, fdr)
     return DifficultyAudit(
         checkpoint.label,
         len(groups),
@@ -122,7 +119,6 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
 
 def _rows(
     groups: Sequence[QuestionGroup],
-    shrunken: Floats,
     tails: tuple[Floats, Floats],
     p_values: Floats,
     adjusted: Floats,
@@ -149,8 +145,6 @@ def _rows(
                     unknown=prompt.unknown,
                     original_correct=original.correct,
                     original_known=original.known,
-                    shrunken=float(shrunken[place, prompt.variant]),
-                    shrunken_original=float(shrunken[place, 0]),
                     p_value=value,
                     adjusted=corrected,
                     flag=direction if corrected <= fdr else None,
@@ -170,26 +164,6 @@ def _spread(fitted: Forecast) -> Spread:
     return Spread(shift, shift.mean - mean_half, shift.mean + mean_half, shift.sd / factor, shift.sd * factor)
 
 
-def shrunken_rates(counts: GroupCounts, model: RateModel) -> Floats:
-    """Return the posterior mean of each prompt's success rate [V, 1 + K]; NaN where a prompt is not there.
-
-    Empirical Bayes under the fitted model: a prompt with few samples is drawn towards what the other prompts
-    of its question show, and towards all questions.
-    """
-    tables, posterior, pairs = _posteriors(counts, model)
-    grid = rates()
-    means = np.full(counts.correct.shape, np.nan)
-    there = counts.known > 0
-    means[:, 0] = np.where(there[:, 0], posterior @ grid, np.nan)
-    if counts.neighbors and model.shift is not None:
-        chances = model.shift.chances()
-        conditional = (tables.own * grid) @ chances.T / np.maximum(tables.own @ chances.T, 1e-300)  # [U, J]
-        for column in range(1, counts.correct.shape[1]):
-            here = there[:, column]
-            means[here, column] = (posterior[here] * conditional[pairs[here, column]]).sum(axis=1)
-    return means
-
-
 def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]:
     """Return for each neighbor the chance of as few, and of as many, correct responses as it has [V, K].
 
@@ -202,7 +176,10 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
 
     if model.shift is None:
         raise ValueError("a model without a shift cannot predict neighbors")
-    tables, _, pairs = _posteriors(counts, model)
+    tables = Likelihoods(make_pilot(counts))
+    flat = np.stack([counts.correct.ravel(), counts.wrong.ravel()], axis=1)
+    pairs = np.unique(flat, axis=0, return_inverse=True)[1].reshape(counts.correct.shape)
+    pairs = np.where(counts.known > 0, pairs, -1)  # a prompt that is not there
     related = model.shift.related() if model.shift.stray <= USUAL_STRAY else model.shift.chances()
     logs = np.log(np.maximum(tables.neighbor(model.shift), 1e-300))
     own = np.concatenate([tables.own, np.ones((1, tables.own.shape[1]))])[pairs[:, 0]]
@@ -226,18 +203,3 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
         low[here, column - 1] = (weights * few[pair]).sum(axis=1)
         high[here, column - 1] = (weights * many[pair]).sum(axis=1)
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
-
-
-def _posteriors(counts: GroupCounts, model: RateModel) -> tuple[Likelihoods, Floats, Ints]:
-    """Return tables, the posterior of each group's rate [V, J], and the numbers of its prompts' pairs.
-
-    Prompts that are not there have the number -1.
-    """
-    pilot = make_pilot(counts)
-    tables = Likelihoods(pilot)
-    shift: Shift | None = model.shift
-    posterior = model.mixture.posterior(tables.rows(shift))[pilot.row_of]
-    width = counts.correct.shape[1]
-    flat = np.stack([counts.correct.ravel(), counts.wrong.ravel()], axis=1)
-    _, numbers = np.unique(flat, axis=0, return_inverse=True)
-    return tables, posterior, np.where(counts.known.ravel() > 0, numbers.ravel(), -1).reshape(-1, width)
