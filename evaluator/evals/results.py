@@ -8,10 +8,10 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.counts import ProblemCounts, count_samples, count_tokens
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
-from evaluator.evals.samples import ProblemCounts, count_samples, count_tokens
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeRow, RunProblemRow
 from evaluator.grading.types import GradeValue
