@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluator.signal.forecast import Forecast, GroupShape, RescueShape, SpreadShape
 from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, count_groups
-from evaluator.signal.rate_model import Likelihoods, RateModel, make_pilot
+from evaluator.signal.rate_model import RateModel, make_pilot
 from evaluator.signal.rates import rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from service.errors import InputError
@@ -96,7 +96,7 @@ def compare_choices(
         ]
     )
     pilot = make_pilot(count_groups(groups))
-    posterior = model.mixture.posterior(Likelihoods(pilot).rows(model.shift))[pilot.row_of]
+    posterior = model.mixture.posterior(pilot.rows(model.shift))[pilot.row_of]
     each = [1 - GroupShape("", k, g).equal_chances(model.shift) for k in range(n + 1)]
     equal = [1 - SpreadShape("", k, (n + 1) * g).equal_chances(model.shift) for k in range(n + 1)]
     weights = model.mixture.weights

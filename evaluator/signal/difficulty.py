@@ -17,7 +17,7 @@ from evaluator.signal.groups import (
     count_groups,
     pool_visits,
 )
-from evaluator.signal.rate_model import Likelihoods, RateModel, make_pilot
+from evaluator.signal.rate_model import RateModel, make_pilot, number_pairs
 from evaluator.signal.rates import USUAL_STRAY, Shift, rates
 from service.errors import InputError
 
@@ -157,8 +157,9 @@ def _spread(fitted: Forecast) -> Spread:
     shift = fitted.model.shift
     if shift is None:
         raise ValueError("the audit needs neighbors")
-    means = np.array([replicate.mean for _, replicate in fitted.replicates if replicate is not None])
-    logs = np.log([max(replicate.sd, 1e-3) for _, replicate in fitted.replicates if replicate is not None])
+    shifts = [replicate.shift for replicate in fitted.replicates if replicate.shift is not None]
+    means = np.array([each.mean for each in shifts])
+    logs = np.log([max(each.sd, 1e-3) for each in shifts])
     mean_half = 1.96 * fitted.scale * float(means.std(ddof=1))
     factor = float(np.exp(1.96 * fitted.scale * logs.std(ddof=1)))
     return Spread(shift, shift.mean - mean_half, shift.mean + mean_half, shift.sd / factor, shift.sd * factor)
@@ -176,18 +177,16 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
 
     if model.shift is None:
         raise ValueError("a model without a shift cannot predict neighbors")
-    tables = Likelihoods(make_pilot(counts))
-    flat = np.stack([counts.correct.ravel(), counts.wrong.ravel()], axis=1)
-    pairs = np.unique(flat, axis=0, return_inverse=True)[1].reshape(counts.correct.shape)
-    pairs = np.where(counts.known > 0, pairs, -1)  # a prompt that is not there
+    pilot = make_pilot(counts)
+    distinct, pairs = number_pairs(counts)
     related = model.shift.related() if model.shift.stray <= USUAL_STRAY else model.shift.chances()
-    logs = np.log(np.maximum(tables.neighbor(model.shift), 1e-300))
-    own = np.concatenate([tables.own, np.ones((1, tables.own.shape[1]))])[pairs[:, 0]]
+    logs = np.log(np.maximum(pilot.neighbor(model.shift), 1e-300))
+    own = np.concatenate([pilot.own, np.ones((1, pilot.own.shape[1]))])[pairs[:, 0]]
     there = counts.known > 0
     total = np.zeros_like(own)
     for column in range(1, counts.correct.shape[1]):
         total += np.where(there[:, column, None], logs[pairs[:, column]], 0.0)
-    correct, wrong = tables.pilot.pairs[:, 0, None], tables.pilot.pairs[:, 1, None]
+    correct, wrong = distinct[:, 0, None], distinct[:, 1, None]
     grid = rates()
     few = bdtr(correct.astype(np.float64), correct + wrong, grid) @ related.T  # [U, J], given the question's
     at_least = np.where(correct > 0, bdtrc(np.maximum(correct - 1.0, 0), correct + wrong, grid), 1.0)

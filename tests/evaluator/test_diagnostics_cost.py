@@ -21,8 +21,8 @@ from service.errors import InputError
 
 def known(weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: Shift | None) -> Forecast:
     """A forecast by a model that is known, with nothing left open."""
-    mixture = Mixture("free", weights)
-    return Forecast(RateModel(mixture, shift), ((mixture, shift), (mixture, shift)), 1.0, 100, (8, 8))
+    model = RateModel(Mixture("free", weights), shift)
+    return Forecast(model, (model, model), 1.0, 100, (8, 8))
 
 
 def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
