@@ -48,7 +48,7 @@ def report_notes(report: Report) -> list[str]:
 
 def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str]:
     """Return a note for each question set known to repeat problems of a benchmark of the methods."""
-    entries = {entry.problems_hash: entry for method in methods for entry in method.entries.values()}
+    entries = {entry.spec.problems_hash: entry for method in methods for entry in method.entries.values()}
     return [
         (
             f"{entry.spec.problems}: the set {checked.set_name} contains {checked.problems} of its "
@@ -156,7 +156,7 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     counts: list[str] = []
     models: dict[str, None] = {}
     for label, entry in lines:
-        for judged in (result.judged for result in entry.results if result.judged is not None):
+        if (judged := entry.judged) is not None:
             models[judged.model] = None
             counts.append(
                 f"{label}, {entry.benchmark}: {judged.grades:,} grades, {judged.correct:,} of them correct, "

@@ -46,7 +46,7 @@ def source_table(report: Report) -> Table:
 
 def source_notes(report: Report) -> Iterator[str]:
     """Yield what has to be said: that boxes alone count, or that much rests on last sentences."""
-    if any(answers_of(line.entry.results[0].grader_version) == "boxed" for line in report.lines):
+    if any(answers_of(line.entry.grader_version) == "boxed" for line in report.lines):
         yield "Only boxed answers count. Other answers are graded wrong."
     much = [
         f"{row['label']} on {row['benchmark']} ({hundredths(row[CORRECT_SHARE], 0)}%)"
