@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.tables import RunProblemRow, SampleCountsRow, SampleRow
+from evaluator.evals.tables import RunProblemRow, SampleRow
 from service.asks.tables import DONE, FAILED_TASK, TaskRow
 
 
@@ -34,24 +34,11 @@ def read_block(item: str) -> Block:
 
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:
-    """Return how many of `n` samples for each problem of a run are not there.
-
-    Taken from the counts of samples; rows are counted only if a problem has samples beyond `n`.
-    """
-    last = select(func.max(SampleRow.ordinal)).where(SampleRow.run_problem_id == RunProblemRow.id)
-    rows = session.execute(
-        select(RunProblemRow.id, SampleCountsRow.samples, last.scalar_subquery())
-        .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
-        .where(RunProblemRow.run_id == run_id)
-    ).all()
-    missing = 0
-    for problem, samples, last_ordinal in rows:
-        there = samples
-        if last_ordinal is not None and last_ordinal >= n:
-            below = select(func.count()).where(SampleRow.run_problem_id == problem, SampleRow.ordinal < n)
-            there = session.scalar(below) or 0
-        missing += n - there
-    return missing
+    """Return how many of `n` samples for each problem of a run are not there."""
+    of_run = RunProblemRow.run_id == run_id
+    problems = session.scalar(select(func.count()).select_from(RunProblemRow).where(of_run)) or 0
+    there = select(func.count()).select_from(SampleRow).join(RunProblemRow)
+    return problems * n - (session.scalar(there.where(of_run, SampleRow.ordinal < n)) or 0)
 
 
 def most_wanted(session: Session, run_id: str) -> int:
