@@ -24,7 +24,7 @@ SamplesFormat: TypeAlias = Literal["jsonl", "parquet", "hf"]
 
 DATA_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST = "tagrpo.json"
-_SAMPLES_READ = 500
+_PER_GROUP = 500
 _TYPES = {
     "string": (
         *(
@@ -136,34 +136,27 @@ def _rows(
 def _samples(
     db: Database, run: Run, problem: RunProblem, grader: int | None, theirs: int | None
 ) -> Iterator[dict[str, Any]]:
-    after = -1
-    while True:
-        with db.read() as session:
-            part = partial(
-                page_samples, session, run.id, problem.id, after_ordinal=after, limit=_SAMPLES_READ
-            )
-            headers = part(grader_id=grader)
-            texts = read_texts(session, [header.id for header in headers])
-            graded = [] if theirs is None else part(grader_id=theirs)
-            other = {header.id: header.reason for header in graded}
-        if not headers:
-            return
-        for header in headers:
-            yield {
-                "sample": header.ordinal,
-                "response": texts[header.id],
-                "stop_reason": header.stop_reason,
-                "prompt_tokens": header.prompt_tokens,
-                "completion_tokens": header.completion_tokens,
-                "seed": header.seed,
-                "grade": header.value,
-                "reason": header.reason,
-                "extracted": header.extracted,
-                "answer_place": header.source,
-                "human_grade": header.human,
-                "other_grade": other.get(header.id),
-            }
-        after = headers[-1].ordinal
+    with db.read() as session:
+        samples = partial(page_samples, session, run.id, problem.id, limit=None)
+        headers = samples(grader_id=grader)
+        texts = read_texts(session, [header.id for header in headers])
+        graded = [] if theirs is None else samples(grader_id=theirs)
+    other = {header.id: header.reason for header in graded}
+    for header in headers:
+        yield {
+            "sample": header.ordinal,
+            "response": texts[header.id],
+            "stop_reason": header.stop_reason,
+            "prompt_tokens": header.prompt_tokens,
+            "completion_tokens": header.completion_tokens,
+            "seed": header.seed,
+            "grade": header.value,
+            "reason": header.reason,
+            "extracted": header.extracted,
+            "answer_place": header.source,
+            "human_grade": header.human,
+            "other_grade": other.get(header.id),
+        }
 
 
 def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
@@ -183,7 +176,7 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
         schema = Features(**texts, images=List(ImageFeature())).arrow_schema
     every = rows if first is None else chain([first], rows)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _SAMPLES_READ)):
+        while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _PER_GROUP)):
             try:
                 table = pyarrow.Table.from_pylist(part, schema=schema)
             except UnicodeEncodeError as error:

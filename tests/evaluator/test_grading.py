@@ -226,7 +226,7 @@ def test_golds_against_themselves(grader: Grader) -> None:
 def test_an_error_before_the_workers_is_one_unknown_grade(
     grader: Grader, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    module = sys.modules["evaluator.grading.grader"]
+    module = sys.modules["evaluator.grading.workers.tasks"]
     owner = module if step == "answer_of" else sys.modules["evaluator.grading.compare"]
     honest = getattr(owner, step)
 
