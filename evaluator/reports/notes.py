@@ -226,15 +226,9 @@ def _paper(report: Report) -> Iterator[str]:
 
 
 def _where(report: Report, lines: list[ReportLine]) -> str:
-    """Name lines briefly: all of them, the benchmarks of a method, or all of a method's."""
     if len(lines) == len(report.lines):
         return "all rows" if len(report.labels) > 1 else "everywhere"
-    parts = []
-    for label in dict.fromkeys(line.label for line in lines):
-        here = [line.entry.benchmark for line in lines if line.label == label]
-        whole = len(here) == sum(line.label == label for line in report.lines)
-        parts.append(label if whole else f"{label} on {', '.join(here)}")
-    return "; ".join(parts)
+    return ", ".join(f"{line.label} on {line.entry.benchmark}" for line in lines)
 
 
 def _unlike_the_paper(line: ReportLine, report: Report) -> list[str]:

@@ -1,6 +1,5 @@
 """The difficulty audit: effect of rephrasing on success rates, and implausible neighbors."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +12,6 @@ from evaluator.signal.groups import (
     CheckpointGroups,
     Floats,
     GroupCounts,
-    QuestionGroup,
     count_groups,
     pool_visits,
 )
@@ -104,36 +102,14 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
     p_values = np.minimum(1.0, 2 * np.minimum(low, high))
     adjusted, tested = np.full_like(p_values, np.nan), ~np.isnan(p_values)
     adjusted[tested] = false_discovery_control(p_values[tested])
-    rows = _rows(groups, (low, high), p_values, adjusted, fdr)
-    return DifficultyAudit(
-        checkpoint.label,
-        len(groups),
-        homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed),
-        homogeneity(counts.correct, counts.known, seed=seed),
-        _spread(fitted),
-        tuple(strategy_shifts(groups)),
-        tuple(rows),
-        fdr,
-    )
-
-
-def _rows(
-    groups: Sequence[QuestionGroup],
-    tails: tuple[Floats, Floats],
-    p_values: Floats,
-    adjusted: Floats,
-    fdr: float,
-) -> list[NeighborRow]:
     rows = []
     for place, group in enumerate(groups):
         original = group.prompts[0]
         for prompt in group.prompts[1:]:
             if not prompt.known:
                 continue
-            column = prompt.variant - 1
-            value, corrected = float(p_values[place, column]), float(adjusted[place, column])
-            easy = tails[1][place, column] < tails[0][place, column]
-            direction: Direction = "too easy" if easy else "too hard"
+            at = place, prompt.variant - 1
+            direction: Direction = "too easy" if high[at] < low[at] else "too hard"
             rows.append(
                 NeighborRow(
                     group_id=group.group_id,
@@ -145,12 +121,21 @@ def _rows(
                     unknown=prompt.unknown,
                     original_correct=original.correct,
                     original_known=original.known,
-                    p_value=value,
-                    adjusted=corrected,
-                    flag=direction if corrected <= fdr else None,
+                    p_value=float(p_values[at]),
+                    adjusted=float(adjusted[at]),
+                    flag=direction if adjusted[at] <= fdr else None,
                 )
             )
-    return rows
+    return DifficultyAudit(
+        checkpoint.label,
+        len(groups),
+        homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed),
+        homogeneity(counts.correct, counts.known, seed=seed),
+        _spread(fitted),
+        tuple(strategy_shifts(groups)),
+        tuple(rows),
+        fdr,
+    )
 
 
 def _spread(fitted: Forecast) -> Spread:
