@@ -85,11 +85,6 @@ class Grader:
         self._pool.close()
         self._programs.close()
 
-    def forget(self) -> None:
-        """Empty the grader's memory; grades in a database stay."""
-        self._grades.clear()
-        self._compared.clear()
-
     def grade_many(
         self,
         cases: Sequence[GradeCase | tuple[str, str]],
@@ -241,7 +236,8 @@ class Grader:
 
     def _make_room(self) -> None:
         if len(self._grades) + len(self._compared) > _MAX_REMEMBERED:
-            self.forget()
+            self._grades.clear()
+            self._compared.clear()
 
 
 def _case_key(case: GradeCase) -> object:

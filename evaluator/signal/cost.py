@@ -59,20 +59,17 @@ class ChoiceRow:
         return 100 * self.equal_mixed / self.equal_responses
 
 
-def unmixed_chance(right: int, drawn: int, g: int) -> float:
-    """Return the chance that G more responses are all right or all wrong, `right` of `drawn` seen before.
+def needs_neighbors(right: int, drawn: int, g: int, unmixed: float = UNMIXED) -> bool:
+    """Say whether G responses to a question alone will probably be all right or all wrong.
 
-    E[p^G + (1-p)^G] over the posterior Beta(right + 1/2, drawn - right + 1/2) of the success rate.
+    `right` of `drawn` were correct before, so the chance is E[p^G + (1-p)^G] over the posterior Beta(right +
+    1/2, drawn - right + 1/2) of the success rate; it is compared with `unmixed`.
     """
     from scipy.special import betaln
 
     a, b = right + 0.5, drawn - right + 0.5
-    return float(np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b)))
-
-
-def needs_neighbors(right: int, drawn: int, g: int, unmixed: float = UNMIXED) -> bool:
-    """Say whether a question alone will probably yield no gradient: `unmixed_chance` from `unmixed` on."""
-    return unmixed_chance(right, drawn, g) >= unmixed
+    chance = np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b))
+    return bool(chance >= unmixed)
 
 
 def compare_choices(
@@ -84,18 +81,10 @@ def compare_choices(
     posterior under the fitted model, so that luck in the pilot is not counted as a gain. Questions without
     known responses to themselves get neighbors.
     """
-    asked = [
-        next((prompt for prompt in group.prompts if prompt.variant == ORIGINAL), None) for group in groups
-    ]
-    needs = np.array(
-        [
-            original is None
-            or not original.known
-            or needs_neighbors(original.correct, original.known, g, unmixed)
-            for original in asked
-        ]
-    )
-    pilot = make_pilot(count_groups(groups))
+    counts = count_groups(groups)
+    originals = zip(counts.correct[:, 0].tolist(), counts.known[:, 0].tolist(), strict=True)
+    needs = np.array([not known or needs_neighbors(right, known, g, unmixed) for right, known in originals])
+    pilot = make_pilot(counts)
     posterior = model.mixture.posterior(pilot.rows(model.shift))[pilot.row_of]
     each = [1 - GroupShape("", k, g).equal_chances(model.shift) for k in range(n + 1)]
     equal = [1 - SpreadShape("", k, (n + 1) * g).equal_chances(model.shift) for k in range(n + 1)]
