@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,12 +33,8 @@ Cluster = Callable[[Sequence[ClusterJob]], Sequence[Clustering]]
 """Groups answers that are equal; `Grader.cluster_many`."""
 
 
-@dataclass(frozen=True)
-class Votes:
-    """The votes of each problem, with their numbers; None is a sample without an answer."""
-
-    problem_ids: tuple[str, ...]
-    votes: tuple[Counter[Hashable | None], ...]
+Votes = dict[str, Counter[Hashable | None]]
+"""By problem: its votes with their numbers; None is a sample without an answer."""
 
 
 def read_answers(session: Session, run_id: str, grader_version: str, grades: Grades = "human") -> Answers:
@@ -113,13 +108,11 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
             return UNKNOWN
         return None if text is None else cast[key][text]
 
-    counted = []
-    for key in keys:
-        votes: Counter[Hashable | None] = Counter()
-        for pair, samples in pooled[key].items():
-            votes[vote(key, *pair)] += samples
-        counted.append(votes)
-    return Votes(keys, tuple(counted))
+    votes: Votes = {key: Counter() for key in keys}
+    for key, pairs in pooled.items():
+        for pair, samples in pairs.items():
+            votes[key][vote(key, *pair)] += samples
+    return votes
 
 
 def majority_values(votes: Votes, k: int) -> tuple[Floats, Floats]:
@@ -128,14 +121,14 @@ def majority_values(votes: Votes, k: int) -> tuple[Floats, Floats]:
     Against it: they vote for the problem's most frequent wrong answer. Ties are broken at random, in
     expectation: the value does not depend on the order of the samples.
     """
-    short = [id for id, cast in zip(votes.problem_ids, votes.votes, strict=True) if cast.total() < k]
+    short = [id for id, cast in votes.items() if cast.total() < k]
     if short:
         raise InputError(
-            f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, such as "
+            f"{len(short)} of {len(votes)} problems have fewer than {k} graded samples, such as "
             f"{short[0]}. Sample more responses or use a smaller k."
         )
     low, high = [], []
-    for cast in votes.votes:
+    for cast in votes.values():
         wrong = Counter(
             {vote: samples for vote, samples in cast.items() if vote not in (None, GOLD, UNKNOWN)}
         )
