@@ -64,7 +64,7 @@ def human_moves(session: Session, run_id: str, grader_id: int) -> list[tuple[int
         )
         .group_by(HumanGradeRow.run_problem_id, GradeRow.value, HumanGradeRow.value)
     )
-    return [tuple(row) for row in session.execute(query)]
+    return [(place, before, after, samples) for place, before, after, samples in session.execute(query)]
 
 
 def add_human_grade(

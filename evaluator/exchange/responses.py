@@ -221,5 +221,5 @@ def read_score(value: Any, extracted: Any = None) -> OutsideScore | None:
         word = text.lower()
         number = 1.0 if word in _RIGHT else 0.0 if word in _NOT else math.nan
     grades = {1.0: GradeValue.CORRECT, 0.0: GradeValue.WRONG}
-    found = None if extracted is None else str(extracted)
-    return OutsideScore(grades.get(number, GradeValue.UNKNOWN), text, found)
+    answer = None if extracted is None else str(extracted)
+    return OutsideScore(grades.get(number, GradeValue.UNKNOWN), text, answer)

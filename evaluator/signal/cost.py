@@ -291,9 +291,9 @@ def _question_tokens(predicted: Forecast, shape: GroupShape, tokens: TokenCosts)
 
 def _equal_share(predicted: Forecast, mixed: float) -> int | None:
     """Return the smallest G at which the original's mixed share reaches `mixed`; it grows with G."""
-    found = bisect_left(
+    below = bisect_left(
         range(1, LARGEST_GROUP + 1),
         mixed,
         key=lambda g: 1 - predicted.share(GroupShape(BREAK_EVEN, 0, g)),
     )
-    return found + 1 if found < LARGEST_GROUP else None
+    return below + 1 if below < LARGEST_GROUP else None

@@ -172,7 +172,7 @@ def _grade(reward: bool | float | str | None, threshold: float | None, place: st
     return "correct" if reward > (threshold or 0) else "wrong"
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any], Step]]:
     """Yield place, row and the step in the file's name. Columns of verl's `extra_info` join the row's."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
