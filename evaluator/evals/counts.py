@@ -4,7 +4,7 @@ See `evaluator.evals.human` for people's grades.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sqlalchemy import and_, func, select
@@ -16,7 +16,7 @@ from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRo
 from service.asks.tables import AskRow
 
 
-@dataclass
+@dataclass(frozen=True)
 class ProblemCounts:
     """The counts of one problem of a run."""
 
@@ -82,16 +82,15 @@ def count_samples(
         .order_by(RunProblemRow.position)
     )
     counts = [ProblemCounts(*cast(tuple[Any, ...], (*row, missing.get(row[0], 0)))) for row in rows]
-    by_run_problem = {problem.run_problem_id: problem for problem in counts}
-    moves = () if grader_id is None else human_moves(session, run_id, grader_id)
-    for place, before, after, samples in moves:
-        problem, overruled = by_run_problem[place], 0 if before == after else samples
-        problem.human += samples
-        problem.overruled += overruled
-        if grades == "human":
-            setattr(problem, before, getattr(problem, before) - overruled)
-            setattr(problem, after, getattr(problem, after) + overruled)
-    return counts
+    by_place = {problem.run_problem_id: problem for problem in counts}
+    for place, before, after, samples in () if grader_id is None else human_moves(session, run_id, grader_id):
+        problem, overruled = by_place[place], 0 if before == after else samples
+        changes = {"human": problem.human + samples, "overruled": problem.overruled + overruled}
+        if grades == "human" and overruled:
+            changes[before] = getattr(problem, before) - overruled
+            changes[after] = getattr(problem, after) + overruled
+        by_place[place] = replace(problem, **changes)
+    return list(by_place.values())
 
 
 def count_tokens(
