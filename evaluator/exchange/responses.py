@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from evaluator.grading import AnswerKind, GradeValue
+from evaluator.grading import AnswerKind, Grade, GradeValue
 from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column, value_at
@@ -57,18 +56,6 @@ _STOPS = {"max_tokens": "length", "model_length": "length", "eos": "stop", "end_
 _RIGHT, _NOT = ("c", "correct", "true", "yes"), ("i", "incorrect", "wrong", "false", "no")
 
 
-@dataclass(frozen=True)
-class OutsideScore:
-    """What another tool says of a response: the grade that it comes to, and how it was written.
-
-    Whatever is neither right nor wrong (half a point, "no answer") is unknown.
-    """
-
-    value: GradeValue
-    text: str
-    extracted: str | None = None
-
-
 def stop_word(reason: str | None) -> str:
     """Return why a response ended in the words of this house, `NO_STOP_REASON` where a tool does not say."""
     return NO_STOP_REASON if not reason else _STOPS.get(reason, reason)
@@ -102,7 +89,7 @@ class OutsideResponse(BaseModel):
     prompt_tokens: Whole | None = None
     completion_tokens: Whole | None = None
     seed: Whole | None = None
-    score: OutsideScore | None = None
+    score: Grade | None = None  # what the tool says of it, in its own words
     copy_number: Whole = Field(0, alias="copy")
     group: str | None = None  # from here on the problem's place in a run over a neighbor set
     variant: Whole = 0
@@ -206,8 +193,10 @@ def with_thought(thought: str | None, text: str) -> str:
     return f"<think>\n{thought}\n</think>\n\n{text}" if thought and thought.strip() else text
 
 
-def read_score(value: Any, extracted: Any = None) -> OutsideScore | None:
+def read_score(value: Any, extracted: Any = None) -> Grade | None:
     """Return another tool's score as a grade; None where it gave none.
+
+    Whatever is neither right nor wrong (half a point, "no answer") is unknown.
 
     >>> read_score("C").value, read_score(0.0).value, read_score(0.5).value
     (<GradeValue.CORRECT: 'correct'>, <GradeValue.WRONG: 'wrong'>, <GradeValue.UNKNOWN: 'unknown'>)
@@ -222,4 +211,4 @@ def read_score(value: Any, extracted: Any = None) -> OutsideScore | None:
         number = 1.0 if word in _RIGHT else 0.0 if word in _NOT else math.nan
     grades = {1.0: GradeValue.CORRECT, 0.0: GradeValue.WRONG}
     answer = None if extracted is None else str(extracted)
-    return OutsideScore(grades.get(number, GradeValue.UNKNOWN), text, answer)
+    return Grade(grades.get(number, GradeValue.UNKNOWN), answer, text)
