@@ -85,7 +85,10 @@ def count_samples(
     by_place = {problem.run_problem_id: problem for problem in counts}
     for place, before, after, samples in () if grader_id is None else human_moves(session, run_id, grader_id):
         problem, overruled = by_place[place], 0 if before == after else samples
-        changes = {"human": problem.human + samples, "overruled": problem.overruled + overruled}
+        changes: dict[str, Any] = {
+            "human": problem.human + samples,
+            "overruled": problem.overruled + overruled,
+        }
         if grades == "human" and overruled:
             changes[before] = getattr(problem, before) - overruled
             changes[after] = getattr(problem, after) + overruled
