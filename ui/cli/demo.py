@@ -160,13 +160,13 @@ class Ahead:
 
     def start(self, steps: "Sequence[Step]") -> None:
         """Start the commands of the first of these steps, as far as there are cores and memory for them."""
-        import psutil
+        import ctypes
 
-        from service.enclosure.namespaces import PR_SET_PDEATHSIG, libc
+        import psutil
 
         def end_with_parent() -> None:
             if sys.platform == "linux":
-                libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
         room = psutil.virtual_memory().available // TRAINING_BYTES - 1  # one for the training in hand
         for step in steps[: max(0, (os.cpu_count() or 1) // 2 - 1)]:
