@@ -271,8 +271,8 @@ class Study:
 
 def read_counts(database: Path, run: str) -> list[Row]:
     """Return the counts of each problem of an evaluation, by both gradings."""
+    from evaluator.evals.counts import count_samples
     from evaluator.evals.runs import find_eval_run
-    from evaluator.evals.samples import count_samples
     from evaluator.grading.versions import find_grader, version_taking
     from service.database import Database
 

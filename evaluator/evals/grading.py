@@ -1,21 +1,18 @@
 """Grading an eval run: every sample without a grade of this version of the grader, a few at a time."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Table, and_, exists, func, select
+from sqlalchemy import Table, exists, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.benchmarks.catalogue import is_secret
-from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import read_texts
 from evaluator.evals.tables import (
-    GradeCountsRow,
     GradeRow,
     RunProblemRow,
-    SampleCountsRow,
     SampleRow,
 )
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
@@ -25,7 +22,6 @@ from service.runs.store import Run
 from service.telling import TellProgress
 
 SAMPLES_PER_COMMIT = 500
-CHARACTERS_PER_COMMIT = 8_000_000
 LONGEST_EXTRACTED = 1_000
 
 _GRADES = cast(Table, GradeRow.__table__)
@@ -60,71 +56,37 @@ def grade_run(
     """
     with db.write() as session:
         grader_row = grader_id(session, version)
+    graded = exists().where(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_row)
+    query = (
+        select(SampleRow.id, SampleRow.run_problem_id)
+        .join(RunProblemRow)
+        .where(RunProblemRow.run_id == run_id, ~graded)
+        .order_by(RunProblemRow.position, SampleRow.ordinal)  # golds that repeat are parsed once
+    )
     with db.read() as session:
-        ungraded = _ungraded(session, run_id, grader_row)
-        problems = [problem for problem in run_problems(session, run_id) if ungraded[problem.id]]
-    total = sum(ungraded.values())
+        problems = {problem.id: problem for problem in run_problems(session, run_id)}
+        waiting = [(id, problems[place]) for id, place in session.execute(query)]
     values: Counter[str] = Counter()
-    done = 0
-    report(done, total)
+    report(0, len(waiting))
     boxed_only = answers_of(version) == "boxed"
-    parts = _parts(db, problems, grader_row, boxed_only=boxed_only)
-    for part, cases in parts:
-        grades = grader.grade_many(cases)
+    for part in in_parts(waiting, SAMPLES_PER_COMMIT):
+        with db.read() as session:
+            texts = read_texts(session, [id for id, _ in part])
+        grades = grader.grade_many(
+            [
+                GradeCase(texts[id], problem.answer, problem.kind, problem.tolerance, boxed_only)
+                for id, problem in part
+            ]
+        )
         rows = [
-            grade_row(sample_id, problem.id, grader_row, grade)
-            for (sample_id, problem), grade in zip(part, grades, strict=True)
+            grade_row(id, problem.id, grader_row, grade)
+            for (id, problem), grade in zip(part, grades, strict=True)
         ]
         with db.write() as session:
             session.execute(upsert(_GRADES).on_conflict_do_nothing(), rows)
         values.update(grade.value for grade in grades)
-        done += len(part)
-        report(done, max(total, done))
+        report(values.total(), len(waiting))
     return Graded(values["correct"], values["wrong"], values["unknown"])
-
-
-_Samples = list[tuple[int, RunProblem]]
-_Part = tuple[_Samples, list[GradeCase]]
-
-
-def _parts(
-    db: Database, problems: Sequence[RunProblem], grader_row: int, *, boxed_only: bool
-) -> Iterator[_Part]:
-    """Yield samples without a grade, problem by problem; golds that repeat are parsed once."""
-    samples: _Samples = []
-    cases: list[GradeCase] = []
-    characters = 0
-    for problem in problems:
-        with db.read() as session:
-            graded = exists().where(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_row)
-            of_problem = select(SampleRow.id).where(SampleRow.run_problem_id == problem.id, ~graded)
-            waiting = session.scalars(of_problem.order_by(SampleRow.ordinal)).all()
-        for part in in_parts(waiting, SAMPLES_PER_COMMIT):
-            with db.read() as session:
-                texts = read_texts(session, part)
-            for sample_id in part:
-                text = texts[sample_id]
-                samples.append((sample_id, problem))
-                cases.append(GradeCase(text, problem.answer, problem.kind, problem.tolerance, boxed_only))
-                characters += len(text)
-                if len(samples) >= SAMPLES_PER_COMMIT or characters >= CHARACTERS_PER_COMMIT:
-                    yield samples, cases
-                    samples, cases, characters = [], [], 0
-    if samples:
-        yield samples, cases
-
-
-def _ungraded(session: Session, run_id: str, grader_row: int) -> dict[int, int]:
-    """Return by problem of the run how many samples have no grade of this version, from the counts."""
-    graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_row)
-    grades = GradeCountsRow.correct + GradeCountsRow.wrong + GradeCountsRow.unknown
-    rows = session.execute(
-        select(RunProblemRow.id, (SampleCountsRow.samples - func.coalesce(grades, 0)).label("ungraded"))
-        .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
-        .outerjoin(GradeCountsRow, graded)
-        .where(RunProblemRow.run_id == run_id)
-    )
-    return {row.id: row.ungraded for row in rows}
 
 
 def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, object]:

@@ -4,8 +4,6 @@ They stand beside the grader's and hang on no version of it, so grading anew lea
 sample has one, it counts in place of the grader's; where the grader has not been yet, nothing counts.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -13,14 +11,12 @@ from sqlalchemy import Select, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.tables import (
-    GradeCountsRow,
     GradeRow,
     HumanGradeRow,
     HumanGradeWithdrawalRow,
     RunProblemRow,
     SampleRow,
 )
-from evaluator.grading import GradeValue
 from service.database import utc_now
 from service.errors import InputError, NotFoundError
 
@@ -48,23 +44,6 @@ class HumanGrade:
     grader: str | None  # what the grader says now
 
 
-@dataclass(frozen=True)
-class HumanMove:
-    """Samples of one problem that one version of the grader graded `before` and people grade `after`."""
-
-    run_id: str
-    grader_id: int
-    before: str
-    after: str
-    samples: int
-    graded: int  # the problem's samples with a grade by that version
-
-    @property
-    def to_correct(self) -> int:
-        """By how many samples the problem's correct ones grow."""
-        return ((self.after == GradeValue.CORRECT) - (self.before == GradeValue.CORRECT)) * self.samples
-
-
 def newest_grades() -> Select[int]:
     """Return the ids of the grades by people that count: of each sample the newest that was not withdrawn."""
     withdrawn = select(HumanGradeWithdrawalRow.human_grade_id)
@@ -72,54 +51,20 @@ def newest_grades() -> Select[int]:
     return select(newest).where(HumanGradeRow.id.not_in(withdrawn)).group_by(HumanGradeRow.sample_id)
 
 
-def human_moves(
-    session: Session, run_ids: Sequence[str], grader_id: int | None = None
-) -> dict[int, list[HumanMove]]:
-    """Return by problem of the runs what people's grades say beside those of one or of all graders."""
-    if session.scalar(select(HumanGradeRow.id).limit(1)) is None:
-        return {}
+def human_moves(session: Session, run_id: str, grader_id: int) -> list[tuple[int, str, str, int]]:
+    """Return problem, the grader's and people's grade, and how many samples of a run have these two."""
     query = (
-        select(
-            GradeRow.run_problem_id,
-            RunProblemRow.run_id,
-            GradeRow.grader_id,
-            GradeRow.value,
-            HumanGradeRow.value,
-            func.count(),
-            GradeCountsRow.correct + GradeCountsRow.wrong + GradeCountsRow.unknown,
-        )
-        .select_from(HumanGradeRow)
+        select(HumanGradeRow.run_problem_id, GradeRow.value, HumanGradeRow.value, func.count())
         .join(GradeRow, GradeRow.sample_id == HumanGradeRow.sample_id)
         .join(RunProblemRow, RunProblemRow.id == HumanGradeRow.run_problem_id)
-        .join(
-            GradeCountsRow,
-            (GradeCountsRow.run_problem_id == GradeRow.run_problem_id)
-            & (GradeCountsRow.grader_id == GradeRow.grader_id),
+        .where(
+            RunProblemRow.run_id == run_id,
+            HumanGradeRow.id.in_(newest_grades()),
+            GradeRow.grader_id == grader_id,
         )
-        .where(RunProblemRow.run_id.in_(run_ids), HumanGradeRow.id.in_(newest_grades()))
-        .group_by(
-            *(GradeRow.run_problem_id, GradeRow.grader_id, GradeRow.value, HumanGradeRow.value),
-            *(RunProblemRow.id, GradeCountsRow.run_problem_id, GradeCountsRow.grader_id),
-        )
+        .group_by(HumanGradeRow.run_problem_id, GradeRow.value, HumanGradeRow.value)
     )
-    if grader_id is not None:
-        query = query.where(GradeRow.grader_id == grader_id)
-    moves: dict[int, list[HumanMove]] = defaultdict(list)
-    for run_problem_id, *fields in session.execute(query):
-        moves[run_problem_id].append(HumanMove(*cast(tuple[Any, ...], fields)))
-    return dict(moves)
-
-
-def total_moves(moves: Mapping[int, Sequence[HumanMove]]) -> dict[tuple[str, int], dict[str, float]]:
-    """Return by run and version of the grader how counts change, the sum of the rates, and the samples."""
-    totals: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for move in (move for of_problem in moves.values() for move in of_problem):
-        total = totals[move.run_id, move.grader_id]
-        total[move.before] -= move.samples
-        total[move.after] += move.samples
-        total["rates"] += move.to_correct / move.graded
-        total["samples"] += move.samples
-    return totals
+    return [(place, before, after, samples) for place, before, after, samples in session.execute(query)]
 
 
 def add_human_grade(

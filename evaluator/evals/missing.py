@@ -4,14 +4,13 @@ The tasks of an eval run are blocks of samples; `block_item` and `read_block` wr
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.human import HumanMove
-from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
+from evaluator.evals.tables import RunProblemRow, SampleRow
 from service.asks.tables import DONE, FAILED_TASK, TaskRow
 
 
@@ -35,24 +34,11 @@ def read_block(item: str) -> Block:
 
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:
-    """Return how many of `n` samples for each problem of a run are not there.
-
-    Taken from the counts of samples; rows are counted only if a problem has samples beyond `n`.
-    """
-    last = select(func.max(SampleRow.ordinal)).where(SampleRow.run_problem_id == RunProblemRow.id)
-    rows = session.execute(
-        select(RunProblemRow.id, SampleCountsRow.samples, last.scalar_subquery())
-        .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
-        .where(RunProblemRow.run_id == run_id)
-    ).all()
-    missing = 0
-    for problem, samples, last_ordinal in rows:
-        there = samples
-        if last_ordinal is not None and last_ordinal >= n:
-            below = select(func.count()).where(SampleRow.run_problem_id == problem, SampleRow.ordinal < n)
-            there = session.scalar(below) or 0
-        missing += n - there
-    return missing
+    """Return how many of `n` samples for each problem of a run are not there."""
+    of_run = RunProblemRow.run_id == run_id
+    problems = session.scalar(select(func.count()).select_from(RunProblemRow).where(of_run)) or 0
+    there = select(func.count()).select_from(SampleRow).join(RunProblemRow)
+    return problems * n - (session.scalar(there.where(of_run, SampleRow.ordinal < n)) or 0)
 
 
 def most_wanted(session: Session, run_id: str) -> int:
@@ -82,30 +68,3 @@ def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[in
         block = read_block(item)
         missing[run_id][block.run_problem_id] += block.count
     return missing
-
-
-def rates_of_short(
-    session: Session, run_ids: Sequence[str], moves: Mapping[int, Sequence[HumanMove]]
-) -> dict[tuple[str, int], tuple[int, float]]:
-    """Return by run and grader what samples asked for in vain add: problems without others, sum of rates.
-
-    Args:
-        moves: What people's grades say of the runs' problems; they count.
-    """
-    row = GradeCountsRow
-    added: dict[tuple[str, int], tuple[int, float]] = {}
-    for run_id, missing in asked_in_vain(session, run_ids).items():
-        counted: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
-        for grader_id, place, correct, graded in session.execute(
-            select(row.grader_id, row.run_problem_id, row.correct, row.correct + row.wrong + row.unknown)
-            .join(RunProblemRow, RunProblemRow.id == row.run_problem_id)
-            .where(RunProblemRow.run_id == run_id)
-        ):
-            moved = sum(move.to_correct for move in moves.get(place, ()) if move.grader_id == grader_id)
-            counted[grader_id][place] = correct + moved, graded
-        for grader_id, counts in counted.items():
-            alone = sum(place not in counts for place in missing)
-            short = [(*counts[place], count) for place, count in missing.items() if place in counts]
-            rates = sum(correct / (graded + count) - correct / graded for correct, graded, count in short)
-            added[run_id, grader_id] = alone, rates
-    return added

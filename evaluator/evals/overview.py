@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.human import human_moves, total_moves
-from evaluator.evals.missing import asked_in_vain, rates_of_short
+from evaluator.evals.counts import count_samples
+from evaluator.evals.missing import asked_in_vain
 from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_version, tells_ends
 from evaluator.evals.sources import Sources, read_sources
-from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
+from evaluator.evals.tables import GradeCountsRow, HumanGradeRow, RunProblemRow, SampleCountsRow
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import (
     GraderRow,
@@ -327,29 +327,21 @@ def _graders(
         .group_by(RunProblemRow.run_id, GraderRow.id)
         .order_by(GraderRow.id)
     )
-    moves = human_moves(session, list(sizes))
-    by_humans = total_moves(moves)
-    short = rates_of_short(session, [run_id for run_id, size in sizes.items() if size["missing"]], moves)
+    by_people = select(RunProblemRow.run_id).join(HumanGradeRow).where(RunProblemRow.run_id.in_(list(sizes)))
+    counted_one_by_one = {*session.scalars(by_people.distinct())}
+    counted_one_by_one |= {run_id for run_id, size in sizes.items() if size["missing"]}
     graders: dict[str, list[GradedBy]] = defaultdict(list)
-    for run_id, id, version, correct, wrong, unknown, problems, rates in rows:
+    for run_id, id, version, correct, wrong, unknown, graded_problems, rates in rows:
         if judge not in (None, judge_of(version)):
             continue
-        size = sizes[run_id]
+        size, human = sizes[run_id], 0
         complete = correct + wrong + unknown == size["samples"]
-        moved = by_humans[run_id, id]
-        more_problems, more_rates = short.get((run_id, id), (0, 0.0))
-        whole = problems + more_problems == size["problems"]
-        mean = (rates + moved["rates"] + more_rates) / size["problems"] if whole else None
-        graders[run_id].append(
-            GradedBy(
-                id,
-                version,
-                complete,
-                correct + int(moved["correct"]),
-                wrong + int(moved["wrong"]),
-                unknown + int(moved["unknown"]),
-                mean,
-                int(moved["samples"]),
-            )
-        )
+        if run_id in counted_one_by_one:
+            counts = count_samples(session, run_id, id)
+            names = ("correct", "wrong", "unknown", "human")
+            correct, wrong, unknown, human = (sum(getattr(each, name) for each in counts) for name in names)
+            asked = [each for each in counts if each.asked]
+            graded_problems, rates = len(asked), sum(each.correct / each.asked for each in asked)
+        mean = rates / size["problems"] if graded_problems == size["problems"] else None
+        graders[run_id].append(GradedBy(id, version, complete, correct, wrong, unknown, mean, human))
     return graders

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow
 from evaluator.grading import AnswerKind
-from service.database import in_parts, utc_now
+from service.database import upsert, utc_now
 from service.hashing import canonical_text, content_hash, content_id
 from service.questions.images import place_images
 from service.questions.question import canonical_answer
@@ -112,26 +112,20 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
     there = count_run_problems(session, run_id)
     if there == len(placed):
         return
-    by_id = {place.problem.id: place.problem for place in placed[there:]}
-    ids = list(by_id)
     now = utc_now()
-    for part in in_parts(ids):
-        stored = set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.in_(part))))
-        rows = [
-            {
-                "id": id,
-                "text": by_id[id].text,
-                "answer": by_id[id].answer,
-                "kind": by_id[id].kind.value,
-                "tolerance": by_id[id].tolerance,
-                "images": [*by_id[id].images] or None,
-                "created_at": now,
-            }
-            for id in part
-            if id not in stored
-        ]
-        if rows:
-            session.execute(insert(ProblemRow), rows)
+    rows = [
+        {
+            "id": id,
+            "text": problem.text,
+            "answer": problem.answer,
+            "kind": problem.kind.value,
+            "tolerance": problem.tolerance,
+            "images": [*problem.images] or None,
+            "created_at": now,
+        }
+        for id, problem in {place.problem.id: place.problem for place in placed[there:]}.items()
+    ]
+    session.execute(upsert(ProblemRow).on_conflict_do_nothing(), rows)
     session.execute(
         insert(RunProblemRow),
         [

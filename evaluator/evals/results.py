@@ -8,10 +8,10 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.counts import ProblemCounts, count_samples, count_tokens
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
-from evaluator.evals.samples import ProblemCounts, count_samples, count_tokens
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeRow, RunProblemRow
 from evaluator.grading.types import GradeValue
@@ -35,7 +35,7 @@ class Judged:
     points: float  # pass@1 that rests on the judge alone, whatever people say of the same samples
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """The samples of an eval run, graded, and those that were asked for and are missing."""
 
@@ -51,7 +51,7 @@ class RunResult:
     missing: int  # how many more were asked for and got no answer
     truncated: int | None  # how many of them were cut at the limit of tokens; None where a file does not tell
     refused: int | None  # how many were cut or kept back by a filter, or refused by the model; None likewise
-    mean_tokens: float | None  # completion tokens of a sample; None where a server did not tell
+    tokens: int | None  # completion tokens of all samples; None where a server did not tell
     usd: float | None  # what the run cost; None where a price is not known
     sources: Sources  # where in the samples the answers were found
     grades: Grades = "human"  # whether people's grades count in place of the grader's
@@ -62,6 +62,11 @@ class RunResult:
     def share(self, count: int | None) -> float | None:
         """Return how many of the samples `count` are; None where it is not known."""
         return None if count is None else count / self.samples
+
+    @property
+    def mean_tokens(self) -> float | None:
+        """Completion tokens of a sample."""
+        return self.share(self.tokens)
 
     @property
     def unknown(self) -> int:
@@ -112,7 +117,7 @@ def load_result(
         missing=sum(problem.missing for problem in originals),
         truncated=sum(problem.truncated for problem in originals) if tells_ends(run) else None,
         refused=sum(problem.refused for problem in originals) if tells_ends(run) else None,
-        mean_tokens=_mean_tokens(session, run.id, originals),
+        tokens=_tokens(session, run.id, originals),
         usd=None if is_imported(spec) else known_cost(session, run.id),
         sources=read_sources(session, {run.id: grader}, originals=True)[run.id],
         grades=grades,
@@ -186,8 +191,8 @@ def _counts(problems: Sequence[ProblemCounts]) -> Counts:
     return Counts(problem_keys(problem.problem_id for problem in problems), n, correct, unknown)
 
 
-def _mean_tokens(session: Session, run_id: str, problems: Sequence[ProblemCounts]) -> float | None:
+def _tokens(session: Session, run_id: str, problems: Sequence[ProblemCounts]) -> int | None:
     tokens = count_tokens(session, run_id, problems)
     of_problems = [tokens[problem.run_problem_id] for problem in problems if problem.samples]
     total, counted = (sum(numbers) for numbers in zip(*of_problems, strict=True))
-    return total / counted if counted == sum(problem.samples for problem in problems) else None
+    return total if counted == sum(problem.samples for problem in problems) else None

@@ -22,7 +22,7 @@ from service.asks.prompts import prompt_request
 from service.asks.request import Answer, Request
 from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
-from service.asks.work import Outcome, Progress, work_on
+from service.asks.work import Progress, work_on
 from service.database import Database, upsert
 from service.hashing import content_hash
 from service.models.estimate import (
@@ -96,22 +96,10 @@ async def run_eval(
     finally:
         drawing.close()
         store.close()
-    return _conclude(db, run, n, missing, outcome, drawing.graded, grader, report)
-
-
-def _conclude(
-    db: Database,
-    run: Run,
-    n: int,
-    missing_before: int,
-    outcome: Outcome,
-    graded: Counter[str],
-    grader: Grader,
-    report: TellStage,
-) -> EvalOutcome:
     with db.write() as session:
-        missing, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
-        finish_run(session, run.id, finished=missing == lost and not outcome.open)
+        left, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
+        finish_run(session, run.id, finished=left == lost and not outcome.open)
+    graded = drawing.graded
     if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
         late = grade_run(
             db,
@@ -122,8 +110,8 @@ def _conclude(
         )
         graded.update({"correct": late.correct, "wrong": late.wrong, "unknown": late.unknown})
     return EvalOutcome(
-        drawn=missing_before - missing,
-        missing=missing,
+        drawn=missing - left,
+        missing=left,
         lost=lost,
         graded=Graded(graded["correct"], graded["wrong"], graded["unknown"]),
         stopped=outcome.stopped,

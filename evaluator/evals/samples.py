@@ -1,18 +1,16 @@
-"""Samples of an eval run as they are stored: counted by problem, paged, read with their grades and texts.
+"""Samples of an eval run as they are stored: paged, read with their grades and texts.
 
-Grades are those of one version of the grader, by its id; see `evaluator.evals.overview.shown_grader`. Counts
-have people's grades in place of the grader's, see `evaluator.evals.human`.
+Grades are those of one version of the grader, by its id; see `evaluator.evals.overview.shown_grader`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.human import Grades, HumanMove, human_moves, newest_grades
-from evaluator.evals.missing import asked_in_vain
+from evaluator.evals.human import newest_grades
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import (
     GradeCountsRow,
@@ -25,7 +23,6 @@ from evaluator.evals.tables import (
     SampleTextRow,
 )
 from evaluator.grading import GradeValue
-from service.asks.tables import AskRow
 from service.database import in_parts
 from service.database.searching import page_of_rows
 from service.errors import InputError, NotFoundError
@@ -33,123 +30,6 @@ from service.errors import InputError, NotFoundError
 UNGRADED, HUMAN = "ungraded", "human"
 """What to ask `browse_samples` for, beside the grades' values: samples that neither this version of the
 grader nor a person graded, and those that a person did."""
-
-
-@dataclass(frozen=True)
-class ProblemCounts:
-    """The counts of one problem of a run."""
-
-    run_problem_id: int
-    position: int
-    problem_id: str
-    group_id: str
-    variant: int
-    strategy: str | None
-    samples: int
-    truncated: int  # cut at the maximum tokens
-    refused: int  # cut or kept back by a provider's filter, or refused by the model
-    with_tokens: int  # samples whose number of completion tokens is known
-    tokens: int  # of these together
-    correct: int  # by one version of the grader, as wrong and unknown
-    wrong: int
-    unknown: int
-    missing: int = 0  # requested samples without an answer
-    human: int = 0  # graded samples that a person graded too
-    overruled: int = 0  # of these, samples that the grader graded differently
-
-    @property
-    def graded(self) -> int:
-        return self.correct + self.wrong + self.unknown
-
-    @property
-    def asked(self) -> int:
-        """The samples that pass@k stands on."""
-        return self.graded + self.missing
-
-
-def count_samples(
-    session: Session, run_id: str, grader_id: int | None, grades: Grades = "human"
-) -> list[ProblemCounts]:
-    """Return the counts of every problem of a run in order, with the grades of one version of the grader.
-
-    Args:
-        grader_id: None counts no grades, people's neither.
-        grades: whether people's grades stand in place of the grader's.
-    """
-    missing = asked_in_vain(session, [run_id]).get(run_id, {})
-    graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_id)
-    rows = session.execute(
-        select(
-            RunProblemRow.id,
-            RunProblemRow.position,
-            RunProblemRow.problem_id,
-            RunProblemRow.group_id,
-            RunProblemRow.variant,
-            RunProblemRow.strategy,
-            SampleCountsRow.samples,
-            SampleCountsRow.truncated,
-            SampleCountsRow.refused,
-            SampleCountsRow.with_tokens,
-            SampleCountsRow.tokens,
-            func.coalesce(GradeCountsRow.correct, 0),
-            func.coalesce(GradeCountsRow.wrong, 0),
-            func.coalesce(GradeCountsRow.unknown, 0),
-        )
-        .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
-        .outerjoin(GradeCountsRow, graded)
-        .where(RunProblemRow.run_id == run_id)
-        .order_by(RunProblemRow.position)
-    )
-    counts = [ProblemCounts(*cast(tuple[Any, ...], (*row, missing.get(row[0], 0)))) for row in rows]
-    moves = {} if grader_id is None else human_moves(session, [run_id], grader_id)
-    return [_moved(problem, moves.get(problem.run_problem_id, ()), grades) for problem in counts]
-
-
-def _moved(problem: ProblemCounts, moves: Sequence[HumanMove], grades: Grades) -> ProblemCounts:
-    """Return the counts of a problem with people's grades."""
-    for move in moves:
-        overruled = 0 if move.before == move.after else move.samples
-        problem = replace(
-            problem, human=problem.human + move.samples, overruled=problem.overruled + overruled
-        )
-        if grades == "human" and overruled:
-            values = {
-                move.before: getattr(problem, move.before) - overruled,
-                move.after: getattr(problem, move.after) + overruled,
-            }
-            problem = replace(problem, **values)
-    return problem
-
-
-def count_tokens(
-    session: Session, run_id: str, counts: Sequence[ProblemCounts]
-) -> dict[int, tuple[int, int]]:
-    """Return by problem of the run the completion tokens of its samples, and of how many they are known.
-
-    Where a server counted the responses of a request together, its receipt has the sum.
-    """
-    if all(problem.with_tokens == problem.samples for problem in counts):
-        return {problem.run_problem_id: (problem.tokens, problem.samples) for problem in counts}
-    rows = session.execute(
-        select(
-            SampleRow.run_problem_id,
-            func.count(),
-            func.count(SampleRow.completion_tokens),
-            func.coalesce(func.sum(SampleRow.completion_tokens), 0),
-            func.max(AskRow.completion_tokens),
-        )
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .outerjoin(AskRow, AskRow.id == SampleRow.ask_id)
-        .where(RunProblemRow.run_id == run_id)
-        .group_by(SampleRow.run_problem_id, SampleRow.ask_id)
-    )
-    counted: dict[int, tuple[int, int]] = {}
-    for problem, samples, with_tokens, tokens, together in rows:
-        total, number = counted.get(problem, (0, 0))
-        if with_tokens < samples and together is not None:
-            tokens, with_tokens = together, samples
-        counted[problem] = (total + (tokens or 0), number + with_tokens)
-    return counted
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades, newest_grades
@@ -27,9 +26,6 @@ GOLD = "gold"
 UNKNOWN = "unknown"
 """The vote of a sample whose grade is not known; see `majority_values`."""
 
-UNSETTLED = "unsettled"
-"""The vote, with its text, of a wrong answer that may or may not equal others; see `majority_values`."""
-
 Answers = dict[str, Counter[tuple[str, str | None]]]
 """By problem: how many samples have a grade and an extracted answer."""
 
@@ -37,19 +33,14 @@ Cluster = Callable[[Sequence[ClusterJob]], Sequence[Clustering]]
 """Groups answers that are equal; `Grader.cluster_many`."""
 
 
-@dataclass(frozen=True)
-class Votes:
-    """The votes of each problem, with their numbers; None is a sample without an answer."""
-
-    problem_ids: tuple[str, ...]
-    votes: tuple[Counter[Hashable | None], ...]
+Votes = dict[str, Counter[Hashable | None]]
+"""By problem: its votes with their numbers; None is a sample without an answer."""
 
 
 def read_answers(session: Session, run_id: str, grader_version: str, grades: Grades = "human") -> Answers:
     """Return the graded answers of a run's originals by problem, in the order of its problems.
 
-    The database counts equal ones, a problem at a time, so that few stand in memory. Those that were asked
-    for and are missing count as unknown.
+    Those that were asked for and are missing count as unknown.
 
     Args:
         grades: whether people's grades stand in place of the grader's.
@@ -62,48 +53,37 @@ def read_answers(session: Session, run_id: str, grader_version: str, grades: Gra
         .order_by(RunProblemRow.position)
     ).all()
     keys = problem_keys(problem for _, problem in places)
-    by_human = grades == "human" and session.scalar(select(HumanGradeRow.id).limit(1)) is not None
-    query = _counted(find_grader(session, grader_version), by_human=by_human)
-    by_place = {
-        place: Counter[tuple[str, str | None]](
-            {
-                (value, extracted): samples
-                for value, extracted, samples in session.execute(query, {"place": place})
-            }
+    value: Any = GradeRow.value
+    query = select(SampleRow.run_problem_id).join(GradeRow, GradeRow.sample_id == SampleRow.id)
+    if grades == "human":
+        value = func.coalesce(HumanGradeRow.value, GradeRow.value)
+        of_sample = HumanGradeRow.sample_id == GradeRow.sample_id
+        query = query.outerjoin(HumanGradeRow, of_sample & HumanGradeRow.id.in_(newest_grades()))
+    rows = session.execute(
+        query.add_columns(value, GradeRow.extracted, func.count())
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .where(
+            RunProblemRow.run_id == run_id,
+            RunProblemRow.variant == 0,
+            GradeRow.grader_id == find_grader(session, grader_version),
         )
-        for place, _ in places
-    }
+        .group_by(SampleRow.run_problem_id, value, GradeRow.extracted)
+        .order_by(func.min(SampleRow.ordinal))
+    )
+    by_place: dict[int, Counter[tuple[str, str | None]]] = {place: Counter() for place, _ in places}
+    for place, graded, extracted, samples in rows:
+        by_place[place][graded, extracted] = samples
     for place, missing in asked_in_vain(session, [run_id]).get(run_id, {}).items():
         if place in by_place:
             by_place[place][UNKNOWN, None] += missing
     return dict(zip(keys, by_place.values(), strict=True))
 
 
-def _counted(grader: int | None, *, by_human: bool) -> Select[Any]:
-    """Return the query for a problem's answers with their numbers, by the order of their first samples."""
-    value: Any = GradeRow.value
-    if by_human:
-        value = func.coalesce(HumanGradeRow.value, GradeRow.value)
-    query = (
-        select(value, GradeRow.extracted, func.count())
-        .select_from(SampleRow)
-        .join(GradeRow, GradeRow.sample_id == SampleRow.id)
-        .where(SampleRow.run_problem_id == bindparam("place"), GradeRow.grader_id == grader)
-        .group_by(value, GradeRow.extracted)
-        .order_by(func.min(SampleRow.ordinal))
-    )
-    if by_human:
-        of_sample = HumanGradeRow.sample_id == GradeRow.sample_id
-        query = query.outerjoin(HumanGradeRow, of_sample & HumanGradeRow.id.in_(newest_grades()))
-    return query
-
-
 def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
     """Return the votes of runs over the same problems, pooled in the order given.
 
     Samples graded correct vote for the gold answer. Of the others, answers that `cluster` finds equal are one
-    value; an answer it cannot read is a value of its own, by its spelling, and one that it could not compare
-    with others is unsettled.
+    value; an answer that it cannot read or compare is a value of its own, by its spelling.
     """
     keys = tuple(answers[0])
     pooled = {key: sum((run[key] for run in answers), Counter[tuple[str, str | None]]()) for key in keys}
@@ -120,9 +100,6 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
         for text, class_index in zip(wrong[key], clustering.assignment, strict=True):
             if class_index is not None:
                 cast[key][text] = ("wrong", ("class", class_index))
-        for place in clustering.unsettled:
-            text = wrong[key][place]
-            cast[key][text] = (UNSETTLED, text)
 
     def vote(key: str, value: str, text: str | None) -> Hashable | None:
         if value == "correct":
@@ -131,44 +108,36 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
             return UNKNOWN
         return None if text is None else cast[key][text]
 
-    counted = []
-    for key in keys:
-        votes: Counter[Hashable | None] = Counter()
-        for pair, samples in pooled[key].items():
-            votes[vote(key, *pair)] += samples
-        counted.append(votes)
-    return Votes(keys, tuple(counted))
+    votes: Votes = {key: Counter() for key in keys}
+    for key, pairs in pooled.items():
+        for pair, samples in pairs.items():
+            votes[key][vote(key, *pair)] += samples
+    return votes
 
 
 def majority_values(votes: Votes, k: int) -> tuple[Floats, Floats]:
     """Return maj@k of each problem [M], with samples of unknown grade against the gold answer and for it.
 
-    Against it: they vote for the problem's most frequent wrong answer, as do unsettled answers. For it:
-    unsettled answers are equal where they are spelled alike only. Ties are broken at random, in
+    Against it: they vote for the problem's most frequent wrong answer. Ties are broken at random, in
     expectation: the value does not depend on the order of the samples.
     """
-    short = [id for id, cast in zip(votes.problem_ids, votes.votes, strict=True) if cast.total() < k]
+    short = [id for id, cast in votes.items() if cast.total() < k]
     if short:
         raise InputError(
-            f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, such as "
+            f"{len(short)} of {len(votes)} problems have fewer than {k} graded samples, such as "
             f"{short[0]}. Sample more responses or use a smaller k."
         )
     low, high = [], []
-    for cast in votes.votes:
+    for cast in votes.values():
         wrong = Counter(
-            {vote: samples for vote, samples in cast.items() if vote not in (None, GOLD) and not _open(vote)}
+            {vote: samples for vote, samples in cast.items() if vote not in (None, GOLD, UNKNOWN)}
         )
         against = wrong.most_common(1)[0][0] if wrong else UNKNOWN
         drawn = list(cast.elements())
-        low.append(maj_at_k([against if _open(vote) else vote for vote in drawn], GOLD, k, ties=AT_RANDOM))
-        high.append(
-            maj_at_k([GOLD if vote == UNKNOWN else vote for vote in drawn], GOLD, k, ties=AT_RANDOM)
-            if any(map(_open, cast))
-            else low[-1]
-        )
+        sides = [
+            maj_at_k([instead if vote == UNKNOWN else vote for vote in drawn], GOLD, k, ties=AT_RANDOM)
+            for instead in ((against, GOLD) if UNKNOWN in cast else (against,))
+        ]
+        low.append(sides[0])
+        high.append(sides[-1])
     return np.array(low), np.array(high)
-
-
-def _open(vote: Hashable | None) -> bool:
-    """True for a vote that is not known for certain."""
-    return vote == UNKNOWN or (isinstance(vote, tuple) and vote[0] == UNSETTLED)

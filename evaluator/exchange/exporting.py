@@ -3,13 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from evaluator.benchmarks.catalogue import is_secret
-from evaluator.evals.overview import GradedBy, shown_grader
+from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.samples import page_samples, read_texts
 from evaluator.exchange.agreement import find_other_tool
@@ -24,7 +24,7 @@ SamplesFormat: TypeAlias = Literal["jsonl", "parquet", "hf"]
 
 DATA_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST = "tagrpo.json"
-_SAMPLES_READ = 500
+_PER_GROUP = 500
 _TYPES = {
     "string": (
         *(
@@ -102,8 +102,8 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     with db.read() as session:
         problems = run_problems(session, run.id)
-        grader = shown_grader(session, run.id)
-        theirs = find_other_tool(session, run.id)
+        graders = shown_grader(session, run.id), find_other_tool(session, run.id)
+    ours, theirs = (None if grader is None else grader.id for grader in graders)
     groups = {problem.group_id for problem in problems if problem.variant}
     pictured, load = any(problem.images for problem in problems), image_loader(db)
     copies: Counter[tuple[Any, ...]] = Counter()
@@ -128,51 +128,35 @@ def _rows(
             **cells,
         }
         copies[same] += 1
-        for row in _samples(db, run, problem, grader, None if theirs is None else theirs.id):
+        for row in _samples(db, run, problem, ours, theirs):
             yield common | row
         report(done, len(problems))
 
 
 def _samples(
-    db: Database, run: Run, problem: RunProblem, grader: GradedBy | None, theirs: int | None
+    db: Database, run: Run, problem: RunProblem, grader: int | None, theirs: int | None
 ) -> Iterator[dict[str, Any]]:
-    after = -1
-    while True:
-        with db.read() as session:
-            headers = page_samples(
-                session,
-                run.id,
-                problem.id,
-                after_ordinal=after,
-                limit=_SAMPLES_READ,
-                grader_id=None if grader is None else grader.id,
-            )
-            texts = read_texts(session, [header.id for header in headers])
-            other: dict[int, str | None] = {}
-            if theirs is not None:
-                graded = page_samples(
-                    session, run.id, problem.id, after_ordinal=after, limit=_SAMPLES_READ, grader_id=theirs
-                )
-                other = {header.id: header.reason for header in graded}
-        if not headers:
-            return
-        for header in headers:
-            fields = asdict(header)
-            yield {
-                "sample": header.ordinal,
-                "response": texts[header.id],
-                **{
-                    name: fields[name]
-                    for name in ("stop_reason", "prompt_tokens", "completion_tokens", "seed")
-                },
-                "grade": header.value,
-                "reason": header.reason,
-                "extracted": header.extracted,
-                "answer_place": header.source,
-                "human_grade": header.human,
-                "other_grade": other.get(header.id),
-            }
-        after = headers[-1].ordinal
+    with db.read() as session:
+        samples = partial(page_samples, session, run.id, problem.id, limit=None)
+        headers = samples(grader_id=grader)
+        texts = read_texts(session, [header.id for header in headers])
+        graded = [] if theirs is None else samples(grader_id=theirs)
+    other = {header.id: header.reason for header in graded}
+    for header in headers:
+        yield {
+            "sample": header.ordinal,
+            "response": texts[header.id],
+            "stop_reason": header.stop_reason,
+            "prompt_tokens": header.prompt_tokens,
+            "completion_tokens": header.completion_tokens,
+            "seed": header.seed,
+            "grade": header.value,
+            "reason": header.reason,
+            "extracted": header.extracted,
+            "answer_place": header.source,
+            "human_grade": header.human,
+            "other_grade": other.get(header.id),
+        }
 
 
 def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
@@ -192,7 +176,7 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
         schema = Features(**texts, images=List(ImageFeature())).arrow_schema
     every = rows if first is None else chain([first], rows)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _SAMPLES_READ)):
+        while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _PER_GROUP)):
             try:
                 table = pyarrow.Table.from_pylist(part, schema=schema)
             except UnicodeEncodeError as error:

@@ -64,7 +64,7 @@ def with_thoughts_opened(file: ResponseFile) -> ResponseFile:
     def read() -> Iterator[OutsideResponse]:
         for response in file.read():
             text = response.text
-            yield response if text is None else replace(response, text=open_thought(text))
+            yield response if text is None else response.model_copy(update={"text": open_thought(text)})
 
     return replace(file, settings={**file.settings, "thoughts": "started in the prompt"}, read=read)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.grading import LONGEST_EXTRACTED
+from evaluator.evals.grading import grade_row
 from evaluator.evals.missing import Block, block_item
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
 from evaluator.evals.running import NewSample, insert_samples
@@ -175,17 +175,9 @@ def _store(session: Session, part: Sequence[_Place], theirs: int | None) -> int:
         ],
     )
     grades = [
-        {
-            "sample_id": id,
-            "grader_id": theirs,
-            "run_problem_id": problem.id,
-            "value": response.score.value.value,
-            "reason": response.score.text,
-            "extracted": response.score.extracted and response.score.extracted[:LONGEST_EXTRACTED],
-            "source": None,
-        }
+        grade_row(id, problem.id, theirs, response.score)
         for id, (problem, _, response) in zip(ids, missing, strict=True)
-        if response.score is not None
+        if response.score is not None and theirs is not None
     ]
     if grades:
         session.connection().execute(_GRADES, grades)

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import zstandard
 
@@ -29,7 +29,10 @@ _ATTACHED = "attachment://"
 _ZSTD = 93
 _LOCAL_HEADER, _NAME_AT = 30, 26
 
-_UNREADABLE = (BadZipFile, zstandard.ZstdError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+_UNREADABLE = (
+    *(BadZipFile, zstandard.ZstdError, zlib.error, NotImplementedError),
+    *(ValueError, KeyError, TypeError, AttributeError),
+)
 """What comes of reading a log that is none, or of another version."""
 
 
@@ -110,20 +113,14 @@ def _samples(path: Path) -> Iterator[Any]:
 
 def _member(log: ZipFile, info: ZipInfo) -> Any:
     """Return a member of a zip; Python's own reader knows no zstd before 3.14."""
+    if info.compress_type != _ZSTD:
+        return json.loads(log.read(info))
     file: Any = log.fp
     file.seek(info.header_offset)
     local = file.read(_LOCAL_HEADER)
     lengths = (int.from_bytes(local[at : at + 2], "little") for at in (_NAME_AT, _NAME_AT + 2))
     file.seek(info.header_offset + _LOCAL_HEADER + sum(lengths))
-    packed = file.read(info.compress_size)
-    if info.compress_type == _ZSTD:
-        data = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
-    elif info.compress_type == ZIP_DEFLATED:
-        data = zlib.decompress(packed, -zlib.MAX_WBITS)
-    elif info.compress_type == ZIP_STORED:
-        data = packed
-    else:
-        raise BadZipFile(f"compression {info.compress_type} is unknown")
+    data = zstandard.ZstdDecompressor().decompressobj().decompress(file.read(info.compress_size))
     if zlib.crc32(data) != info.CRC:
         raise BadZipFile(f"the checksum of {info.filename} is wrong")
     return json.loads(data)

@@ -115,7 +115,7 @@ class FromFile:
                 "--benchmark"
             )
         kind = response.kind or (AnswerKind.TOLERANCE if response.tolerance else self.kind)
-        place = response.copy, response.group, response.variant
+        place = response.copy_number, response.group, response.variant
         text, images = self._placed_images(response.question, response.images)
         raw = text, response.answer, kind, response.tolerance, images, *place
         number = self._numbers.get(raw)

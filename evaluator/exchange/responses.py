@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from evaluator.grading import AnswerKind, GradeValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from evaluator.grading import AnswerKind, Grade, GradeValue
 from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column, value_at
@@ -52,24 +54,28 @@ _OF_ALL = ("score", "extracted", "completion_tokens")
 NO_STOP_REASON = "unknown"
 _STOPS = {"max_tokens": "length", "model_length": "length", "eos": "stop", "end_turn": "stop"}
 _RIGHT, _NOT = ("c", "correct", "true", "yes"), ("i", "incorrect", "wrong", "false", "no")
-_LARGEST = 2**63 - 1
 
 
-@dataclass(frozen=True)
-class OutsideScore:
-    """What another tool says of a response: the grade that it comes to, and how it was written.
-
-    Whatever is neither right nor wrong (half a point, "no answer") is unknown.
-    """
-
-    value: GradeValue
-    text: str
-    extracted: str | None = None
+def stop_word(reason: str | None) -> str:
+    """Return why a response ended in the words of this house, `NO_STOP_REASON` where a tool does not say."""
+    return NO_STOP_REASON if not reason else _STOPS.get(reason, reason)
 
 
-@dataclass(frozen=True)
-class OutsideResponse:
+def _check_tolerance(text: str) -> str:
+    try:
+        read_tolerance(text)
+    except InputError as error:
+        raise PydanticCustomError("tolerance", "{why}", {"why": str(error)}) from error
+    return text
+
+
+Whole = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class OutsideResponse(BaseModel):
     """A response that another tool drew."""
+
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
 
     place: str  # where it is: `file:line`
     text: str | None  # None if a request brought none
@@ -77,16 +83,16 @@ class OutsideResponse:
     id: str | None = None  # the tool's own of the problem
     answer: str | None = None
     kind: AnswerKind | None = None
-    tolerance: str | None = None
+    tolerance: Annotated[str, AfterValidator(_check_tolerance)] | None = None
     images: Any = None  # what the cell holds
-    stop_reason: str = NO_STOP_REASON
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    seed: int | None = None
-    score: OutsideScore | None = None
-    copy: int = 0
+    stop_reason: Annotated[str, AfterValidator(stop_word)] = NO_STOP_REASON
+    prompt_tokens: Whole | None = None
+    completion_tokens: Whole | None = None
+    seed: Whole | None = None
+    score: Grade | None = None  # what the tool says of it, in its own words
+    copy_number: Whole = Field(0, alias="copy")
     group: str | None = None  # from here on the problem's place in a run over a neighbor set
-    variant: int = 0
+    variant: Whole = 0
     source_id: str | None = None
     strategy: str | None = None
 
@@ -174,43 +180,12 @@ def _response(
     # An empty cell of CSV holds nothing, and NaN is not equal to itself.
     read = {part: value for part, value in row.items() if value not in (None, "") and value == value}
 
-    def string(part: str) -> str | None:
-        value = read.get(part)
-        if isinstance(value, list | Mapping | bool | bytes):
-            raise RowProblem(f'"{columns[part]}" is not text')
-        return None if value is None else str(value)
-
-    def whole(part: str) -> int | None:
-        text = string(part)
-        try:
-            number = None if text is None else int(text.removesuffix(".0"))
-        except ValueError:
-            raise RowProblem(f'"{columns[part]}" is not an integer') from None
-        if number is not None and not 0 <= number <= _LARGEST:
-            raise RowProblem(f'"{columns[part]}" is {number}, which is out of range')
-        return number
-
-    stop = string("stop_reason")
-    return OutsideResponse(
-        place=place,
-        text=None if text is None else str(text),
-        question=string("question"),
-        id=string("id"),
-        answer=string("answer"),
-        kind=_kind(string("kind"), columns),
-        tolerance=_tolerance(string("tolerance")),
-        images=images,
-        stop_reason=stop_word(stop),
-        prompt_tokens=whole("prompt_tokens"),
-        completion_tokens=whole("completion_tokens"),
-        seed=whole("seed"),
-        score=read_score(read.get("score"), string("extracted")),
-        copy=whole("copy") or 0,
-        group=string("group"),
-        variant=whole("variant") or 0,
-        source_id=string("source_id"),
-        strategy=string("strategy"),
-    )
+    try:
+        score = read_score(read.pop("score", None), read.pop("extracted", None))
+        return OutsideResponse(place=place, text=text, images=images, score=score, **read)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise RowProblem(f'"{columns[str(first["loc"][0])]}": {first["msg"]}') from None
 
 
 def with_thought(thought: str | None, text: str) -> str:
@@ -218,13 +193,10 @@ def with_thought(thought: str | None, text: str) -> str:
     return f"<think>\n{thought}\n</think>\n\n{text}" if thought and thought.strip() else text
 
 
-def stop_word(reason: str | None) -> str:
-    """Return why a response ended in the words of this house, `NO_STOP_REASON` where a tool does not say."""
-    return NO_STOP_REASON if not reason else _STOPS.get(reason, reason)
-
-
-def read_score(value: Any, extracted: str | None = None) -> OutsideScore | None:
+def read_score(value: Any, extracted: Any = None) -> Grade | None:
     """Return another tool's score as a grade; None where it gave none.
+
+    Whatever is neither right nor wrong (half a point, "no answer") is unknown.
 
     >>> read_score("C").value, read_score(0.0).value, read_score(0.5).value
     (<GradeValue.CORRECT: 'correct'>, <GradeValue.WRONG: 'wrong'>, <GradeValue.UNKNOWN: 'unknown'>)
@@ -238,22 +210,5 @@ def read_score(value: Any, extracted: str | None = None) -> OutsideScore | None:
         word = text.lower()
         number = 1.0 if word in _RIGHT else 0.0 if word in _NOT else math.nan
     grades = {1.0: GradeValue.CORRECT, 0.0: GradeValue.WRONG}
-    return OutsideScore(grades.get(number, GradeValue.UNKNOWN), text, extracted)
-
-
-def _kind(name: str | None, columns: Mapping[str, str]) -> AnswerKind | None:
-    if name is None:
-        return None
-    try:
-        return AnswerKind(name)
-    except ValueError:
-        raise RowProblem(f'"{columns["kind"]}" is {name!r}. Kinds: {", ".join(AnswerKind)}') from None
-
-
-def _tolerance(text: str | None) -> str | None:
-    if text is not None:
-        try:
-            read_tolerance(text)
-        except InputError as error:
-            raise RowProblem(str(error)) from error
-    return text
+    answer = None if extracted is None else str(extracted)
+    return Grade(grades.get(number, GradeValue.UNKNOWN), answer, text)

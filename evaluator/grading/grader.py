@@ -12,14 +12,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from evaluator.grading.clustering import Grouping, spellings
-from evaluator.grading.extraction import FinalAnswer, answer_of, gold_answer
+from evaluator.grading.extraction import FinalAnswer, gold_answer
 from evaluator.grading.programs.running import ProgramGrader
 from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
     NEEDS_ALGEBRA,
-    NO_ANSWER,
-    NO_GOLD,
     AnswerKind,
     Clustering,
     ClusterJob,
@@ -29,7 +27,7 @@ from evaluator.grading.types import (
 )
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
-from evaluator.grading.workers.tasks import Task, do_task
+from evaluator.grading.workers.tasks import Task, do_task, read_case, with_answer
 from service.errors import InputError
 from service.telling import TellProgress
 
@@ -87,11 +85,6 @@ class Grader:
         self._pool.close()
         self._programs.close()
 
-    def forget(self) -> None:
-        """Empty the grader's memory; grades in a database stay."""
-        self._grades.clear()
-        self._compared.clear()
-
     def grade_many(
         self,
         cases: Sequence[GradeCase | tuple[str, str]],
@@ -124,7 +117,7 @@ class Grader:
         report = progress and (lambda done, total: progress(ahead + done, ahead + total))
         compared = self._run([task for _, task in unsettled.values()], report, deadline)
         for (place, (answer, _)), grade in zip(unsettled.items(), compared, strict=True):
-            grades[place] = _with_answer(grade, answer)
+            grades[place] = with_answer(grade, answer)
             if grade.is_lasting:
                 self._grades[keys[place]] = grades[place]
         return [grades[place] for place in range(len(given))]
@@ -243,7 +236,8 @@ class Grader:
 
     def _make_room(self) -> None:
         if len(self._grades) + len(self._compared) > _MAX_REMEMBERED:
-            self.forget()
+            self._grades.clear()
+            self._compared.clear()
 
 
 def _case_key(case: GradeCase) -> object:
@@ -253,18 +247,10 @@ def _case_key(case: GradeCase) -> object:
 
 
 def _read(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
-    """Return the answer of a case and its task, or the grade if there is none or an error."""
     try:
-        answer = answer_of(case)
-        if answer is None:
-            return NO_ANSWER if case.gold.strip() else NO_GOLD
-        return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
+        return read_case(case)
     except Exception:  # one unreadable response must not stop the others
         return CRASHED
-
-
-def _with_answer(grade: Grade, answer: FinalAnswer) -> Grade:
-    return Grade(grade.value, answer.text, grade.reason, answer.source)
 
 
 def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
@@ -326,7 +312,7 @@ def look(case: GradeCase) -> Grade | None:
         return read
     answer, task = read
     grade = without_algebra(task)
-    return None if grade is NEEDS_ALGEBRA else _with_answer(grade, answer)
+    return None if grade is NEEDS_ALGEBRA else with_answer(grade, answer)
 
 
 def _shared_grader() -> Grader:

@@ -192,48 +192,33 @@ class Pending(NamedTuple):
     """A sample with its base grade, as a row of the judge's version, and without a grade of that version."""
 
     row: dict[str, Any]
-    asked: str | None = None  # id of the question to the judge; None if there is none
-    characters: int = 0  # of that question
+    question: JudgeQuestion | None  # to the judge
+    chosen: bool  # whether the judge is to grade it
 
 
-def read_pending(
-    db: Database, run: Run, base_row: int, judge_row: int, asked: Asked
-) -> Iterator[tuple[Pending, bool]]:
-    """Yield the samples of a run without a grade of the judge's version, and whether it is to judge them."""
-    with db.read() as session:
-        problems = run_problems(session, run.id)
+def read_pending(db: Database, run: Run, base_row: int, judge_row: int, asked: Asked) -> Iterator[Pending]:
+    """Yield the samples of a run without a grade of the judge's version."""
     judged = aliased(GradeRow)
-    for problem in problems:
-        after = -1
-        while True:
-            query = (
-                select(GradeRow, SampleRow.ordinal)
-                .join(SampleRow, GradeRow.sample_id == SampleRow.id)
-                .where(
-                    SampleRow.run_problem_id == problem.id,
-                    SampleRow.ordinal > after,
-                    GradeRow.grader_id == base_row,
-                    ~exists().where(judged.sample_id == SampleRow.id, judged.grader_id == judge_row),
-                )
-                .order_by(SampleRow.ordinal)
-                .limit(SAMPLES_AT_ONCE)
-            )
-            with db.read() as session:
-                graded = [
-                    (ordinal, {name: getattr(grade, name) for name in _GRADES.columns.keys()})  # noqa: SIM118
-                    for grade, ordinal in session.execute(query)
-                ]
-                chosen = [row["sample_id"] for _, row in graded if row["value"] in KINDS[asked]]
-                texts = read_texts(session, chosen)
-            if not graded:
-                break
-            for _, row in graded:
-                text = texts.get(row["sample_id"])
-                question = None if text is None else question_about(problem, text)
-                row["grader_id"] = judge_row
-                about = (None, 0) if question is None else (question.id, len(question.text))
-                yield Pending(row, *about), text is not None
-            after = graded[-1][0]
+    query = (
+        select(*_GRADES.columns)
+        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        .where(
+            RunProblemRow.run_id == run.id,
+            GradeRow.grader_id == base_row,
+            ~exists().where(judged.sample_id == GradeRow.sample_id, judged.grader_id == judge_row),
+        )
+        .order_by(RunProblemRow.position, GradeRow.sample_id)
+    )
+    with db.read() as session:
+        problems = {problem.id: problem for problem in run_problems(session, run.id)}
+        graded = [{**row, "grader_id": judge_row} for row in session.execute(query).mappings()]
+    for part in in_parts(graded, SAMPLES_AT_ONCE):
+        with db.read() as session:
+            texts = read_texts(session, [row["sample_id"] for row in part if row["value"] in KINDS[asked]])
+        for row in part:
+            text = texts.get(row["sample_id"])
+            question = None if text is None else question_about(problems[row["run_problem_id"]], text)
+            yield Pending(row, question, text is not None)
 
 
 def question_about(problem: RunProblem, text: str) -> JudgeQuestion | None:
@@ -262,11 +247,11 @@ async def judge_run(
     counts: Counter[str] = Counter()
     samples: dict[str, list[dict[str, Any]]] = defaultdict(list)  # by question
     kept: list[dict[str, Any]] = []
-    for pending, chosen in read_pending(db, run, base_row, judge_row, spec.asked):
-        if pending.asked is not None:
-            samples[pending.asked].append(pending.row)
+    for row, question, chosen in read_pending(db, run, base_row, judge_row, spec.asked):
+        if question is not None:
+            samples[question.id].append(row)
         else:
-            kept.append(pending.row)
+            kept.append(row)
             counts["empty"] += chosen
     for part in in_parts(kept, SAMPLES_AT_ONCE):
         with db.write() as session:
@@ -370,9 +355,9 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     if base_row is None:
         raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval score {run.name}` first.")
     lengths = {
-        pending.asked: pending.characters
-        for pending, _ in read_pending(db, run, base_row, judge_row or -1, spec.asked)
-        if pending.asked is not None
+        question.id: len(question.text)
+        for _, question, _ in read_pending(db, run, base_row, judge_row or -1, spec.asked)
+        if question is not None
     }
     with db.read() as session:
         replied = select(AskRow.about).where(

@@ -39,10 +39,9 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Curve:
-    """Points by ascending k, all over the same problems; `left_out` ones have too few samples."""
+    """Points by ascending k, all over the same problems."""
 
     points: tuple[CurvePoint, ...]
-    left_out: tuple[str, ...]
 
     def at(self, k: int) -> CurvePoint:
         """Return the point of k.
@@ -57,20 +56,18 @@ class Curve:
         raise InputError(f"the curve has no point at k = {k}. Available: {ks}")
 
 
-def curve(counts: Counts, ks: Iterable[int], *, allow_missing: bool = False) -> Curve:
+def curve(counts: Counts, ks: Iterable[int]) -> Curve:
     """Return pass@k for each k with both kinds of interval.
 
     Args:
         ks: values of k, in any order; repeated ones count once.
-        allow_missing: leave problems with fewer than max(ks) samples out of every point, and name them in
-            `left_out`, instead of refusing.
 
     Raises:
         InputError: no k, a k that is not a whole number of at least 1, or problems with fewer than max(ks)
             samples.
     """
     wanted = check_ks(ks)
-    kept, left_out = with_enough(counts, wanted[-1], allow_missing=allow_missing)
+    kept, _ = with_enough(counts, wanted[-1], allow_missing=False)
     low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
     new_low, new_high = new_problems_bounds(low)[0], new_problems_bounds(high)[1]
     error_low = same_problems_errors(kept.n, kept.correct, wanted)
@@ -93,7 +90,7 @@ def curve(counts: Counts, ks: Iterable[int], *, allow_missing: bool = False) -> 
         )
         for row, k in enumerate(wanted)
     )
-    return Curve(points, left_out)
+    return Curve(points)
 
 
 def values_over_k(n: Ints, c: Ints, ks: tuple[int, ...]) -> Floats:

@@ -141,7 +141,7 @@ def _changes(entry_a: Entry, entry_b: Entry, compared: Comparison) -> tuple[dict
 
     The change is A's success rate minus B's.
     """
-    a, b, positions = entry_a.counts, entry_b.counts, entry_a.results[0].positions
+    a, b, positions = entry_a.counts, entry_b.counts, entry_a.positions
     at_a = {id: place for place, id in enumerate(a.problem_ids)}
     at_b = {id: place for place, id in enumerate(b.problem_ids)}
     changes: list[dict[str, Any]] = [

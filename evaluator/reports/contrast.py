@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 from sqlalchemy.orm import Session
 
+from evaluator.evals.counts import ProblemCounts, count_samples
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import RunProblem, read_problems
-from evaluator.evals.samples import ProblemCounts, count_samples
 from evaluator.evals.tables import RunProblemRow
 from evaluator.passk.estimators import pass_at_k
 from service.errors import InputError

@@ -15,7 +15,7 @@ from evaluator.reports.documents.document import (
     span,
     table_of,
 )
-from evaluator.signal.cost import DYNAMIC, BreakEven, ChoiceRow, CostReport, CostRow
+from evaluator.signal.cost import BreakEven, ChoiceRow, CostReport, CostRow
 from evaluator.signal.diagnosis import Diagnosis, Prediction
 from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.difficulty_tests import Homogeneity
@@ -189,7 +189,6 @@ def _difficulty(audit: DifficultyAudit) -> Iterator[Block]:
             ("strategy", lambda row: row.strategy),
             ("correct", lambda row: f"{row.correct}/{row.known}"),
             ("original", lambda row: f"{row.original_correct}/{row.original_known}"),
-            ("shrunken", lambda row: percent(row.shrunken)),
             ("p", lambda row: f"{row.p_value:.2g}"),
             ("adjusted", lambda row: f"{row.adjusted:.2g}"),
             ("flag", lambda row: row.flag),
@@ -263,7 +262,7 @@ def _rescue(report: CostReport) -> Iterator[str]:
         f"{report.g - half} responses, at least one is correct for {percent(rescue.revived)} of them if "
         f"sampled for neighbors, and for {percent(rescue.unaided)} if sampled for the question again"
     )
-    at_g = [row for row in report.rows if row.per_question == report.g and row.method != DYNAMIC]
+    at_g = [row for row in report.rows if row.per_question == report.g]
     best = max(at_g, key=lambda row: row.mixed)
     yield (
         f"at {report.g} responses per question, {best.method} has the most mixed groups: "

@@ -69,13 +69,13 @@ def _basis(report: Report) -> Table:
         ("run", lambda line: " + ".join(line.entry.runs)),
         ("problems", _problems),
         ("samples per problem", _samples),
-        ("truncated %", lambda line: _percent_or_unknown(line.entry.truncated)),
-        ("unknown %", lambda line: hundredths(line.entry.unknown)),
+        ("truncated %", lambda line: _percent_or_unknown(line.entry.share(line.entry.truncated))),
+        ("unknown %", lambda line: _percent_or_unknown(line.entry.share(line.entry.unknown), 2)),
     ]
     if any(line.entry.missing for line in report.lines):
         columns.append(("missing", lambda line: f"{line.entry.missing:,}"))
     if any(line.entry.refused for line in report.lines):
-        columns.append(("refused %", lambda line: _percent_or_unknown(line.entry.refused)))
+        columns.append(("refused %", lambda line: _percent_or_unknown(line.entry.share(line.entry.refused))))
     if any(line.entry.human for line in report.lines):
         columns.append(("human grades", lambda line: f"{line.entry.human:,}"))
     columns += [
@@ -94,8 +94,8 @@ def _samples(line: ReportLine) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def _percent_or_unknown(share: float | None) -> str:
-    return "unknown" if share is None else hundredths(share, 1)
+def _percent_or_unknown(share: float | None, digits: int = 1) -> str:
+    return "unknown" if share is None else hundredths(share, digits)
 
 
 def _or_unknown(value: float | None, form: str) -> str:

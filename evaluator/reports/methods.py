@@ -9,11 +9,11 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import RunOverview, choose_version, part_labels, runs_overview
-from evaluator.evals.results import RunResult, load_result
+from evaluator.evals.results import Judged, RunResult, load_result
 from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs
 from evaluator.evals.sources import Sources
 from evaluator.grading.types import Answers
-from evaluator.passk import Counts, pool
+from evaluator.passk import pool
 from service.errors import InputError
 from service.runs.store import Run
 
@@ -24,85 +24,39 @@ _FREE = (
 )  # in which runs that are pooled may differ
 
 
-@dataclass(frozen=True)
-class Entry:
+@dataclass(frozen=True, kw_only=True)
+class Entry(RunResult):
     """A method on one benchmark: one run, or several of the same problems and settings, pooled."""
 
     benchmark: str  # with the part that was taken, see `part_label`
-    problems_hash: str
     results: tuple[RunResult, ...]
-    counts: Counts
 
     @property
     def runs(self) -> tuple[str, ...]:
         return tuple(result.run.name for result in self.results)
 
-    @property
-    def samples(self) -> int:
-        return sum(result.samples for result in self.results)
 
-    @property
-    def truncated(self) -> float | None:
-        """The share of samples cut at the limit of tokens; None where an imported file does not tell."""
-        return self._share([result.truncated for result in self.results])
+_SUMMED = ("samples", "missing", "truncated", "refused", "tokens", "usd", "human", "overruled")
 
-    @property
-    def refused(self) -> float | None:
-        """The share of samples cut or kept back by a provider's filter; None likewise."""
-        return self._share([result.refused for result in self.results])
 
-    def _share(self, counts: Sequence[int | None]) -> float | None:
-        known = [count for count in counts if count is not None]
-        return sum(known) / self.samples if len(known) == len(counts) else None
-
-    @property
-    def unknown(self) -> float:
-        """The share of samples whose grade is not known."""
-        return sum(result.unknown for result in self.results) / self.samples
-
-    @property
-    def missing(self) -> int:
-        """Samples that were asked for and got no answer."""
-        return sum(result.missing for result in self.results)
-
-    @property
-    def mean_tokens(self) -> float | None:
-        """Completion tokens of a sample; None where a server did not tell."""
-        means = [result.mean_tokens for result in self.results if result.mean_tokens is not None]
-        if len(means) < len(self.results):
-            return None
-        weighed = zip(means, self.results, strict=True)
-        return sum(mean * result.samples for mean, result in weighed) / self.samples
-
-    @property
-    def usd(self) -> float | None:
-        """What the runs cost together; None where a price is not known."""
-        costs = [result.usd for result in self.results if result.usd is not None]
-        return sum(costs) if len(costs) == len(self.results) else None
-
-    @property
-    def sources(self) -> Sources:
-        """Where in the samples the answers were found."""
-        return sum((result.sources for result in self.results), Sources())
-
-    @property
-    def human(self) -> int:
-        """Samples that a person graded."""
-        return sum(result.human for result in self.results)
-
-    @property
-    def overruled(self) -> int:
-        """Samples that a person graded otherwise than the grader."""
-        return sum(result.overruled for result in self.results)
-
-    @property
-    def grades(self) -> Grades:
-        """Whether people's grades count in place of the grader's."""
-        return self.results[0].grades
-
-    @property
-    def spec(self) -> EvalSpec:
-        return self.results[0].spec
+def _pooled(benchmark: str, results: tuple[RunResult, ...]) -> Entry:
+    """Return the results of runs as one; what one of them does not know is not known of all."""
+    values: dict[str, Any] = {**vars(results[0])}
+    for name in _SUMMED:
+        parts = [getattr(result, name) for result in results]
+        values[name] = None if None in parts else sum(parts)
+    if len(results) > 1:
+        values["counts"] = pool([result.counts for result in results])
+        values["sources"] = sum((result.sources for result in results), Sources())
+    judged = [(result.judged, result.samples) for result in results if result.judged is not None]
+    if judged:
+        values["judged"] = Judged(
+            judged[0][0].model,
+            sum(each.grades for each, _ in judged),
+            sum(each.correct for each, _ in judged),
+            sum(each.points * samples for each, samples in judged) / values["samples"],
+        )
+    return Entry(**values, benchmark=benchmark, results=results)
 
 
 @dataclass(frozen=True)
@@ -165,8 +119,7 @@ def load_methods(
         measured = {}
         for name, several in entries.items():
             results = tuple(load_result(session, run, version, grades=grades) for run in several)
-            counts = pool([result.counts for result in results]) if len(results) > 1 else results[0].counts
-            measured[name] = Entry(name, results[0].spec.problems_hash, results, counts)
+            measured[name] = _pooled(name, results)
         methods.append(Method(label, measured))
     return methods
 

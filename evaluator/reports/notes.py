@@ -48,7 +48,7 @@ def report_notes(report: Report) -> list[str]:
 
 def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str]:
     """Return a note for each question set known to repeat problems of a benchmark of the methods."""
-    entries = {entry.problems_hash: entry for method in methods for entry in method.entries.values()}
+    entries = {entry.spec.problems_hash: entry for method in methods for entry in method.entries.values()}
     return [
         (
             f"{entry.spec.problems}: the set {checked.set_name} contains {checked.problems} of its "
@@ -156,7 +156,7 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     counts: list[str] = []
     models: dict[str, None] = {}
     for label, entry in lines:
-        for judged in (result.judged for result in entry.results if result.judged is not None):
+        if (judged := entry.judged) is not None:
             models[judged.model] = None
             counts.append(
                 f"{label}, {entry.benchmark}: {judged.grades:,} grades, {judged.correct:,} of them correct, "
@@ -226,15 +226,9 @@ def _paper(report: Report) -> Iterator[str]:
 
 
 def _where(report: Report, lines: list[ReportLine]) -> str:
-    """Name lines briefly: all of them, the benchmarks of a method, or all of a method's."""
     if len(lines) == len(report.lines):
         return "all rows" if len(report.labels) > 1 else "everywhere"
-    parts = []
-    for label in dict.fromkeys(line.label for line in lines):
-        here = [line.entry.benchmark for line in lines if line.label == label]
-        whole = len(here) == sum(line.label == label for line in report.lines)
-        parts.append(label if whole else f"{label} on {', '.join(here)}")
-    return "; ".join(parts)
+    return ", ".join(f"{line.label} on {line.entry.benchmark}" for line in lines)
 
 
 def _unlike_the_paper(line: ReportLine, report: Report) -> list[str]:

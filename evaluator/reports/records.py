@@ -8,7 +8,6 @@ from typing import Any
 
 from evaluator.grading.versions import answers_of
 from evaluator.reports import published
-from evaluator.reports.methods import Entry
 from evaluator.reports.report import Report, ReportLine
 from evaluator.reports.scores import PASS_AT_K, Metric, Score
 from evaluator.reports.sources import line_sources
@@ -97,7 +96,7 @@ def finite(value: Any) -> Any:
 
 
 def _of_run(metric: Metric, line: ReportLine, score: Score) -> dict[str, Any]:
-    entry = line.entry
+    entry, judged = line.entry, line.entry.judged
     return {
         "source": RUNS,
         "run": "+".join(entry.runs),
@@ -109,31 +108,22 @@ def _of_run(metric: Metric, line: ReportLine, score: Score) -> dict[str, Any]:
         "samples": int(line.counts.n.min()),
         "samples_most": int(line.counts.n.max()),
         "left_out": line.left_out,
-        "truncated": entry.truncated,
-        "unknown": entry.unknown,
+        "truncated": entry.share(entry.truncated),
+        "unknown": entry.share(entry.unknown),
         "missing": entry.missing,
-        "refused": entry.refused,
+        "refused": entry.share(entry.refused),
         "mean_tokens": entry.mean_tokens,
         "usd": entry.usd,
         **{place.replace(" ", "_"): share for place, share in line_sources(line).items()},
-        "answers": answers_of(entry.results[0].grader_version),
-        "grader": entry.results[0].grader_version,
+        "answers": answers_of(entry.grader_version),
+        "grader": entry.grader_version,
         "grades": entry.grades,
         "human_grades": entry.human,
         "overruled": entry.overruled,
-        **_of_judge(entry),
-        "problems_hash": entry.problems_hash,
-    }
-
-
-def _of_judge(entry: Entry) -> dict[str, Any]:
-    judged = [(result.judged, result.samples) for result in entry.results if result.judged is not None]
-    if not judged:
-        return dict.fromkeys(("judged", "judged_correct", "judge_points"))
-    return {
-        "judged": sum(each.grades for each, _ in judged),
-        "judged_correct": sum(each.correct for each, _ in judged),
-        "judge_points": sum(each.points * samples for each, samples in judged) / entry.samples,
+        "judged": judged and judged.grades,
+        "judged_correct": judged and judged.correct,
+        "judge_points": judged and judged.points,
+        "problems_hash": entry.spec.problems_hash,
     }
 
 

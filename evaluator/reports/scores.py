@@ -88,8 +88,7 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
 
 def score_majority(votes: Votes, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
     """Return maj@k on the problems named."""
-    by_id = dict(zip(votes.problem_ids, votes.votes, strict=True))
-    chosen = Votes(tuple(problem_ids), tuple(by_id[id] for id in problem_ids))
+    chosen = {id: votes[id] for id in problem_ids}
     return tuple(over_problems(k, *majority_values(chosen, k)) for k in sorted(set(ks), reverse=True))[::-1]
 
 

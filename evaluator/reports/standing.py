@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from evaluator.evals.counts import count_samples
 from evaluator.evals.missing import most_wanted, samples_lost, samples_missing
 from evaluator.evals.results import RunResult, load_result
 from evaluator.evals.runs import EvalSpec, is_imported
-from evaluator.evals.samples import count_samples
 from evaluator.passk.curves import Curve, curve
 from service.database import Database
 from service.errors import InputError

@@ -1,33 +1,32 @@
 """Cost of mixed-reward groups by number of neighbors and sampling method, with break-even."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evaluator.signal.forecast import Forecast, GroupShape, RescueShape, SpreadShape
-from evaluator.signal.groups import ORIGINAL, CheckpointGroups, Floats, QuestionGroup, count_groups
-from evaluator.signal.rate_model import Likelihoods, RateModel, make_pilot
-from evaluator.signal.rates import Shift, equal_chances, rates
+from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, count_groups
+from evaluator.signal.rate_model import RateModel, make_pilot
+from evaluator.signal.rates import rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from service.errors import InputError
 
 ADAPTIVE = "adaptive"
 UNMIXED = 0.5
 LARGEST_GROUP = 4096
-DYNAMIC = "original, G, dynamic sampling"
 BREAK_EVEN = "original, break-even G"
 SPREAD = "joint, G in total"
 RESCUE = "rescue, G in total"
 _SECONDS_AN_HOUR = 3600
 
-_DYNAMIC_SAMPLING = (
-    "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups with equal rewards by groups "
-    "for other questions, so it samples 1/(mixed share) groups for each group that it keeps"
-)
 ASSUMPTIONS = (
     "a mixed-reward group has at least one correct and one wrong response; only these groups have a gradient",
-    _DYNAMIC_SAMPLING,
+    (
+        "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups with equal rewards by groups "
+        "for other questions, so it samples 1/(mixed share) groups for each group that it keeps"
+    ),
     "the policy does not change after the pilot",
     "costs include response tokens only, not prompt tokens or policy updates",
 )
@@ -60,20 +59,17 @@ class ChoiceRow:
         return 100 * self.equal_mixed / self.equal_responses
 
 
-def unmixed_chance(right: int, drawn: int, g: int) -> float:
-    """Return the chance that G more responses are all right or all wrong, `right` of `drawn` seen before.
+def needs_neighbors(right: int, drawn: int, g: int, unmixed: float = UNMIXED) -> bool:
+    """Say whether G responses to a question alone will probably be all right or all wrong.
 
-    E[p^G + (1-p)^G] over the posterior Beta(right + 1/2, drawn - right + 1/2) of the success rate.
+    `right` of `drawn` were correct before, so the chance is E[p^G + (1-p)^G] over the posterior Beta(right +
+    1/2, drawn - right + 1/2) of the success rate; it is compared with `unmixed`.
     """
     from scipy.special import betaln
 
     a, b = right + 0.5, drawn - right + 0.5
-    return float(np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b)))
-
-
-def needs_neighbors(right: int, drawn: int, g: int, unmixed: float = UNMIXED) -> bool:
-    """Say whether a question alone will probably yield no gradient: `unmixed_chance` from `unmixed` on."""
-    return unmixed_chance(right, drawn, g) >= unmixed
+    chance = np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b))
+    return bool(chance >= unmixed)
 
 
 def compare_choices(
@@ -85,30 +81,20 @@ def compare_choices(
     posterior under the fitted model, so that luck in the pilot is not counted as a gain. Questions without
     known responses to themselves get neighbors.
     """
-    asked = [
-        next((prompt for prompt in group.prompts if prompt.variant == ORIGINAL), None) for group in groups
-    ]
-    needs = np.array(
-        [
-            original is None
-            or not original.known
-            or needs_neighbors(original.correct, original.known, g, unmixed)
-            for original in asked
-        ]
-    )
-    pilot = make_pilot(count_groups(groups))
-    posterior = model.mixture.posterior(Likelihoods(pilot).rows(model.shift))[pilot.row_of]
-    alone, around = _mixed(model.shift, g, g, 0), _mixed(model.shift, g, g, n)
-    # Where (n+1)G responses are spread over a question and its k neighbors.
-    spread = [divmod((n + 1) * g, k + 1) for k in range(n + 1)]
-    equal = [_mixed(model.shift, each + rest, each, k) for k, (each, rest) in enumerate(spread)]
+    counts = count_groups(groups)
+    originals = zip(counts.correct[:, 0].tolist(), counts.known[:, 0].tolist(), strict=True)
+    needs = np.array([not known or needs_neighbors(right, known, g, unmixed) for right, known in originals])
+    pilot = make_pilot(counts)
+    posterior = model.mixture.posterior(pilot.rows(model.shift))[pilot.row_of]
+    each = [1 - GroupShape("", k, g).equal_chances(model.shift) for k in range(n + 1)]
+    equal = [1 - SpreadShape("", k, (n + 1) * g).equal_chances(model.shift) for k in range(n + 1)]
     weights = model.mixture.weights
     rows = [
         ChoiceRow(
             f"N={k}",
             float(k > 0),
             float((k + 1) * g),
-            float(weights @ _mixed(model.shift, g, g, k)),
+            float(weights @ each[k]),
             float(weights @ equal[k]),
             (n + 1) * g,
         )
@@ -122,18 +108,12 @@ def compare_choices(
             ADAPTIVE,
             share,
             g * (1 + n * share),
-            float(np.where(needs, posterior @ around, posterior @ alone).mean()),
+            float(np.where(needs, posterior @ each[n], posterior @ each[0]).mean()),
             float(np.where(needs, posterior @ equal[n], posterior @ equal[0]).mean()),
             (n + 1) * g,
         )
     )
     return rows
-
-
-def _mixed(shift: Shift | None, first: int, each: int, n: int) -> Floats:
-    """Return per rate of a question [J] the chance of a mixed group, see `equal_chances`."""
-    mixed: Floats = 1 - equal_chances(shift, first, each, n)
-    return mixed
 
 
 @dataclass(frozen=True)
@@ -172,8 +152,6 @@ class BreakEven:
     # the smallest G at which the original has as many mixed groups; None: none up to 4,096
     g_equal_share: int | None
     joint_responses: int
-    # a mixed group of the original at G costs fewer responses than a joint one
-    grpo_cheaper_per_group: bool | None
     redraws: float | None  # groups per question that dynamic sampling at G must draw for as many mixed ones
     redraw_responses: float | None
     # mixed share from which joint groups cost no more per mixed group; None: above 1
@@ -191,8 +169,8 @@ class RescueYield:
 
 @dataclass(frozen=True)
 class CostReport:
-    """Rows for GRPO at G, with dynamic sampling, at (N+1)G, at the break-even G, for TA-GRPO with G to each
-    prompt and, where G is enough for every prompt, with G in all, and for the rescue."""
+    """Rows for GRPO at G, at (N+1)G, at the break-even G, for TA-GRPO with G to each prompt and, where G is
+    enough for every prompt, with G in all, and for the rescue."""
 
     checkpoint: str
     g: int
@@ -239,7 +217,7 @@ def cost_report(
     if g < 2 or n < 0:
         raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
     alone = GroupShape(ORIGINAL_GROUP, 0, g)
-    rows = [_row(predicted, alone, tokens), _row(predicted, alone, tokens, name=DYNAMIC)]
+    rows = [_row(predicted, alone, tokens)]
     if n == 0:
         return CostReport(checkpoint, g, n, tuple(rows), None, tokens)
     joint = GroupShape(JOINT_GROUP, n, g)
@@ -257,7 +235,6 @@ def cost_report(
     break_even = BreakEven(
         equal,
         joint.responses,
-        None if first.responses is None or last.responses is None else first.responses < last.responses,
         redraws,
         None if redraws is None else redraws * g,
         needed if (needed := (n + 1) * first.mixed) <= 1 else None,
@@ -277,14 +254,14 @@ def _rescue_yield(predicted: Forecast, rescue: RescueShape) -> RescueYield:
     return RescueYield(share, float(dead @ right) / share, float(dead @ alone) / share)
 
 
-def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts, *, name: str | None = None) -> CostRow:
+def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> CostRow:
     equal = predicted.row(shape)
     mixed, low, high = 1 - equal.share, 1 - equal.high, 1 - equal.low
     question = shape.responses
     of_question = _question_tokens(predicted, shape, tokens)
     spent = None if of_question is None or mixed <= 0 else of_question / mixed
     return CostRow(
-        method=name or shape.name,
+        method=shape.name,
         n=shape.n,
         g=shape.g,
         per_question=question,
@@ -314,14 +291,9 @@ def _question_tokens(predicted: Forecast, shape: GroupShape, tokens: TokenCosts)
 
 def _equal_share(predicted: Forecast, mixed: float) -> int | None:
     """Return the smallest G at which the original's mixed share reaches `mixed`; it grows with G."""
-
-    def reached(g: int) -> bool:
-        return 1 - predicted.share(GroupShape(BREAK_EVEN, 0, g)) >= mixed
-
-    if not reached(LARGEST_GROUP):
-        return None
-    low, high = 1, LARGEST_GROUP
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+    below = bisect_left(
+        range(1, LARGEST_GROUP + 1),
+        mixed,
+        key=lambda g: 1 - predicted.share(GroupShape(BREAK_EVEN, 0, g)),
+    )
+    return below + 1 if below < LARGEST_GROUP else None

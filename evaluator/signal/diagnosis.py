@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -35,8 +35,6 @@ OPTIONAL: tuple[Part, ...] = ("difficulty", "diversity")
 
 USUAL_G = 8
 QUESTIONS = 500
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -122,36 +120,30 @@ def diagnose(
     notes: list[str] = list(source.notes)
     left_out: dict[Part, str] = {}
 
-    def results(part: Part, make: Callable[[], Iterable[R]]) -> tuple[R, ...]:
-        if part not in parts:
-            return ()
+    fitted: list[tuple[CheckpointGroups, Forecast]] = []
+    if {"forecast", "choices", "cost"} & set(parts):
+        fitted = [(pilot, _fit(pilot, settings)) for pilot in pilots]
+    makers: dict[Part, Callable[[], Iterable[Any]]] = {
+        "zero_gradient": lambda: (zero_gradient(each, g, n) for each in source.checkpoints),
+        "forecast": lambda: (
+            Prediction(pilot.label, model, tuple(map(model.row, paper_shapes(g, n))))
+            for pilot, model in fitted
+        ),
+        "choices": lambda: (_choices(pilot, model, g, n) for pilot, model in fitted),
+        "cost": lambda: (_cost(pilot, model, g, n, settings) for pilot, model in fitted),
+        "difficulty": lambda: (
+            audit_difficulty(pilot, fdr=settings.fdr, seed=settings.seed) for pilot in pilots
+        ),
+        "diversity": lambda: _diversities(source, g, n, settings, notes),
+    }
+    made: dict[Part, tuple[Any, ...]] = {}
+    for part in parts:
         try:
-            return tuple(make())
+            made[part] = tuple(makers[part]())
         except InputError as error:
             if not several or part not in OPTIONAL:
                 raise
             left_out[part] = str(error)
-            return ()
-
-    shares = results("zero_gradient", lambda: (zero_gradient(each, g, n) for each in source.checkpoints))
-    fitted: list[Forecast] = []
-    if {"forecast", "choices", "cost"} & set(parts):
-        fitted = [_fit(pilot, settings) for pilot in pilots]
-    pairs = list(zip(pilots, fitted, strict=False))
-    predictions = results(
-        "forecast",
-        lambda: (
-            Prediction(pilot.label, model, tuple(map(model.row, paper_shapes(g, n))))
-            for pilot, model in pairs
-        ),
-    )
-    choices = results("choices", lambda: (_choices(pilot, model, g, n) for pilot, model in pairs))
-    costs = results("cost", lambda: (_cost(pilot, model, g, n, settings) for pilot, model in pairs))
-    audits = results(
-        "difficulty",
-        lambda: (audit_difficulty(pilot, fdr=settings.fdr, seed=settings.seed) for pilot in pilots),
-    )
-    diversities = results("diversity", lambda: _diversities(source, g, n, settings, notes))
     return Diagnosis(
         source=source.name,
         parts=tuple(parts),
@@ -159,12 +151,12 @@ def diagnose(
         n=n,
         seed=settings.seed,
         notes=tuple(notes),
-        shares=shares,
-        predictions=predictions,
-        choices=choices,
-        audits=audits,
-        diversities=diversities,
-        costs=costs,
+        shares=made.get("zero_gradient", ()),
+        predictions=made.get("forecast", ()),
+        choices=made.get("choices", ()),
+        audits=made.get("difficulty", ()),
+        diversities=made.get("diversity", ()),
+        costs=made.get("cost", ()),
         left_out=left_out,
     )
 

@@ -1,6 +1,5 @@
 """The difficulty audit: effect of rephrasing on success rates, and implausible neighbors."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,12 +12,10 @@ from evaluator.signal.groups import (
     CheckpointGroups,
     Floats,
     GroupCounts,
-    Ints,
-    QuestionGroup,
     count_groups,
     pool_visits,
 )
-from evaluator.signal.rate_model import Likelihoods, RateModel, make_pilot
+from evaluator.signal.rate_model import RateModel, make_pilot, number_pairs
 from evaluator.signal.rates import USUAL_STRAY, Shift, rates
 from service.errors import InputError
 
@@ -39,8 +36,6 @@ class NeighborRow:
     unknown: int
     original_correct: int
     original_known: int
-    shrunken: float  # empirical-Bayes estimate
-    shrunken_original: float | None
     p_value: float | None  # of counts at least as odd, given the question's other prompts (two-sided)
     adjusted: float | None  # over all neighbors (Benjamini-Hochberg)
     flag: Direction | None  # set if `adjusted` is at most the FDR: the answer may leak, or may have changed
@@ -107,7 +102,30 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
     p_values = np.minimum(1.0, 2 * np.minimum(low, high))
     adjusted, tested = np.full_like(p_values, np.nan), ~np.isnan(p_values)
     adjusted[tested] = false_discovery_control(p_values[tested])
-    rows = _rows(groups, shrunken_rates(counts, fitted.model), (low, high), p_values, adjusted, fdr)
+    rows = []
+    for place, group in enumerate(groups):
+        original = group.prompts[0]
+        for prompt in group.prompts[1:]:
+            if not prompt.known:
+                continue
+            at = place, prompt.variant - 1
+            direction: Direction = "too easy" if high[at] < low[at] else "too hard"
+            rows.append(
+                NeighborRow(
+                    group_id=group.group_id,
+                    variant=prompt.variant,
+                    source_id=prompt.source_id,
+                    strategy=prompt.strategy,
+                    correct=prompt.correct,
+                    known=prompt.known,
+                    unknown=prompt.unknown,
+                    original_correct=original.correct,
+                    original_known=original.known,
+                    p_value=float(p_values[at]),
+                    adjusted=float(adjusted[at]),
+                    flag=direction if adjusted[at] <= fdr else None,
+                )
+            )
     return DifficultyAudit(
         checkpoint.label,
         len(groups),
@@ -120,74 +138,16 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
     )
 
 
-def _rows(
-    groups: Sequence[QuestionGroup],
-    shrunken: Floats,
-    tails: tuple[Floats, Floats],
-    p_values: Floats,
-    adjusted: Floats,
-    fdr: float,
-) -> list[NeighborRow]:
-    rows = []
-    for place, group in enumerate(groups):
-        original = group.prompts[0]
-        for prompt in group.prompts[1:]:
-            if not prompt.known:
-                continue
-            column = prompt.variant - 1
-            value, corrected = float(p_values[place, column]), float(adjusted[place, column])
-            easy = tails[1][place, column] < tails[0][place, column]
-            direction: Direction = "too easy" if easy else "too hard"
-            rows.append(
-                NeighborRow(
-                    group_id=group.group_id,
-                    variant=prompt.variant,
-                    source_id=prompt.source_id,
-                    strategy=prompt.strategy,
-                    correct=prompt.correct,
-                    known=prompt.known,
-                    unknown=prompt.unknown,
-                    original_correct=original.correct,
-                    original_known=original.known,
-                    shrunken=float(shrunken[place, prompt.variant]),
-                    shrunken_original=float(shrunken[place, 0]),
-                    p_value=value,
-                    adjusted=corrected,
-                    flag=direction if corrected <= fdr else None,
-                )
-            )
-    return rows
-
-
 def _spread(fitted: Forecast) -> Spread:
     shift = fitted.model.shift
     if shift is None:
         raise ValueError("the audit needs neighbors")
-    means = np.array([replicate.mean for _, replicate in fitted.replicates if replicate is not None])
-    logs = np.log([max(replicate.sd, 1e-3) for _, replicate in fitted.replicates if replicate is not None])
+    shifts = [replicate.shift for replicate in fitted.replicates if replicate.shift is not None]
+    means = np.array([each.mean for each in shifts])
+    logs = np.log([max(each.sd, 1e-3) for each in shifts])
     mean_half = 1.96 * fitted.scale * float(means.std(ddof=1))
     factor = float(np.exp(1.96 * fitted.scale * logs.std(ddof=1)))
     return Spread(shift, shift.mean - mean_half, shift.mean + mean_half, shift.sd / factor, shift.sd * factor)
-
-
-def shrunken_rates(counts: GroupCounts, model: RateModel) -> Floats:
-    """Return the posterior mean of each prompt's success rate [V, 1 + K]; NaN where a prompt is not there.
-
-    Empirical Bayes under the fitted model: a prompt with few samples is drawn towards what the other prompts
-    of its question show, and towards all questions.
-    """
-    tables, posterior, pairs = _posteriors(counts, model)
-    grid = rates()
-    means = np.full(counts.correct.shape, np.nan)
-    there = counts.known > 0
-    means[:, 0] = np.where(there[:, 0], posterior @ grid, np.nan)
-    if counts.neighbors and model.shift is not None:
-        chances = model.shift.chances()
-        conditional = (tables.own * grid) @ chances.T / np.maximum(tables.own @ chances.T, 1e-300)  # [U, J]
-        for column in range(1, counts.correct.shape[1]):
-            here = there[:, column]
-            means[here, column] = (posterior[here] * conditional[pairs[here, column]]).sum(axis=1)
-    return means
 
 
 def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]:
@@ -202,15 +162,16 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
 
     if model.shift is None:
         raise ValueError("a model without a shift cannot predict neighbors")
-    tables, _, pairs = _posteriors(counts, model)
+    pilot = make_pilot(counts)
+    distinct, pairs = number_pairs(counts)
     related = model.shift.related() if model.shift.stray <= USUAL_STRAY else model.shift.chances()
-    logs = np.log(np.maximum(tables.neighbor(model.shift), 1e-300))
-    own = np.concatenate([tables.own, np.ones((1, tables.own.shape[1]))])[pairs[:, 0]]
+    logs = np.log(np.maximum(pilot.neighbor(model.shift), 1e-300))
+    own = np.concatenate([pilot.own, np.ones((1, pilot.own.shape[1]))])[pairs[:, 0]]
     there = counts.known > 0
     total = np.zeros_like(own)
     for column in range(1, counts.correct.shape[1]):
         total += np.where(there[:, column, None], logs[pairs[:, column]], 0.0)
-    correct, wrong = tables.pilot.pairs[:, 0, None], tables.pilot.pairs[:, 1, None]
+    correct, wrong = distinct[:, 0, None], distinct[:, 1, None]
     grid = rates()
     few = bdtr(correct.astype(np.float64), correct + wrong, grid) @ related.T  # [U, J], given the question's
     at_least = np.where(correct > 0, bdtrc(np.maximum(correct - 1.0, 0), correct + wrong, grid), 1.0)
@@ -226,18 +187,3 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
         low[here, column - 1] = (weights * few[pair]).sum(axis=1)
         high[here, column - 1] = (weights * many[pair]).sum(axis=1)
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
-
-
-def _posteriors(counts: GroupCounts, model: RateModel) -> tuple[Likelihoods, Floats, Ints]:
-    """Return tables, the posterior of each group's rate [V, J], and the numbers of its prompts' pairs.
-
-    Prompts that are not there have the number -1.
-    """
-    pilot = make_pilot(counts)
-    tables = Likelihoods(pilot)
-    shift: Shift | None = model.shift
-    posterior = model.mixture.posterior(tables.rows(shift))[pilot.row_of]
-    width = counts.correct.shape[1]
-    flat = np.stack([counts.correct.ravel(), counts.wrong.ravel()], axis=1)
-    _, numbers = np.unique(flat, axis=0, return_inverse=True)
-    return tables, posterior, np.where(counts.known.ravel() > 0, numbers.ravel(), -1).reshape(-1, width)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.signal.groups import Floats, GroupCounts
-from evaluator.signal.rate_model import Likelihoods, RateModel, fit_given, fit_rates, make_pilot
-from evaluator.signal.rates import Mixture, Shift, equal_chances, profile_interval, rates
+from evaluator.signal.rate_model import RateModel, fit_given, fit_rates, make_pilot
+from evaluator.signal.rates import Shift, equal_chances, profile_interval, rates
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     MATCHED_GROUP,
@@ -140,7 +140,7 @@ class PilotEvidence:
         if not there.any():
             return 0.0
         seen = float(self.counts.rows(there).by_question(values[there]).mean())
-        predicted = _share(model.mixture, model.shift, GroupShape(shape.name, n, g, shape.original))
+        predicted = _share(model, GroupShape(shape.name, n, g, shape.original))
         return float(_logit(seen) - _logit(predicted))
 
 
@@ -149,7 +149,7 @@ class Forecast:
     """A fitted model with replicates of it, ready to predict any shape."""
 
     model: RateModel
-    replicates: tuple[tuple[Mixture, Shift | None], ...]
+    replicates: tuple[RateModel, ...]
     scale: float
     questions: int
     samples: tuple[int, int]  # least and most known grades of a prompt in the pilot
@@ -157,7 +157,7 @@ class Forecast:
 
     def share(self, shape: GroupShape) -> float:
         """Return the predicted share of groups of this shape with equal rewards."""
-        return _share(self.model.mixture, self.model.shift, shape)
+        return _share(self.model, shape)
 
     def row(self, shape: GroupShape) -> ForecastRow:
         """Return the prediction with its 95% interval.
@@ -169,7 +169,7 @@ class Forecast:
         from scipy.special import expit, ndtri
 
         share = self.share(shape)
-        replicates = np.array([_share(mixture, shift, shape) for mixture, shift in self.replicates])
+        replicates = np.array([_share(model, shape) for model in self.replicates])
         error = self.scale * float(np.std(_logit(replicates), ddof=1))
         half = float(ndtri(0.975)) * error
         least, most, missed = share, share, 0.0
@@ -217,7 +217,6 @@ def forecast(
     counts = counts.rows(counts.known.sum(axis=1) > 0)
     fitted = fit_rates(counts, shift=shift, seed=seed)
     pilot = make_pilot(counts)
-    tables = Likelihoods(pilot)
     rng = np.random.default_rng(seed)
     order = np.argsort(counts.question, kind="stable")
     names, starts, visits = np.unique(counts.question[order], return_index=True, return_counts=True)
@@ -230,10 +229,8 @@ def forecast(
         rows = np.concatenate(
             [order[start : start + count] for start, count in zip(starts[drawn], visits[drawn], strict=True)]
         )
-        replicate = Likelihoods(pilot.drawn(rows), tables.own)
-        times = replicate.pilot.times
-        mixture, moved = fit_given(replicate, times, fitted.mixture.family, assumed, fitted, rounds=_ROUNDS)
-        fits.append((mixture, moved or fitted.shift))
+        fit = fit_given(pilot.drawn(rows), fitted.mixture.family, assumed, fitted, rounds=_ROUNDS)
+        fits.append(RateModel(fit.mixture, fit.shift or fitted.shift))
     responses = counts.known[counts.known > 0]
     return Forecast(
         fitted,
@@ -243,8 +240,8 @@ def forecast(
         (int(responses.min()), int(responses.max())),
         PilotEvidence(
             counts,
-            tables.rows(None),
-            tables.rows(fitted.shift),
+            pilot.rows(None),
+            pilot.rows(fitted.shift),
             np.bincount(pilot.row_of, shared).astype(np.float64),
         ),
     )
@@ -257,10 +254,10 @@ def _logit(shares: Floats | float) -> Floats:
     return logits
 
 
-def _share(mixture: Mixture, shift: Shift | None, shape: GroupShape) -> float:
-    if shape.n and shift is None:
+def _share(model: RateModel, shape: GroupShape) -> float:
+    if shape.n and model.shift is None:
         raise InputError(
             "the pilot has no responses to neighbors, so their difference from the originals is unknown. "
             "Sample some neighbors, or assume a spread with --assume-shift-sd 0.7."
         )
-    return float((mixture.weights * shape.equal_chances(shift)).sum())
+    return float(model.mixture.weights @ shape.equal_chances(model.shift))

@@ -33,14 +33,15 @@ _STRAY_STEPS = 10
 
 
 @dataclass(frozen=True)
-class PilotCounts:
-    """Distinct rows of counts, each as numbers of distinct (correct, wrong) pairs.
+class Pilot:
+    """Distinct rows of counts as numbers of distinct (correct, wrong) pairs, with likelihoods on the grid.
 
-    `original` [R] and `neighbors` [R, K] number the rows of `pairs` [U, 2]; -1 is a prompt that is not there.
-    `times` [R] is how often the row occurs; `row_of` [V] leads from the groups to the rows.
+    `original` [R] and `neighbors` [R, K] number the rows of `own` [U, J], the likelihoods of a pair given its
+    prompt's rate; -1 is a prompt that is not there. `times` [R] is how often the row occurs; `row_of` [V]
+    leads from the groups to the rows.
     """
 
-    pairs: Ints
+    own: Floats
     original: Ints
     neighbors: Ints
     times: Floats
@@ -50,18 +51,45 @@ class PilotCounts:
     def has_neighbors(self) -> bool:
         return bool((self.neighbors >= 0).any())
 
-    def drawn(self, groups: Ints) -> "PilotCounts":
+    def drawn(self, groups: Ints) -> "Pilot":
         """Return the pilot of these groups, by number; a group may be there several times."""
         times = np.bincount(self.row_of[groups], minlength=len(self.times))
         used = np.flatnonzero(times)
         places = np.cumsum(times > 0) - 1
-        return PilotCounts(
-            self.pairs,
+        return Pilot(
+            self.own,
             self.original[used],
             self.neighbors[used],
             times[used].astype(np.float64),
             places[self.row_of[groups]],
         )
+
+    def neighbor(self, shift: Shift) -> Floats:
+        """Return the likelihood of a neighbor's counts given its question's rate [U, J]."""
+        table: Floats = self.own @ shift.chances().T
+        return table
+
+    def rows(self, shift: Shift | None) -> Floats:
+        """Return the likelihood of each row given the question's rate [R, J], up to a factor."""
+        # One more row of ones, for prompts that are not there.
+        originals = np.concatenate([self.own, np.ones((1, self.own.shape[1]))])[self.original]
+        if shift is None or not self.has_neighbors:
+            return originals
+        logs = np.log(np.maximum(self.neighbor(shift), 1e-300))
+        logs = np.concatenate([logs, np.zeros((1, logs.shape[1]))])
+        total = np.zeros_like(originals)
+        for column in self.neighbors.T:
+            total += logs[column]
+        return np.asarray(originals * np.exp(np.maximum(total, -600.0)))
+
+    def expected(self, posterior: Floats) -> Floats:
+        """Return how often each pair of counts is a neighbor's at each rate of its question [U, J]."""
+        used = np.zeros_like(self.own)
+        weighted = posterior * self.times[:, None]
+        for column in self.neighbors.T:
+            there = column >= 0
+            np.add.at(used, column[there], weighted[there])
+        return used
 
 
 @dataclass(frozen=True)
@@ -72,51 +100,20 @@ class RateModel:
     shift: Shift | None
 
 
-def make_pilot(counts: GroupCounts) -> PilotCounts:
+def make_pilot(counts: GroupCounts) -> Pilot:
     """Return the counts with known grades as distinct rows, the neighbors of each in no order."""
-    width = counts.correct.shape[1]
-    flat = np.stack([counts.correct.ravel(), counts.wrong.ravel()], axis=1)
-    pairs, numbers = np.unique(flat, axis=0, return_inverse=True)
-    numbers = np.where(counts.known.ravel() > 0, numbers.ravel(), -1).reshape(-1, width)
+    pairs, numbers = number_pairs(counts)
     numbers[:, 1:] = np.sort(numbers[:, 1:], axis=1)
     rows, row_of, times = np.unique(numbers, axis=0, return_inverse=True, return_counts=True)
-    return PilotCounts(pairs, rows[:, 0], rows[:, 1:], times.astype(np.float64), row_of.ravel())
+    own = binomial_table(pairs[:, 0], pairs[:, 1])
+    return Pilot(own, rows[:, 0], rows[:, 1:], times.astype(np.float64), row_of.ravel())
 
 
-class Likelihoods:
-    """Likelihoods of a pilot's rows on the grid; those of neighbors depend on the shift."""
-
-    def __init__(self, pilot: PilotCounts, own: Floats | None = None) -> None:
-        """Take `own` over from another pilot with the same pairs, where it was computed before."""
-        self.pilot = pilot
-        self.own = binomial_table(pilot.pairs[:, 0], pilot.pairs[:, 1]) if own is None else own  # [U, J]
-        # One more row of ones, for prompts that are not there.
-        self._original = np.concatenate([self.own, np.ones((1, self.own.shape[1]))])[pilot.original]
-
-    def neighbor(self, shift: Shift) -> Floats:
-        """Return the likelihood of a neighbor's counts given its question's rate [U, J]."""
-        table: Floats = self.own @ shift.chances().T
-        return table
-
-    def rows(self, shift: Shift | None) -> Floats:
-        """Return the likelihood of each row given the question's rate [R, J], up to a factor."""
-        if shift is None or not self.pilot.has_neighbors:
-            return self._original
-        logs = np.log(np.maximum(self.neighbor(shift), 1e-300))
-        logs = np.concatenate([logs, np.zeros((1, logs.shape[1]))])
-        total = np.zeros_like(self._original)
-        for column in self.pilot.neighbors.T:
-            total += logs[column]
-        return np.asarray(self._original * np.exp(np.maximum(total, -600.0)))
-
-    def expected(self, posterior: Floats, times: Floats) -> Floats:
-        """Return how often each pair of counts is a neighbor's at each rate of its question [U, J]."""
-        used = np.zeros_like(self.own)
-        weighted = posterior * times[:, None]
-        for column in self.pilot.neighbors.T:
-            there = column >= 0
-            np.add.at(used, column[there], weighted[there])
-        return used
+def number_pairs(counts: GroupCounts) -> tuple[Ints, Ints]:
+    """Return the distinct (correct, wrong) pairs [U, 2] and the number of each prompt's [V, 1 + K], or -1."""
+    flat = np.stack([counts.correct.ravel(), counts.wrong.ravel()], axis=1)
+    pairs, numbers = np.unique(flat, axis=0, return_inverse=True)
+    return pairs, np.where(counts.known > 0, numbers.reshape(counts.known.shape), -1)
 
 
 def fit_rates(counts: GroupCounts, *, shift: Shift | None = None, seed: int = 0) -> RateModel:
@@ -136,43 +133,39 @@ def fit_rates(counts: GroupCounts, *, shift: Shift | None = None, seed: int = 0)
             f"a forecast needs at least 2 questions with graded responses, not {counts.questions}."
         )
     pilot = make_pilot(counts)
-    tables = Likelihoods(pilot)
-    fits = {name: fit_given(tables, pilot.times, name, shift) for name in FAMILIES}
-    return RateModel(*fits[_cross_validate(counts, tables, fits, seed)])
+    fits = {name: fit_given(pilot, name, shift) for name in FAMILIES}
+    return fits[_cross_validate(counts, pilot, fits, seed)]
 
 
 def fit_given(
-    tables: Likelihoods,
-    times: Floats,
+    pilot: Pilot,
     family: Family,
     shift: Shift | None = None,
     start: RateModel | None = None,
     *,
     rounds: int = _ROUNDS,
-) -> tuple[Mixture, Shift | None]:
+) -> RateModel:
     """Fit the weights of a family and, unless given, the shift in turns until the likelihood hardly grows.
 
     Each turn improves the likelihood: the weights given the shift, then one EM step for the shift.
     """
-    free_shift = shift is None and tables.pilot.has_neighbors
+    free_shift = shift is None and pilot.has_neighbors
     current = shift if not free_shift else (start.shift if start and start.shift else _FIRST_SHIFT)
     mixture = start.mixture if start else None
     best = -np.inf
     steps = 60 if free_shift else 500
     for _ in range(rounds if free_shift else 1):
-        likelihoods = tables.rows(current)
-        mixture = fit_mixture(family, likelihoods, times, mixture, steps=steps)
+        likelihoods = pilot.rows(current)
+        mixture = fit_mixture(family, likelihoods, pilot.times, mixture, steps=steps)
         if not free_shift or current is None:
             break
-        reached = float(times @ mixture.log_likelihood(likelihoods)) / float(times.sum())
+        reached = float(pilot.times @ mixture.log_likelihood(likelihoods)) / float(pilot.times.sum())
         if reached - best < _GAIN:
             break
         best = reached
-        expected = tables.expected(mixture.posterior(likelihoods), times)
-        current = _improve_shift(tables.own, expected, current)
-    if mixture is None:
-        raise ValueError("rounds must be at least 1")
-    return mixture, current
+        current = _improve_shift(pilot.own, pilot.expected(mixture.posterior(likelihoods)), current)
+    assert mixture is not None  # there is at least one round
+    return RateModel(mixture, current)
 
 
 def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
@@ -213,9 +206,7 @@ def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
     return read(nelder_mead(loss, first, maxfev=40, fatol=1e-8, initial_simplex=simplex))
 
 
-def _cross_validate(
-    counts: GroupCounts, tables: Likelihoods, fits: dict[Family, tuple[Mixture, Shift | None]], seed: int
-) -> Family:
+def _cross_validate(counts: GroupCounts, pilot: Pilot, fits: dict[Family, RateModel], seed: int) -> Family:
     """Return the first family that predicts questions it was not fitted to as well as the best one does.
 
     Compared are mean log-likelihoods of a group; as well: within a standard error over questions.
@@ -224,18 +215,17 @@ def _cross_validate(
     number = int(question.max()) + 1
     folds = min(FOLDS, number)
     fold_of = np.random.default_rng(seed).permutation(number) % folds
-    row_of, rows = tables.pilot.row_of, len(tables.pilot.times)
     scores: dict[Family, Floats] = {}
-    for family, (mixture, shift) in fits.items():
-        likelihoods = tables.rows(shift)
-        by_visit = np.empty(len(row_of))
+    for family, fit in fits.items():
+        likelihoods = pilot.rows(fit.shift)
+        by_visit = np.empty(len(pilot.row_of))
         for fold in range(folds):
             out = fold_of[question] == fold
-            times = np.bincount(row_of[~out], minlength=rows).astype(np.float64)
+            times = np.bincount(pilot.row_of[~out], minlength=len(pilot.times)).astype(np.float64)
             # What was fitted to all groups must not leak into the free weights.
-            start = None if family == "free" else mixture
+            start = None if family == "free" else fit.mixture
             fitted = fit_mixture(family, likelihoods, times, start, steps=200)
-            by_visit[out] = fitted.log_likelihood(likelihoods)[row_of[out]]
+            by_visit[out] = fitted.log_likelihood(likelihoods)[pilot.row_of[out]]
         scores[family] = np.bincount(question, weights=by_visit) / np.bincount(question)
     best = max(scores.values(), key=lambda values: float(values.mean()))
     behind = {family: best - values for family, values in scores.items()}

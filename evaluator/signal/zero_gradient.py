@@ -4,9 +4,8 @@ TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and F
 questions whose G responses to the original, or N*G responses to their neighbors, all get the same reward.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,7 @@ NEIGHBOR_GROUP = "one neighbor, G"
 NEIGHBORS_GROUP = "neighbors, N*G"
 JOINT_GROUP = "joint, (N+1)*G"
 MATCHED_GROUP = "original, (N+1)*G"
+OF_ORIGINAL = (ORIGINAL_GROUP, MATCHED_GROUP)
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,10 @@ def ends(correct: Ints, wrong: Ints, g: int) -> Ends:
     return Ends(np.where(enough, right, np.nan), np.where(enough, left, np.nan))
 
 
-def unknown_ends(correct: Ints, wrong: Ints, unknown: Ints, g: int, *, most: bool) -> Ends:
-    """Return bounds of `ends` over all ways the unknown grades may turn out; the upper ones with `most`.
-
-    Lower: an unknown response is wrong where all have to be right, and right where all have to be wrong.
-    Upper: it is what is wanted. A prompt without unknown grades keeps its values.
-    """
-    if most:
-        right, wrong_ends = ends(correct + unknown, wrong, g).right, ends(correct, wrong + unknown, g).wrong
-    else:
-        right, wrong_ends = ends(correct, wrong + unknown, g).right, ends(correct + unknown, wrong, g).wrong
-    return Ends(right, wrong_ends)
+def unknown_ends(correct: Ints, wrong: Ints, unknown: Ints, g: int) -> tuple[Ends, Ends]:
+    """Return bounds of `ends`, lower and upper, over all ways the unknown grades may turn out."""
+    all_right, all_wrong = ends(correct + unknown, wrong, g), ends(correct, wrong + unknown, g)
+    return Ends(all_wrong.right, all_right.wrong), Ends(all_right.right, all_wrong.wrong)
 
 
 def chosen_neighbors(values: Floats, n: int) -> Floats:
@@ -111,7 +104,6 @@ class ShareRow:
 
     checkpoint: str
     group: str
-    variant: int | None
     responses: int  # size of the group
     share: float
     low: float | None  # 95%, new questions
@@ -149,18 +141,6 @@ class ZeroGradient:
     notes: tuple[str, ...]  # what could not be shown
 
 
-class _Figure(NamedTuple):
-    """Per group [V] the chance of equal rewards (NaN: not known) and its bounds for unknown grades."""
-
-    name: str
-    responses: int
-    columns: tuple[int, ...]
-    values: Floats
-    low: Floats
-    high: Floats
-    variant: int | None = None
-
-
 def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     """Return the shares of equal rewards for G responses a prompt and N neighbors a question.
 
@@ -176,29 +156,35 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     if not checkpoint.groups:
         raise InputError(f"{checkpoint.label}: the data contains no responses.")
     counts = count_groups(checkpoint.groups)
-    figures = list(_figures(counts, g, n))
+    figures = _figures(lambda size: ends(counts.correct, counts.wrong, size), g, n)
+
+    def of_unknown(size: int) -> tuple[Ends, Ends]:
+        return unknown_ends(counts.correct, counts.wrong, counts.unknown, size)
+
+    bounds = (
+        _figures(lambda size: of_unknown(size)[0], g, n),
+        _figures(lambda size: of_unknown(size)[1], g, n),
+    )
     # The joint figure needs every prompt that any of the others needs.
-    needed = next(each for each in figures if each.name == (JOINT_GROUP if n else ORIGINAL_GROUP))
-    usable = ~np.isnan(needed.values)
+    usable = ~np.isnan(figures[JOINT_GROUP if n else ORIGINAL_GROUP])
     if not usable.any():
         raise InputError(_too_few(checkpoint.label, counts, g, n))
+    responses = {NEIGHBORS_GROUP: n * g, JOINT_GROUP: (n + 1) * g, MATCHED_GROUP: (n + 1) * g}
     shares, values = [], {}
-    for figure in figures:
-        per_visit = np.where(usable, figure.values, np.nan)
+    for name, figure in figures.items():
+        per_visit = np.where(usable, figure, np.nan)
         if np.isnan(per_visit).all():
             continue
+        values[name] = per_visit
         estimate = share_estimate(_by_question(counts, per_visit))
-        unknown = int(counts.unknown[:, figure.columns].sum())
-        low, high = (
-            float(_by_question(counts, bound).mean()) if unknown else None
-            for bound in (figure.low, figure.high)
-        )
+        prompts = slice(name in (NEIGHBOR_GROUP, NEIGHBORS_GROUP), 1 if name in OF_ORIGINAL else None)
+        unknown = int(counts.unknown[:, prompts].sum())
+        low, high = (float(_by_question(counts, bound[name]).mean()) if unknown else None for bound in bounds)
         shares.append(
             ShareRow(
                 checkpoint=checkpoint.label,
-                group=figure.name,
-                variant=figure.variant,
-                responses=figure.responses,
+                group=name,
+                responses=responses.get(name, g),
                 share=estimate.value,
                 low=estimate.low,
                 high=estimate.high,
@@ -209,8 +195,6 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
                 bound_high=high,
             )
         )
-        if figure.variant is None:
-            values[figure.name] = per_visit
     return ZeroGradient(
         checkpoint.label,
         g,
@@ -221,39 +205,20 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     )
 
 
-def _figures(counts: GroupCounts, g: int, n: int) -> Iterator[_Figure]:
-    def three_ends(size: int) -> tuple[Ends, Ends, Ends]:
-        """Return the chances by known grades, and their bounds."""
-        known = counts.correct, counts.wrong
-        low, high = (unknown_ends(*known, counts.unknown, size, most=most) for most in (False, True))
-        return ends(*known, size), low, high
-
-    def equal(part: Ends) -> Floats:
-        return np.minimum(1.0, part.right + part.wrong)
-
-    def figure(name: str, size: int, columns: tuple[int, ...], three: Iterable[Floats], **of: int) -> _Figure:
-        values, low, high = three
-        return _Figure(name, size, columns, values, low, high, **of)
-
-    of_g = three_ends(g)
-    originals, *neighbors = zip(*(equal(part).T for part in of_g), strict=True)
-    yield figure(ORIGINAL_GROUP, g, (0,), originals)
-    if n == 0:
-        return
-    every = tuple(range(1, counts.neighbors + 1))
-    yield figure(
-        NEIGHBOR_GROUP,
-        g,
-        every,
-        (np.ma.masked_invalid(equal(part)[:, 1:]).mean(axis=1).filled(np.nan) for part in of_g),
-    )
-    for k, values in enumerate(neighbors, 1):
-        yield figure(f"neighbor {k}, G", g, (k,), values, variant=k)
-    for name, size, joint in ((NEIGHBORS_GROUP, n * g, False), (JOINT_GROUP, (n + 1) * g, True)):
-        pooled = (pooled_equal(part, n, with_original=joint) for part in of_g)
-        yield figure(name, size, (0, *every) if joint else every, pooled)
-    matched = three_ends((n + 1) * g)
-    yield figure(MATCHED_GROUP, (n + 1) * g, (0,), (equal(part)[:, 0] for part in matched))
+def _figures(ends_of: Callable[[int], Ends], g: int, n: int) -> dict[str, Floats]:
+    """Return by group the chance of equal rewards [V]; NaN: not known."""
+    each = ends_of(g)
+    equal = np.minimum(1.0, each.right + each.wrong)
+    figures = {ORIGINAL_GROUP: equal[:, 0]}
+    if n:
+        matched = ends_of((n + 1) * g)
+        figures |= {
+            NEIGHBOR_GROUP: np.ma.masked_invalid(equal[:, 1:]).mean(axis=1).filled(np.nan),
+            NEIGHBORS_GROUP: pooled_equal(each, n, with_original=False),
+            JOINT_GROUP: pooled_equal(each, n, with_original=True),
+            MATCHED_GROUP: np.minimum(1.0, matched.right + matched.wrong)[:, 0],
+        }
+    return figures
 
 
 def _by_question(counts: GroupCounts, values: Floats) -> Floats:

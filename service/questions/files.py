@@ -247,7 +247,7 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
             raise damaged(error) from error
 
     try:
-        file = parquet.ParquetFile(path)
+        file = parquet.ParquetFile(path, page_checksum_verification=True)
     except (pyarrow.ArrowException, OSError) as error:
         raise damaged(error) from error
     rows = 100 if "binary" in str(file.schema_arrow) else 2_000  # at once: images are large

@@ -5,7 +5,6 @@ import pytest
 
 from evaluator.signal.cost import (
     BREAK_EVEN,
-    DYNAMIC,
     RESCUE,
     TokenCosts,
     compare_choices,
@@ -22,8 +21,8 @@ from service.errors import InputError
 
 def known(weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: Shift | None) -> Forecast:
     """A forecast by a model that is known, with nothing left open."""
-    mixture = Mixture("free", weights)
-    return Forecast(RateModel(mixture, shift), ((mixture, shift), (mixture, shift)), 1.0, 100, (8, 8))
+    model = RateModel(Mixture("free", weights), shift)
+    return Forecast(model, (model, model), 1.0, 100, (8, 8))
 
 
 def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -45,13 +44,12 @@ def test_costs_follow_from_the_mixed_share() -> None:
     assert joint.responses == pytest.approx(4 / (7 / 8), rel=1e-6)
     assert joint.tokens == pytest.approx((2 * 100 + 2 * 300) / (7 / 8), rel=1e-6)
     assert matched.mixed == pytest.approx(joint.mixed, abs=1e-6)
-    assert rows[DYNAMIC].drawn_groups == pytest.approx(2.0)
+    assert alone.drawn_groups == pytest.approx(2.0)
     found = report.break_even
     assert found is not None
     assert found.redraws == pytest.approx((7 / 8) / (1 / 2), rel=1e-6)
     assert found.redraw_responses == pytest.approx(3.5, rel=1e-6)
     assert found.needed_share == pytest.approx(1.0)
-    assert found.grpo_cheaper_per_group is True
 
 
 def test_the_break_even_g_is_the_smallest_that_does_as_well() -> None:

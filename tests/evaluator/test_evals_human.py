@@ -7,10 +7,11 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DatabaseError as SqlError
 from sqlalchemy.exc import IntegrityError
 
+from evaluator.evals.counts import count_samples
 from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
 from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.results import human_effect, load_result
-from evaluator.evals.samples import SampleFilters, browse_samples, count_samples
+from evaluator.evals.samples import SampleFilters, browse_samples
 from evaluator.evals.tables import HumanGradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader

@@ -13,7 +13,7 @@ from evaluator.evals.missing import Block, block_item
 from evaluator.evals.overview import choose_version, runs_overview
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import load_result
-from evaluator.evals.votes import GOLD, UNKNOWN, UNSETTLED, Votes, majority_values, make_votes, read_answers
+from evaluator.evals.votes import GOLD, UNKNOWN, majority_values, make_votes, read_answers
 from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob
 from evaluator.passk import curve
 from service.asks.store import add_tasks
@@ -137,32 +137,17 @@ def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path: Pat
         with db.read() as session:
             votes = make_votes([read_answers(session, run.id, GRADER_VERSION)], same_number)
     seven = ("wrong", ("class", 0))
-    assert votes.votes == counted(
+    assert tuple(votes.values()) == counted(
         (GOLD, GOLD, seven, seven, ("wrong", "?"), None), (UNKNOWN, UNKNOWN, ("wrong", "4"))
     )
 
 
 def test_unknown_grades_bound_the_majority() -> None:
-    votes = Votes(("p",), counted((GOLD, GOLD, UNKNOWN, ("wrong", "4"), ("wrong", "4"))))
+    votes = {"p": counted((GOLD, GOLD, UNKNOWN, ("wrong", "4"), ("wrong", "4")))[0]}
     low, high = majority_values(votes, 5)
     assert (low.tolist(), high.tolist()) == ([0.0], [1.0])
     low, high = majority_values(votes, 1)
     assert (low.tolist(), high.tolist()) == ([pytest.approx(2 / 5)], [pytest.approx(3 / 5)])
-
-
-def test_an_unsettled_answer_bounds_the_majority_too() -> None:
-    def unsure(jobs: Sequence[ClusterJob]) -> list[Clustering]:
-        return [Clustering(("4",), (0, None), None, 1, (1,)) for _ in jobs]
-
-    graded = [("correct", "1"), ("correct", "1"), ("wrong", "4"), ("wrong", "4"), ("wrong", "x")]
-    votes = make_votes([{"p": Counter(graded)}], unsure)
-    four = ("wrong", ("class", 0))
-    assert votes.votes == counted((GOLD, GOLD, four, four, (UNSETTLED, "x")))
-    low, high = majority_values(votes, 5)
-    assert (low.tolist(), high.tolist()) == ([0.0], [0.5])
-    unsettled = counted((GOLD, GOLD, (UNSETTLED, "x"), (UNSETTLED, "y")))
-    low, high = majority_values(Votes(("p",), unsettled), 4)
-    assert (low.tolist(), high.tolist()) == ([0.5], [1.0])
 
 
 def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> None:

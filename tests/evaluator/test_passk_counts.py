@@ -66,22 +66,18 @@ def test_a_curve_of_known_values() -> None:
     assert shown.at(2).value_high == shown.at(2).value
     assert shown.at(1).new_problems.question == NEW_PROBLEMS == "new problems"
     assert shown.at(1).same_problems.question == SAME_PROBLEMS == "same problems, new samples"
-    assert ({point.problems for point in shown.points}, shown.left_out) == ({2}, ())
+    assert {point.problems for point in shown.points} == {2}
     with pytest.raises(InputError, match=r"no point at k = 3\. Available: 1, 2"):
         shown.at(3)
 
 
-def test_problems_with_too_few_samples_stop_the_curve_or_leave_all_of_it() -> None:
+def test_problems_with_too_few_samples_stop_the_curve() -> None:
     counts = Counts.from_columns(["a", "b", "c"], [4, 8, 0], [4, 2, 0])
 
     with pytest.raises(InputError, match=r"2 of 3 problems have fewer than 8 graded samples: a, c\. Sample"):
         curve(counts, [1, 8])
-    shown = curve(counts, [1, 8], allow_missing=True)
-    assert shown.left_out == ("a", "c")
-    assert {point.problems for point in shown.points} == {1}
-    assert shown.at(1).value == pytest.approx(2 / 8)  # not a mean over a and b at k = 1 and b alone at k = 8
     with pytest.raises(InputError, match="none of the 3 problems has 9"):
-        curve(counts, [9], allow_missing=True)
+        curve(counts, [9])
 
 
 @settings(max_examples=40)

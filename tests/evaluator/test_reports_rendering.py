@@ -17,6 +17,7 @@ WHOLE = Document(
         Picture("shares", "What it shows", {}),
         Commands(("tagrpo demo --folder 'a b'",)),
     ],
+    ("**so** & `x<y`",),
     title="A <title>",
 )
 
@@ -35,17 +36,13 @@ WHOLE = Document(
         (
             render_latex,
             (
-                "\\section*{A \\textless{}title\\textgreater{}}\n",
-                "It is \\textbf{so} \\& \\texttt{x\\textless{}y}.\n",
-                "\\subsection*{One\\_1}\n\n\\begin{table}\n\\centering\n\\begin{tabular}{lr}\n",
-                "\\begin{itemize}\n\\item first\n\\item \\texttt{a\\_b}\n\\end{itemize}\n",
-                "\\includegraphics[width=\\linewidth]{pictures/shares}\n\\caption{What it shows}\n",
-                "\\begin{verbatim}\ntagrpo demo --folder 'a b'\n\\end{verbatim}\n",
+                "\\begin{table}\n\\centering\n\\begin{tabular}{lr}\n",
+                "\\begin{itemize}\n\\footnotesize\n\\item \\textbf{so} \\& \\texttt{x\\textless{}y}\n",
             ),
         ),
     ],
 )
-def test_every_block_stands_in_every_format(
+def test_documents_as_text_and_tables_and_notes_as_latex(
     render: Callable[[Document], str], parts: tuple[str, ...]
 ) -> None:
     text = render(WHOLE)

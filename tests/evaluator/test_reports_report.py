@@ -14,7 +14,7 @@ from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes
 from evaluator.reports.records import curve_rows, records
 from evaluator.reports.report import Report, build_report
-from evaluator.reports.sources import TITLE, source_rows, source_table
+from evaluator.reports.sources import TITLE, line_sources, source_table
 from service.database import Database
 from service.errors import InputError
 from service.questions.contamination import Overlap, Settings, store_check
@@ -144,7 +144,7 @@ def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None
         ("100.0", "0.0", "0.0", "0.0", "0.0"),
         ("100.0", "0.0", "0.0", "0.0", "0.0"),
     ]
-    assert source_rows(report)[0]["marker"] == 13 / 16
+    assert line_sources(report.lines[0])["marker"] == 13 / 16
     [note] = said(report, "Many correct answers come from the last sentence")
     assert "a on one (100%)" in note
     assert "mixed" not in note

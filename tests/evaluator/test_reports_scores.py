@@ -36,7 +36,7 @@ def test_all_right_and_most_right_by_hand() -> None:
 
 
 def test_majority_by_hand() -> None:
-    votes = Votes(("p", "q"), (Counter((GOLD, GOLD, "7")), Counter(("7", "7", GOLD))))
+    votes: Votes = {"p": Counter((GOLD, GOLD, "7")), "q": Counter(("7", "7", GOLD))}
     one, three = score_majority(votes, ["p", "q"], [1, 3])
     assert (one.k, one.value) == (1, pytest.approx(0.5))
     assert (three.k, three.value) == (3, pytest.approx(0.5))

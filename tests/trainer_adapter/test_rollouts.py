@@ -146,8 +146,8 @@ def test_the_diagnostics_name_a_parquet_file_without_rewards(tmp_path: Path) -> 
     table = pa.table({"question_id": ["q"], "step": [1]})
     path = tmp_path / "mine.parquet"
     pq.write_table(table, path)
-    with pytest.raises(InputError, match=r"mine\.parquet: row 1: has no reward"):
+    with pytest.raises(InputError, match=r"mine\.parquet: row 0: has no reward"):
         file_source(path)
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"mine\.parquet: not a complete parquet file"):
+    with pytest.raises(InputError, match=r"mine\.parquet: not a readable parquet file"):
         file_source(path)

@@ -120,7 +120,8 @@ def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
     from evaluator.signal.rates import Mixture, Shift, beta_cells
 
     mixture, shift = Mixture("free", beta_cells(0.4, 0.5)), Shift(0.0, 1.0, 0.1)
-    forecast = Forecast(RateModel(mixture, shift), ((mixture, shift),) * 2, 1.0, 100, (8, 8))
+    model = RateModel(mixture, shift)
+    forecast = Forecast(model, (model, model), 1.0, 100, (8, 8))
     dead = {name: dead_share(forecast, recipe) for name, recipe in RECIPES.items()}
     assert dead["ta_grpo"] < dead["ta_grpo_tapered"] < dead["ta_rescue"] < dead["grpo"] < 1
     assert dead["grpo_matched"] < dead["grpo"] == dead["cw_grpo"]

@@ -472,7 +472,7 @@ def _signal(
     groups = (ORIGINAL_GROUP, NEIGHBOR_GROUP, JOINT_GROUP)
     shares, costs, rows = [], [], []
     for label, zero, spread, cost in zip(labels, zero_shares, diversities, cost_reports, strict=True):
-        by_group = {row.group: row for row in zero.shares if row.variant is None}
+        by_group = {row.group: row for row in zero.shares}
         cells = []
         for group in groups:
             row = by_group.get(group)

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from evaluator.grading.compare import compare, is_plain, judge
-from evaluator.grading.extraction import answer_of, gold_answer
+from evaluator.grading.extraction import FinalAnswer, answer_of, gold_answer
 from evaluator.grading.normalize import normalize, too_long
 from evaluator.grading.steps import Algebra
 from evaluator.grading.types import (
@@ -46,9 +46,21 @@ def do_task(task: Task, algebra: Algebra | None = None) -> Grade:
         if too_long(task.first):
             return UNPARSABLE
         return READABLE if is_plain(normalize(task.first)) else NEEDS_ALGEBRA
-    case = GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only)
+    read = read_case(GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only))
+    if isinstance(read, Grade):
+        return read
+    answer, graded = read
+    return with_answer(do_task(graded, algebra), answer)
+
+
+def read_case(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
+    """Return the answer of a case and its task, or the grade if there is no answer."""
     answer = answer_of(case)
     if answer is None:
         return NO_ANSWER if case.gold.strip() else NO_GOLD
-    grade = judge(gold_answer(case.gold), answer.text, case.kind, case.tolerance, algebra)
+    return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
+
+
+def with_answer(grade: Grade, answer: FinalAnswer) -> Grade:
+    """Return the grade with the answer that it is about."""
     return Grade(grade.value, answer.text, grade.reason, answer.source)

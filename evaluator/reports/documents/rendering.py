@@ -66,41 +66,18 @@ def _escape_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", text)
 
 
-def render_latex(document: Document, *, pictures: str = "pictures") -> str:
-    """Return the document as LaTeX for a page that loads booktabs and has T1 fonts; notes follow.
-
-    Args:
-        pictures: the folder of its pictures, for which the page loads graphicx.
-    """
+def render_latex(document: Document) -> str:
+    """Return the tables and notes of a report as LaTeX, for a page that loads booktabs and has T1 fonts."""
     parts = ["% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"]
-    if document.title:
-        parts.append(f"\\section*{{{escape_latex(document.title)}}}\n")
-    parts += [_latex_block(block, pictures) + "\n" for block in document.blocks]
+    parts += [_latex_table(table) + "\n" for table in document.tables]
     if document.notes:
-        items = _latex_block(Points(document.notes), pictures)
-        parts.append(items.replace("\n", "\n\\footnotesize\n", 1) + "\n")
+        items = (rf"\item {_latex_note(note)}" for note in document.notes)
+        parts.append("\n".join((r"\begin{itemize}", r"\footnotesize", *items, r"\end{itemize}", "")))
     return "\n".join(parts)
 
 
-def _latex_block(block: Block, pictures: str) -> str:
-    match block:
-        case Heading(text):
-            return rf"\subsection*{{{escape_latex(text)}}}"
-        case Text(text):
-            return _marked(
-                text, escape_latex, lambda code: rf"\texttt{{{escape_latex(code)}}}", r"\textbf{{{}}}"
-            )
-        case Points(texts):
-            items = (rf"\item {_latex_block(Text(text), pictures)}" for text in texts)
-            return "\n".join((r"\begin{itemize}", *items, r"\end{itemize}"))
-        case Commands(lines):
-            return "\n".join((r"\begin{verbatim}", *lines, r"\end{verbatim}"))
-        case Picture(name, alt, _):
-            graphics = rf"\includegraphics[width=\linewidth]{{{pictures}/{name}}}"
-            caption = rf"\caption{{{escape_latex(alt)}}}"
-            return "\n".join((r"\begin{figure}", r"\centering", graphics, caption, r"\end{figure}"))
-        case Table():
-            return _latex_table(block)
+def _latex_note(text: str) -> str:
+    return _marked(text, escape_latex, lambda code: rf"\texttt{{{escape_latex(code)}}}", r"\textbf{{{}}}")
 
 
 def _latex_table(table: Table) -> str:

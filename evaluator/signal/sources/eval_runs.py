@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.counts import count_samples, count_tokens
 from evaluator.evals.overview import choose_version
 from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import find_eval_run
-from evaluator.evals.samples import count_samples, count_tokens
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading.versions import find_grader
 from evaluator.signal.groups import (

@@ -7,10 +7,10 @@ adds). If there are both, the parquet files are read. Records of tagrpo's own tr
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from evaluator.signal.groups import (
@@ -21,9 +21,10 @@ from evaluator.signal.groups import (
     ResponseSource,
     Texts,
 )
-from service.errors import InputError, first_line
+from service.errors import InputError
 from service.hashing import content_id
 from service.json_lines import read_objects
+from service.questions.files import RawRow, open_file
 
 WINDOWS = 5
 """Stretches of training: the paper's Figure 3 shows the base model and four checkpoints."""
@@ -171,52 +172,37 @@ def _grade(reward: bool | float | str | None, threshold: float | None, place: st
     return "correct" if reward > (threshold or 0) else "wrong"
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any], Step]]:
     """Yield place, row and the step in the file's name. Columns of verl's `extra_info` join the row's."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
     files = [path]
     if path.is_dir():
-        files = sorted(path.glob("*.parquet")) or sorted(path.glob("*.jsonl"), key=_by_number)
+        by_number = sorted(path.glob("*.jsonl"), key=lambda file: (len(file.stem), file.stem))
+        files = sorted(path.glob("*.parquet")) or by_number
     if not files:
         raise InputError(f"{path}: the folder contains no .jsonl or .parquet files.")
     for file in files:
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
-        rows = _parquet_rows(file) if file.suffix == ".parquet" else read_objects(file, "with a reward")
-        for number, row in rows:
-            place = f"{file}: row {number}" if file.suffix == ".parquet" else f"{file}:{number}"
+        for place, row in _parquet_rows(file) if file.suffix == ".parquet" else _json_rows(file):
             inner = row.get("extra_info")
             yield place, {**inner, **row} if isinstance(inner, Mapping) else row, step
 
 
-def _parquet_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
-    number = 0
-    try:
-        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
-            for part in opened.iter_batches(batch_size=1024):
-                for row in part.to_pylist():
-                    number += 1
-                    yield number, row
-    except (OSError, ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: not a complete parquet file ({first_line(error)}).") from error
+def _json_rows(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return ((f"{file}:{number}", row) for number, row in read_objects(file, "with a reward"))
 
 
-def _by_number(path: Path) -> tuple[int, int, str]:
-    return (0, int(path.stem), "") if path.stem.isdecimal() else (1, 0, path.stem)
+def _parquet_rows(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return ((row.place, row.values) for row in open_file(file).rows if isinstance(row, RawRow))
 
 
 def _stretches(steps: list[Step], windows: int) -> list[list[Step]]:
     """Return the steps in order, cut into `windows` stretches; names keep the order they were read in."""
-    numbered = [step for step in steps if isinstance(step, int)]
-    ordered: list[Step] = [*sorted(numbered), *(step for step in steps if not isinstance(step, int))]
-    if len(numbered) < len(steps):  # checkpoints with names stand each for themselves
-        return [[step] for step in ordered]
-    count = min(windows, len(ordered))
-    bounds = [round(number * len(ordered) / count) for number in range(count + 1)]
-    return [ordered[low:high] for low, high in pairwise(bounds)]
+    numbered = sorted(step for step in steps if isinstance(step, int))
+    if len(numbered) < len(steps):  # each checkpoint with a name is a stretch
+        return [[step] for step in (*numbered, *(step for step in steps if not isinstance(step, int)))]
+    return [part.tolist() for part in np.array_split(numbered, min(windows, len(numbered)))]
 
 
 def _label(steps: Sequence[Step]) -> str:
