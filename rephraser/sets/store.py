@@ -174,7 +174,8 @@ def neighbor_columns(member: Any) -> tuple[Any, ...]:
 def read_neighbor(columns: Sequence[Any]) -> Neighbor:
     """Return the neighbor of these `neighbor_columns`."""
     *values, successes = columns
-    return Neighbor(*values, successes and Successes(**successes))
+    values.append(successes and Successes(**successes))
+    return Neighbor(*values)
 
 
 def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
