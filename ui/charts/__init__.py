@@ -3,6 +3,8 @@
 from service.errors import PrerequisiteError
 
 try:
-    import altair  # noqa: F401
+    from altair.utils import schemapi
 except ImportError as error:
     raise PrerequisiteError("charts need altair. Install it with `pip install 'tagrpo[ui]'`.") from error
+
+schemapi.disable_debug_mode()  # `to_dict()` checks the whole chart; checking every part too takes as long

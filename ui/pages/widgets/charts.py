@@ -70,10 +70,11 @@ def show_chart(
 def cached_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
     """Return the specification of the chart that `make` returns, cached by its rows.
 
-    Building one takes Altair 20 to 60 ms of CPU, and a page is drawn again at every click.
+    Building one takes Altair some 20 ms of CPU, and a page is drawn again at every click. Checking it against
+    Vega-Lite's schema would double that; the tests do.
     """
     key = (make.__module__, make.__qualname__, repr(rows), repr(sorted(options.items())))
-    return _built.get(key, lambda: make(rows, **options).to_dict())
+    return _built.get(key, lambda: make(rows, **options).to_dict(validate=False))
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:
