@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rephraser.reviews.rates import GrowingRate
-from ui.charts.diagnosis import density_chart, difficulty_chart
+from ui.charts.diagnosis import density_panel, difficulty_chart
 from ui.charts.intervals import SET_APART, cost_points, difference_chart, false_accept_chart, rate_rows
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
 from ui.charts.theme import PALETTE
@@ -113,18 +113,15 @@ def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
     ]
 
 
-def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
+def test_densities_are_overlaid_by_series() -> None:
     points = [
-        {"checkpoint": checkpoint, "series": series, "distance": x / 10, "density": height * x * (10 - x)}
-        for checkpoint in ("step 0", "step 200")
+        {"series": series, "distance": x / 10, "density": height * x * (10 - x)}
         for series, height in (("original", 1.0), ("neighbors", 2.0))
         for x in range(11)
     ]
-    spec = density_chart(points).to_dict()
-    assert [panel["title"]["text"] for panel in spec["concat"]] == ["step 0", "step 200"]
-    area, line = spec["concat"][0]["layer"]
+    spec = density_panel(points, title="step 200").to_dict()
+    assert spec["title"]["text"] == "step 200"
+    area, line = spec["layer"]
     assert area["encoding"]["y"]["stack"] is None
-    assert line["encoding"]["x"]["scale"]["domain"] == [0, 1]
-    assert line["encoding"]["y"]["scale"]["domain"] == [0, 50]
     assert line["encoding"]["color"]["scale"]["domain"] == ["original", "neighbors"]
-    assert len(values(spec["concat"][0])) == 22
+    assert len(spec["data"]["values"]) == 22

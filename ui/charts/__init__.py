@@ -3,8 +3,9 @@
 from service.errors import PrerequisiteError
 
 try:
-    from altair.utils import schemapi
+    import altair
 except ImportError as error:
     raise PrerequisiteError("charts need altair. Install it with `pip install 'tagrpo[ui]'`.") from error
 
-schemapi.disable_debug_mode()  # `to_dict()` checks the whole chart; checking every part too takes as long
+# `to_dict()` checks the whole chart; checking every part as well takes as long.
+altair.utils.schemapi.disable_debug_mode()

@@ -23,9 +23,9 @@ _MOST_TICKS = 8
 
 
 def rate_dots(
-    data: Rows, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
+    data: Rows, rate: str, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
 ) -> alt.LayerChart:
-    """Return one row per name, in order: a dot on the bar of its interval (name, rate, low, high, of)."""
+    """Return one row per name, in order: a dot on the bar of its interval (name, low, high, and `rate`)."""
     ticks = share_ticks([row[key] for row in data for key in ("low", "high")])
     axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
     names = [row["name"] for row in data]
@@ -34,16 +34,15 @@ def rate_dots(
         title=None,
         sort=names,
         scale=alt.Scale(domain=names),
-        axis=alt.Axis(labelLimit=110, labelColor=MUTED, grid=False, domain=False),
+        axis=alt.Axis(labelLimit=180, labelColor=MUTED, grid=False, domain=False),
     )
     layers = interval_dots(
         alt.Chart(data_of(data)).encode(y=y),
-        "rate",
+        rate,
         lambda field: alt.X(f"{field}:Q", title=x_title, **axis),
         tooltip=[
             alt.Tooltip("name:N", title="of"),
-            *percents("rate", "low", "high"),
-            alt.Tooltip("of:Q", title="out of", format=",d"),
+            *percents(rate, "low", "high"),
         ],
         upright=False,
         color=colour,

@@ -10,6 +10,8 @@ from service.writing import write_file
 
 SUFFIXES = (".png", ".svg", ".html", ".json")
 PNG_SCALE = 2
+WIDTH = 640
+"""Pixels of a chart that is as wide as its place on a page."""
 
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
@@ -43,6 +45,8 @@ def save_chart(chart: Any, path: str | Path) -> None:
 
 def draw(spec: dict[str, Any], suffix: str) -> bytes:
     """Return a chart's specification as the content of a .png, .svg, .html or .json file."""
+    if spec.get("width") == "container":
+        spec = {**spec, "width": WIDTH}
     if suffix == ".png":
         return bytes(_converter().vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=[]))
     if suffix == ".svg":

@@ -18,8 +18,8 @@ POINT = "point"
 MOST_POINTS = 200
 """Maximum points of a line: more cannot be distinguished and make a page slow."""
 
-WIDTH, HEIGHT = 420, 170
-"""Pixels: the width of a chart outside a page, the height of the plot alone."""
+WIDTH, HEIGHT = 420, 290
+"""Pixels: the width of a chart outside a page, the height with titles and legend."""
 
 _SHORT_NAME = 16
 """Characters of a line's name; two longer ones do not fit side by side over the narrowest chart."""
@@ -127,7 +127,7 @@ def step_chart(
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
     if predicted:
         subtitle.append("dashed: forecast, 95% interval")
-    return frame_chart(alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")
+    return frame_chart(alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH)
 
 
 def window_for(steps: int, asked: int = 0) -> int:

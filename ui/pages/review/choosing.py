@@ -84,7 +84,7 @@ def _what(runs: dict[str, Run]) -> Choice:
 
     label = f"{run.name}, {queue(number)}, {'blind' if blind else 'with verdicts'}"
     with st.popover(escaped(label), icon=":material/tune:", key="review-what"):
-        choose(st.selectbox, "Run", "run", names, resets=["audit", "strategy", "model"], pinned=True)
+        choose(st.selectbox, "Run", "run", names, resets=["audit", "strategy", "model"])
         choose(st.selectbox, "Queue", "audit", numbers, words=queue)
         if number != NO_AUDIT:
             st.caption("An audit has its own order and is always blind.")

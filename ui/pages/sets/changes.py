@@ -46,7 +46,6 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
         list(others),
         parent,
         resets=["after", "neighbor"],
-        pinned=True,
         width=260,
     )
     note_absent("against", list(others), "other set", f"changes since {against}")

@@ -77,7 +77,6 @@ def choose_version(headers: list[SetHeader]) -> SetHeader:
         list(by_ref),
         max(headers, key=lambda header: (header.created_at, header.version)).ref,
         resets=["against", "after", "neighbor"],
-        pinned=True,
         width=320,
     )
     note_absent("set", list(by_ref), "set", chosen)
@@ -190,16 +189,8 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
     show_chart(
         cached_chart(
             rate_dots,
-            [
-                {
-                    "name": rate.strategy,
-                    "rate": rate.rate,
-                    "low": rate.low,
-                    "high": rate.high,
-                    "of": rate.judged,
-                }
-                for rate in drawn
-            ],
+            [{"name": rate.strategy, **dataclasses.asdict(rate)} for rate in drawn],
+            rate="rate",
             title=f"Acceptance rate by {by}",
             x_title="accepted share of judged candidates; bars: 95% interval",
             colour=PALETTE[2],

@@ -19,14 +19,12 @@ from ui.charts.diagnosis import DOT, density_panel, difficulty_chart
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.state.records import open_run, recorded, run_id_of
-from ui.pages.state.results import Results
+from ui.pages.state.results import keep
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal.runs import Run
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table, pick_row
-
-_slow = Results(96 * 2**20)  # a result may take an eighth of it: the audit of a large set
 
 LAST_STEPS = 20
 ROWS_SHOWN = 50
@@ -112,12 +110,8 @@ def diagnosed(
         source = training_source(record, responses.name, [(responses.first, responses.last)])
         return diagnose(source, parts, wanted)
 
-    return _slow.get(_key(responses, parts, wanted), make)
-
-
-def _key(responses: Responses, parts: Sequence[Part], wanted: DiagnosisSettings) -> tuple[object, ...]:
     state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
-    return str(settings.current().database), responses, state, tuple(parts), wanted
+    return keep((settings.current().database, responses, state, parts, wanted), make)
 
 
 def difficulty(runs: Sequence[Run]) -> None:
@@ -299,7 +293,6 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
             usual,
             words=lambda name: f"training {name}" if name in trained else f"evaluation {name}",
             resets=["from", "to", *FOUND],
-            pinned=True,
         )
     note_absent("of", options, "run with responses", name)
     if name not in trained:
@@ -329,8 +322,7 @@ def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
 
 def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
     """Return the diagnosis once it was asked for; the address says so, so that a link shows it."""
-    wanted = links.flag("made") or _slow.has(_key(responses, [part], DiagnosisSettings()))
-    if not wanted:
+    if not links.flag("made"):
         st.button(
             "Compute",
             type="primary",

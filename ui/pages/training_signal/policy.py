@@ -77,7 +77,6 @@ def show_metrics(runs: Sequence[Run]) -> None:
         usual,
         most=MOST_METRICS,
         placeholder="Choose from all logged metrics",
-        pinned=True,
     )
     if not metrics:
         st.caption(escaped(f"{len(names):,} metrics are logged. Choose up to {MOST_METRICS}."))

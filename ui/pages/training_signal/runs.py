@@ -111,7 +111,6 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
             usual,
             most=MOST_RUNS,
             placeholder="Choose runs to compare",
-            pinned=True,
         )
     with places[-1]:
         window = choices.choose(

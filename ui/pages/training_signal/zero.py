@@ -56,7 +56,7 @@ def show(runs: Sequence[Run]) -> None:
     _shares(chosen, _predict(pilot, chosen.runs) if pilot else ({}, ""))
 
 
-@links.fragment
+@st.fragment
 def _shares(chosen: Chosen, predicted: Predicted) -> None:
     layout.section(
         "Questions without a gradient",
