@@ -9,7 +9,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import runs_overview
-from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
+from evaluator.signal.diagnosis import Diagnosis, Part, diagnose
 from evaluator.signal.records import neighbor_record, tables
 from evaluator.signal.sources.eval_runs import eval_source
 from service.database import Database
@@ -54,12 +54,10 @@ Row = dict[str, Any]
 class Responses:
     """Those of an evaluation run, or of some steps of a training run.
 
-    `neighbors` says whether there are any to neighbors; `state` changes with the samples and grades of an
-    evaluation.
+    `state` changes with the samples and grades of an evaluation.
     """
 
     name: str
-    neighbors: bool
     state: str = ""
     first: int = 0
     last: int = 0
@@ -75,43 +73,18 @@ class Responses:
 @cached
 def evaluated(session: Session) -> dict[str, Responses]:
     """Return the responses of evaluation runs by name, those with neighbors first."""
-    drawn = [
-        Responses(
-            row.run.name,
-            row.groups < row.problems,
-            f"{row.run.id}:{row.grader}:{row.samples}",
-        )
-        for row in runs_overview(session)
-        if row.samples
-    ]
-    return {each.name: each for each in sorted(drawn, key=lambda each: not each.neighbors)}
+    drawn = sorted(
+        (row for row in runs_overview(session) if row.samples), key=lambda row: row.groups == row.problems
+    )
+    return {
+        row.run.name: Responses(row.run.name, f"{row.run.id}:{row.grader}:{row.samples}") for row in drawn
+    }
 
 
 @recorded
 def _content(record: Record, first: int, last: int) -> str:
     of_steps = [content for step, content in record.contents().items() if first <= step <= last]
     return f"{record.folder}:{','.join(of_steps)}"
-
-
-def diagnosed(
-    responses: Responses, parts: Sequence[Part], wanted: DiagnosisSettings = DiagnosisSettings()
-) -> Diagnosis:
-    """Return the diagnosis of responses, made again only when they have changed.
-
-    Raises:
-        InputError: nothing is there, it is not graded, or it does not allow what is asked.
-    """
-
-    def make() -> Diagnosis:
-        if responses.state:
-            with Database.open(settings.current().database, read_only=True) as database:
-                return diagnose(eval_source(database, [responses.name]), parts, wanted)
-        record = open_run(run_id_of(responses.name))
-        source = training_source(record, responses.name, [(responses.first, responses.last)])
-        return diagnose(source, parts, wanted)
-
-    state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
-    return keep((settings.current().database, responses, state, parts, wanted), make)
 
 
 def difficulty(runs: Sequence[Run]) -> None:
@@ -282,7 +255,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
             commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return None
-    usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])
+    usual = next((run.name for run in reversed(list(trained.values())) if run.has_neighbors), options[0])
     name_place, first_place, last_place = st.columns([3, 1, 1], vertical_alignment="bottom")
     with name_place:
         name = choose(
@@ -305,7 +278,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     if first > last:
         st.caption("The first step comes after the last step.")
         return None
-    return Responses(name, trained[name].n > 0, first=first, last=last)
+    return Responses(name, first=first, last=last)
 
 
 def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
@@ -332,8 +305,18 @@ def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
         )
         st.caption(escaped(f"This takes a few seconds for {responses.words}; the result is cached."))
         return None
+
+    def make() -> Diagnosis:
+        if responses.state:
+            with Database.open(settings.current().database, read_only=True) as database:
+                return diagnose(eval_source(database, [responses.name]), [part])
+        record = open_run(run_id_of(responses.name))
+        source = training_source(record, responses.name, [(responses.first, responses.last)])
+        return diagnose(source, [part])
+
     with (
         layout.or_stop("The diagnosis cannot be computed."),
         st.spinner(f"Computing {part}: {responses.words}", show_time=True),  # safe
     ):
-        return diagnosed(responses, [part])
+        state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
+        return keep((settings.current().database, responses, state, part), make)
