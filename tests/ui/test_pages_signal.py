@@ -110,7 +110,7 @@ def test_a_circle_lists_its_neighbors(filled):
 
 def test_diversity_of_a_stretch_named_by_the_address(filled):
     app = opened(filled, view="diversity", of="plain", made="1", **{"from": "2", "to": "3"})
-    assert app.number_input[0].value == 2
+    assert app.selectbox(key="bound:from").value == 2
     assert next(iter(tables(app)[0]["responses"])).startswith("original")
     assert "8 questions" in said(app)
 

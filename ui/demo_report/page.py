@@ -52,7 +52,7 @@ from sandbox.demo.plan import (
     demo_recipe,
 )
 from sandbox.demo.steps import Step, speed_settings
-from sandbox.scoring import OUTCOMES, Group, Score, Share, read_truth, score_run
+from sandbox.scoring import OUTCOMES, Score, read_truth, score_run
 from service.database import Database
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.runs import choose_train_run, open_record
@@ -134,19 +134,16 @@ def _neighbors(score: Score, header: SetHeader) -> list[Block]:
     kinds = [group for group in score.kinds if sum(group.outcomes.values())]
     used = [name for name in OUTCOMES if any(group.outcomes[name] for group in (score.broken, score.good))]
     kept = score.broken.kept_out
-    through = kept.total - kept.count
     counts = header.counts
     sizes = ", ".join(
         f"{count:,} with {size}" for size, count in counts["questions_by_neighbors"].items() if count
     )
     return [
         Text(
-            f"Of {kept.total:,} broken candidates, {_in_words(score.broken.rejected)} were rejected, and "
-            f"{_in_words(kept)} were kept out of the set, because undecided candidates are not published "
-            f"either. **{through:,} got through.** Of {score.good.rejected.total:,} good candidates, "
-            f"{_in_words(score.good.rejected)} were rejected by mistake, and "
-            f"{_in_words(score.good.kept_out)} kept out of the set. Brackets contain exact 95% intervals, "
-            "assuming independent candidates."
+            f"Broken candidates rejected: {score.broken.rejected}. Kept out of the set: {kept}, because "
+            f"undecided candidates are not published either. **{kept.total - kept.count:,} got through.** "
+            f"Good candidates rejected by mistake: {score.good.rejected}; kept out of the set: "
+            f"{score.good.kept_out}. The exact 95% intervals assume independent candidates."
         ),
         Picture(
             "caught",
@@ -161,7 +158,14 @@ def _neighbors(score: Score, header: SetHeader) -> list[Block]:
         ),
         Table(
             ("candidates", "number", *used),
-            tuple(_row(group, used) for group in (*kinds, score.broken, score.good)),
+            tuple(
+                (
+                    group.name,
+                    f"{sum(group.outcomes.values()):,}",
+                    *(f"{group.outcomes[name]:,}" for name in used),
+                )
+                for group in (*kinds, score.broken, score.good)
+            ),
         ),
         Text(
             f"Published as `{header.ref}`, with content hash `{header.content_hash[:16]}`: "
@@ -169,17 +173,6 @@ def _neighbors(score: Score, header: SetHeader) -> list[Block]:
             f"of neighbors: {sizes}."
         ),
     ]
-
-
-def _row(group: Group, used: list[str]) -> tuple[str, ...]:
-    counts = [group.outcomes[name] for name in used]
-    return group.name, f"{sum(group.outcomes.values()):,}", *(f"{count:,}" for count in counts)
-
-
-def _in_words(share: Share) -> str:
-    if share.share is None:
-        return "none"
-    return f"{share.count:,} ({percent(share.share)} {span(share.low, share.high)})"
 
 
 def _intro(
@@ -269,7 +262,7 @@ def first_steps(
 ) -> list[Block]:
     """Compare the forecast with the first steps of the first seed's trainings; none without a forecast."""
     by_name = {row.group: row for row in forecast}
-    rows, missed = [], []
+    rows = []
     for training in plan.trainings():
         row = by_name.get(_forecast_group(training.recipe) or "")
         steps = trained[training.name][0][:FIRST_STEPS]
@@ -279,12 +272,9 @@ def first_steps(
         groups = plan.size.questions_a_step * len(shares)
         equal = round(plan.size.questions_a_step * sum(shares))
         low, high = exact_interval(equal, groups)
-        group = f"{row.group} = {row.responses}"
-        if low > row.high or high < row.low:
-            missed.append(group)
         rows.append(
             (
-                group,
+                f"{row.group} = {row.responses}",
                 f"{percent(row.share)} {span(row.low, row.high)}",
                 training.name,
                 f"{percent(equal / groups)} {span(low, high)}, {equal} of {groups}",
@@ -292,20 +282,10 @@ def first_steps(
         )
     if not rows:
         return []
-    content: list[Block] = [
+    return [
         Text("The same shares in the first training steps, before the policy has changed much:"),
         Table(("group", "foreseen", "training", "its first groups"), tuple(rows)),
     ]
-    if missed:
-        content.append(
-            Text(
-                f"The forecast was off for {joined(missed)}. Its intervals cover the choice of questions "
-                "only. With few responses per prompt, success rates of .01 and .05 look alike, and large "
-                "groups depend on the difference. If this matters, sample as many pilot responses as "
-                "the group has."
-            )
-        )
-    return content
 
 
 def _forecast_group(name: str) -> str | None:
@@ -361,7 +341,6 @@ def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
             "samples them. So compare recipes on the held-out questions only. Training runs in parallel "
             "shared the cores, which affects their times."
         ),
-        *_rescued(trained),
     ]
 
 
@@ -375,20 +354,6 @@ def _training_picture(trained: Mapping[str, Trained], metric: str, title: str) -
         rows += [{"label": name, "step": step, "value": value} for step, value in means]
     chart = step_chart(rows, title=title, y_title="share", scale="share", window=window)
     return Picture(metric.replace("/", "-"), f"{title} during training", chart.to_dict())
-
-
-def _rescued(trained: Mapping[str, Trained]) -> list[Block]:
-    """Report which all-wrong questions neighbors rescued, for trainings that sample in stages."""
-    lines = []
-    for name, (steps, _) in trained.items():
-        dead, revived = (_mean(steps, f"tagrpo/rescue/{what}_share") for what in ("dead", "revived"))
-        if dead is not None:
-            lines.append(
-                f"`{name}`: for {percent(dead)} of the questions, the first half of the responses was all "
-                "wrong. The recipe then sampled their neighbors, and at least one neighbor got a correct "
-                f"response for {percent(revived)} of them."
-            )
-    return [Points(tuple(lines))] if lines else []
 
 
 def _left_out(there: int, what: str) -> list[Block]:
@@ -464,19 +429,9 @@ def _signal(after: Diagnosis) -> list[Block]:
 
 def _further(plan: DemoPlan) -> list[Block]:
     db = shlex.quote(str(plan.database))
-    last = plan.trainings()[-1].name
     return [
         Text("Browse all results in the UI, including every response:"),
         Commands((f"tagrpo ui --db {db}",)),
-        Text("Or on the command line:"),
-        Commands(
-            (
-                f"tagrpo eval show {BASE}.heldout 0 --grade wrong --db {db}",
-                f"tagrpo train rollouts {last} --step 1 --limit 10 --db {db}",
-                f"tagrpo train metrics {last} --metric 'tagrpo/anchor/*' --db {db}",
-                f"tagrpo rephrase list --run candidates --status rejected --limit 5 --db {db}",
-            )
-        ),
     ]
 
 

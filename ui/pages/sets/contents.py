@@ -110,18 +110,7 @@ def show_numbers(header: SetHeader) -> None:
 
 
 def show_versions(headers: list[SetHeader], name: str) -> None:
-    """Show the versions of a name, newest first; a single one as a line."""
     rows = [row(header) for header in reversed(headers) if header.name == name]
-    if len(rows) == 1:
-        only = rows[0]
-        tags = f", tagged {only['tags']}" if only["tags"] else ""
-        st.caption(
-            escaped(
-                f"Only version: from run {only['run']}, published {only['published']} UTC{tags}. Content "
-                f"hash {str(only['hash'])[:16]}…"
-            )
-        )
-        return
     page_table(rows, _VERSIONS, "versions", name="versions")
 
 
@@ -146,7 +135,7 @@ def show_statistics(header: SetHeader) -> None:
             with column:
                 _rates(rates, by)
     else:
-        _one_rate(rates_by["strategy"])
+        page_table([dataclasses.asdict(rate) for rate in rates_by["strategy"]], _RATES, "rates")
     _successes(header)
     if header.counts.get("proposals"):
         st.caption(escaped(f"Acceptance rate: {RATE_DEFINITION}."))
@@ -159,25 +148,6 @@ def show_statistics(header: SetHeader) -> None:
         strategies = header.counts["neighbors_by_strategy"]
         _bars(strategies, "neighbors", "Neighbors by strategy", "neighbors-by-strategy")
     _show_wordings(fetch(wordings, header.id, questions=QUESTIONS_SAMPLED))
-
-
-def _one_rate(rates: Sequence[AcceptRate]) -> None:
-    """Show the rate of a single strategy and model as a number: a chart of one dot adds nothing."""
-    if not rates or rates[0].rate is None:
-        st.caption("No acceptance rates, because the version was imported or no answers were compared.")
-        return
-    only = rates[0]
-    layout.numbers(
-        [
-            layout.Number(
-                "acceptance rate",
-                f"{only.rate:.1%}",
-                hint="Accepted candidates as a share of judged candidates.",
-            ),
-            layout.Number("95% interval", f"{only.low:.1%} to {only.high:.1%}"),
-            layout.Number("accepted", f"{only.accepted:,}", f"of {only.judged:,}"),
-        ]
-    )
 
 
 def _rates(rates: Sequence[AcceptRate], by: str) -> None:

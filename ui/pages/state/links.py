@@ -70,6 +70,14 @@ def values(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
     return tuple(text for text in texts if options is None or text in options)
 
 
+def place(name: str) -> tuple[int, str] | None:
+    """Return a position in a list that the address holds as "12:q_1"; None for anything else."""
+    number, colon, key = text(name).partition(":")
+    return (
+        (int(number), key) if colon and number.isascii() and number.isdigit() and len(number) < 10 else None
+    )
+
+
 def set_query(**values: Value) -> None:
     """Write values into the address, as one step of its history; None and empty ones are removed."""
     state: dict[str, list[str]] = {name: st.query_params.get_all(name) for name in st.query_params}

@@ -12,7 +12,6 @@ from service.errors import InputError, NotFoundError
 from service.runs.store import Run, list_runs
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import (
-    TrainNumbers,
     TrainRun,
     open_folder,
     read_numbers,
@@ -64,9 +63,7 @@ def recorded(function: Callable[Concatenate[Record, P], R]) -> Callable[Concaten
     return kept
 
 
-@recorded
-def _numbers(record: Record) -> TrainNumbers:
-    return read_numbers(record)
+_numbers = recorded(read_numbers)
 
 
 def list_trainings() -> list[TrainRun]:

@@ -271,26 +271,16 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     if name not in trained:
         return evaluated()[name]
     low, high = trained[name].first_step or 0, trained[name].last_step or 0
+    steps = range(low, high + 1)
     with first_place:
-        first = _step("From step", "from", max(low, high - LAST_STEPS + 1), low, high)
+        usual_first = max(low, high - LAST_STEPS + 1)
+        first = choose(st.selectbox, "From step", "from", steps, usual_first, resets=FOUND)
     with last_place:
-        last = _step("to step", "to", high, low, high)
+        last = choose(st.selectbox, "to step", "to", steps, high, resets=FOUND)
     if first > last:
         st.caption("The first step comes after the last step.")
         return None
     return Responses(name, first=first, last=last)
-
-
-def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
-    return int(
-        st.number_input(
-            escaped(label),
-            min_value=low,
-            max_value=high,
-            step=1,
-            **links.bind(name, lambda: links.number(name, usual, low=low, high=high), resets=FOUND),
-        )
-    )
 
 
 def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
