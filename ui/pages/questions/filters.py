@@ -1,7 +1,8 @@
 """Filters of the list of questions: read from the address, changed with widgets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -91,9 +92,15 @@ def show() -> None:
         search_field(
             "words of a question, answer or neighbor", "q", PLACES, width=320, label_visibility="collapsed"
         )
-        select = partial(choose, st.selectbox, resets=PLACES)
-        verdicts, look = [ANY, *known["verdict"]], {"label_visibility": "collapsed", "width": 165}
-        select("Verdict", "verdict", verdicts, words=lambda value: value or "any verdict", **look)
+        select: Callable[..., Any] = partial(choose, st.selectbox, resets=PLACES)
+        select(
+            "Verdict",
+            "verdict",
+            [ANY, *known["verdict"]],
+            words=lambda value: value or "any verdict",
+            label_visibility="collapsed",
+            width=165,
+        )
         with st.popover("Filters", icon=":material/filter_list:", key="question-filters"):
             for name, (label, unset) in FOLDED.items():
                 select(label, name, [ANY, *known[name]], words=lambda value, unset=unset: value or unset)

@@ -10,7 +10,8 @@ R = TypeVar("R")
 
 def keep(key: Any, make: Callable[[], R]) -> R:
     """Return the result of `make`, made once for each `repr(key)`; callers get a copy each."""
-    return _kept(repr(key), make)
+    result: R = _kept(repr(key), make)
+    return result
 
 
 @st.cache_data(max_entries=500, show_spinner=False)

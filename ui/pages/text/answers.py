@@ -55,7 +55,7 @@ def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
     if others := classes[MOST_CLASSES:]:
         label = f"<span>{len(others)} other answer{'s' * (len(others) > 1)}</span>"
         lines.append((label, sum(each.original for each in others), sum(each.candidate for each in others)))
-    lines += [(f"<span>{what}</span>", *counts) for what, *counts in _without_class(evidence)]
+    lines += [(f"<span>{what}</span>", asked, posed) for what, asked, posed in _without_class(evidence)]
     of = sum(line[1] for line in lines), sum(line[2] for line in lines)
     heads = f"<span class='head'>answer</span><span class='head'>question, {of[0]} responses</span>"
     heads += f"<span class='head'>neighbor, {of[1]} responses</span>"
