@@ -26,6 +26,7 @@ from evaluator.reports.documents.document import (
     percent,
     points,
     span,
+    table_of,
 )
 from evaluator.reports.methods import load_methods
 from evaluator.reports.records import curve_rows
@@ -156,16 +157,13 @@ def _neighbors(score: Score, header: SetHeader) -> list[Block]:
                 subtitle="By kind of error; bars: exact 95% interval",
             ).to_dict(),
         ),
-        Table(
-            ("candidates", "number", *used),
-            tuple(
-                (
-                    group.name,
-                    f"{sum(group.outcomes.values()):,}",
-                    *(f"{group.outcomes[name]:,}" for name in used),
-                )
-                for group in (*kinds, score.broken, score.good)
-            ),
+        table_of(
+            (*kinds, score.broken, score.good),
+            [
+                ("candidates", lambda group: group.name),
+                ("number", lambda group: sum(group.outcomes.values())),
+                *((name, lambda group, name=name: group.outcomes[name]) for name in used),
+            ],
         ),
         Text(
             f"Published as `{header.ref}`, with content hash `{header.content_hash[:16]}`: "

@@ -182,18 +182,16 @@ def _question(question_id: str) -> None:
 
 
 def _head(group: RolloutGroup) -> None:
-    with layout.row():
-        kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
-        layout.line(layout.chip(f"step {group.step}", "violet"), kind)
-        words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
-        words += f" (from {group.reward_least:g} to {group.reward_most:g})"
-        if group.kind != "mixed" and group.reward_least == group.reward_most:
-            words += "; all rewards are equal, so there is no gradient"
-        if group.truncated:
-            words += f"; {group.truncated} truncated"
-        if group.timeouts:
-            words += f"; {group.timeouts} grader timeouts"
-        st.caption(escaped(words))
+    words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
+    words += f" (from {group.reward_least:g} to {group.reward_most:g})"
+    if group.kind != "mixed" and group.reward_least == group.reward_most:
+        words += "; all rewards are equal, so there is no gradient"
+    if group.truncated:
+        words += f"; {group.truncated} truncated"
+    if group.timeouts:
+        words += f"; {group.timeouts} grader timeouts"
+    kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
+    st.caption(f"{layout.chip(f'step {group.step}', 'violet')} {kind} {escaped(words)}")  # safe
 
 
 def _shading() -> None:

@@ -100,7 +100,7 @@ def show(
             )
             with place:
                 state = charts.show_chart(
-                    spec, f"tagrpo-{panel.name}", panel.name, rows=rows, on_select=_noted
+                    spec, f"tagrpo-{panel.name}", panel.name, rows=rows, on_select=lambda: None
                 )
                 _follow(state, panel, rows, runs)
 
@@ -133,10 +133,6 @@ def _rows(line: Line, logged: Mapping[str, Logged], width: int, scale: str) -> l
             if value is not None
         ]
     return [{"label": line.label, **asdict(point)} for point in over_seeds(of_runs)]
-
-
-def _noted() -> None:
-    """Do nothing more than let the page be drawn again with what was clicked."""
 
 
 def _follow(state: Any, panel: Panel, rows: Sequence[Record], runs: Mapping[str, str]) -> None:
