@@ -101,8 +101,8 @@ def _rollouts(tab: Tab) -> None:
 
 
 def _signal(tab: Tab) -> None:
-    _choose(tab, "signal: averaged", "A point is", "5 steps", content=LINES)
-    _choose(tab, "signal: every step", "A point is", "a step", content=LINES)
+    _choose(tab, "signal: averaged", "Average over", "5 steps", content=LINES)
+    _choose(tab, "signal: every step", "Average over", "a step", content=LINES)
     _press(tab, "signal: all right", "radio", re.compile("^all right"), content=LINES)
     _press(tab, "signal: either", "radio", "either", content=LINES)
     _press(tab, "signal: policy", "radio", "Policy", content=LINES)

@@ -66,8 +66,6 @@ def open_queue(
     reviewer: str,
     *,
     statuses: Sequence[str] = ("undecided", "unverified", "accepted"),
-    strategy: str | None = None,
-    model: str | None = None,
     seed: int | None = None,
 ) -> list[str]:
     """Return the run's candidates with one of these statuses that the reviewer has not decided.
@@ -85,9 +83,6 @@ def open_queue(
         )
         .order_by(StandingRow.question_id, StandingRow.ordinal)
     )
-    for column, value in ((StandingRow.strategy, strategy), (StandingRow.model, model)):
-        if value is not None:
-            query = query.where(column == value)
     ids = list(session.scalars(query))
     return ids if seed is None else blind_order(ids, seed)
 

@@ -23,7 +23,7 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
     assert "ta_grpo-s1" in text
     assert "ta_rescue-s1" in text
     pictures = list((folder / "report" / "pictures").glob("*.svg"))
-    assert len(pictures) == 6
+    assert len(pictures) == 7
     with closing(sqlite3.connect(f"file:{folder / 'tagrpo.db'}?mode=ro", uri=True)) as database:
         kinds = dict(database.execute("SELECT kind, count(*) FROM runs GROUP BY kind"))
         folders = [Path(place) for (place,) in database.execute("SELECT folder FROM train_folders")]

@@ -1,4 +1,4 @@
-"""Charts over training steps: averaging, colours by method, scales, the forecast, kinds of groups."""
+"""Charts over training steps: averaging, colours by method, scales, kinds of groups."""
 
 import pytest
 
@@ -43,16 +43,11 @@ def test_colours_are_of_methods_and_stay_when_runs_are_left_out():
         method_colours({name: name for name in many[:9]}, many)
 
 
-def test_shares_are_drawn_on_one_axis_with_the_forecast():
-    forecast = [{"label": "forecast", "share": 0.3, "low": 0.2, "high": 0.4}]
-    spec = step_chart(
-        lines("a"), title="t", y_title="share", scale="share", forecast=forecast, window=5, span=(0, 1)
-    ).to_dict()
-    (band,) = layers(spec, "area")
-    assert [row["low"] for row in band["data"]["values"]] == [0.2, 0.2]
-    assert [row["step"] for row in band["data"]["values"]] == [1.0, 3.0]
+def test_shares_are_drawn_on_one_axis():
+    chart = step_chart(lines("a"), title="t", y_title="share", scale="share", window=5, span=(0, 1))
+    spec = chart.to_dict()
     assert layers(spec, "line")[-1]["encoding"]["y"]["scale"]["domain"] == [0, 1]
-    assert spec["title"]["subtitle"] == ["share, means of 5 steps", "dashed: forecast, 95% interval"]
+    assert spec["title"]["subtitle"] == ["share, means of 5 steps"]
 
 
 def test_a_stripe_for_each_step_tells_the_values_of_all_lines():

@@ -13,11 +13,11 @@ from command_line import run_here
 from page_view import locked_ui, tagrpo_ui
 
 from service.database import Database
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError
 from service.web.listening import Address, bind
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
-from ui.pages.server.serving import check_options, redirect_file
+from ui.pages.server.serving import redirect_file
 
 
 @pytest.fixture
@@ -119,13 +119,6 @@ def test_where_the_password_comes_from(tmp_path, monkeypatch):
 )
 def test_what_the_server_is_bound_to_says_who_can_reach_it(host, names, private):
     assert Address(host, 8501, names).is_private is private
-
-
-def test_an_option_that_streamlit_does_not_take_is_an_error():
-    with pytest.raises(PrerequisiteError, match=r"does not support the option server\.noSuchThing"):
-        check_options({"server.noSuchThing": True})
-    with pytest.raises(PrerequisiteError, match=r"server\.enableCORS"):
-        check_options({"server.enableCORS": "sideways"})
 
 
 def test_the_newest_demo_is_shown(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Reading the database from pages: stamps, kept results, and a writer that can add reviews only."""
 
-import pickle
 import sqlite3
 
 import pytest
@@ -12,7 +11,7 @@ from service.errors import DatabaseError
 from service.questions.tables import QuestionSetRow
 from ui.pages.state import database, settings
 from ui.pages.state.database import cached, reading, review_writer, stamp
-from ui.pages.state.results import Results
+from ui.pages.state.results import keep
 
 
 @pytest.fixture
@@ -125,20 +124,7 @@ def test_the_writer_of_reviews_can_write_nothing_else(served):
         assert session.scalar(text("SELECT count(*) FROM reviews")) == 0
 
 
-def test_results_are_copies_and_the_least_used_go_first():
-    results = Results(max_bytes=8 * 4000)
-    kept = results.get("a", lambda: [1])
-    kept.append(2)
-    assert results.get("a", lambda: ["never"]) == [1]
-    big = "x" * 3500
-    for name in "bcdefgh":
-        results.get(name, lambda: big)
-        assert results.get("a", lambda: ["never"]) == [1]  # used, so it stays
-    for name in "ijk":
-        results.get(name, lambda: big)
-    made = []
-    results.get("b", lambda: made.append("b") or big)
-    assert made == ["b"]
-    assert len(pickle.dumps("y" * 5000)) > 4000
-    results.get("huge", lambda: "y" * 5000)
-    assert results.get("huge", lambda: "again") == "again"
+def test_results_are_copies():
+    keep(("a", 1), lambda: [1]).append(2)
+    assert keep(("a", 1), lambda: ["never"]) == [1]
+    assert keep(("a", 2), lambda: ["other"]) == ["other"]

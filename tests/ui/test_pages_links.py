@@ -75,11 +75,9 @@ def chosen():
     from ui.pages.state import links
 
     newest = st.session_state.get("newest", "v3")
-    links.permalink()
     kept = st.session_state.get("options", ["v4", "v3", "v2"])
-    st.selectbox("Set", kept, **links.bind("set", lambda: links.choice("set", kept, newest), pinned=True))
+    st.selectbox("Set", kept, **links.bind("set", lambda: links.choice("set", kept, newest)))
     st.text_input("Search", **links.bind("q", lambda: links.text("q")))
-    links.complete_permalink()
 
 
 def test_a_widget_follows_a_default_that_has_become_another_one_but_not_what_was_chosen():

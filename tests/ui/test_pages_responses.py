@@ -45,7 +45,7 @@ def test_responses_of_one_method_are_read_without_a_second_one(db):
     found = shown(view="samples", text="boxed{3}")
     assert set(tables(found)[-1]["problem"]) == {"2"}
     assert "No such responses" in words(shown(view="samples", text="nowhere to be read"))
-    assert "1 response." in words(shown(view="samples", grade="correct", at="2", **{"from": "2.2"}))
+    assert "1 response." in words(shown(view="samples", grade="correct", at="2", **{"from": "2:2"}))
 
 
 def test_responses_of_gpqa_show_no_text_away_from_the_machine(db):

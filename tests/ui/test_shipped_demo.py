@@ -1,7 +1,6 @@
 """The shipped demo: a pack holds every row of its database, and unpacks to one that the pages open."""
 
 import sqlite3
-import tarfile
 from contextlib import closing
 from pathlib import Path
 
@@ -13,10 +12,10 @@ from sqlalchemy import text
 from training_pages import trainings
 
 from service.database import Database
-from service.errors import InputError
+from service.errors import DatabaseError, InputError
 from service.questions.searching import may_hold
 from trainer_adapter.record.reading import Record
-from ui.shipped_demo.__main__ import MOST_BYTES, main, pack
+from ui.shipped_demo.__main__ import MOST_BYTES, pack
 from ui.shipped_demo.unpacking import SHIPPED, shipped_demo, unpack
 
 
@@ -116,15 +115,8 @@ def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_
 def test_what_cannot_be_packed_is_refused(database, tmp_path):
     with pytest.raises(InputError, match="the limit of 1,000"):
         pack(database, tmp_path / "demo.xz", most_bytes=1000)
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(DatabaseError, match=r"none\.db"):
         pack(tmp_path / "none.db", tmp_path / "demo.xz")
-    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
-        connection.execute("CREATE TABLE t (x)")
-    with pytest.raises(InputError, match="not a tagrpo database"):
-        pack(tmp_path / "other.db", tmp_path / "demo.xz")
-    Database.open(tmp_path / "empty.db").close()
-    with pytest.raises(InputError, match="contains no runs"):
-        pack(tmp_path / "empty.db", tmp_path / "demo.xz")
     assert not (tmp_path / "demo.xz").exists()
 
 
@@ -137,17 +129,8 @@ def test_a_damaged_pack_and_a_database_of_another_version_are_refused(database, 
     with pytest.raises(InputError, match="not a packed demo"):
         unpack(tmp_path / "cut.xz", tmp_path / "t")
     path = changed(database, tmp_path, "UPDATE alembic_version SET version_num = '0001'")
-    with pytest.raises(InputError, match="has schema 0001, but only schema"):
+    with pytest.raises(DatabaseError, match="0001"):
         pack(path, tmp_path / "demo.xz")
-
-
-def test_one_command_packs(database, tmp_path, capsys):
-    assert main([str(database), "--to", str(tmp_path / "demo.xz")]) == 0
-    assert "demo.xz: " in capsys.readouterr().out
-    with tarfile.open(tmp_path / "demo.xz") as archive:
-        assert archive.getnames()[0] == "tagrpo.db"
-    assert main([str(tmp_path / "none.db"), "--to", str(tmp_path / "x.xz")]) == 2
-    assert "no such file" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,16 +1,11 @@
 """Difficulty of neighbors and diversity of responses."""
 
 from collections import Counter
-from typing import Any
 
 import altair as alt
 
 from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, frame_chart, percents
-from ui.charts.drawing.panels import add_titles, panel_size
 from ui.charts.theme import INK, MUTED, PALETTE, colours
-
-_SUBTITLE = "Distribution over questions of the mean distance between responses"
-_X_TITLE = "mean distance between responses"
 
 DOT = "dot"
 """Parameter with the clicked circle of `difficulty_chart`: the rates `original` and `neighbor`."""
@@ -20,56 +15,28 @@ _AREA, _LARGEST_AREA = 36.0, 700.0  # square pixels of a point for one neighbor,
 _FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
 
 
-def density_chart(data: Rows) -> alt.ConcatChart:
-    """Return densities of distances between responses, one panel per checkpoint, one colour per series.
-
-    Rows are those of `evaluator.signal.diversity.densities`: checkpoint, series, distance, density.
-    """
-    checkpoints = list(dict.fromkeys(row["checkpoint"] for row in data))
-    size = panel_size(len(checkpoints))
-    colour = _series_colour(data)
-    x_scale = alt.Scale(domain=[end(row["distance"] for row in data) for end in (min, max)], nice=False)
-    y_scale = alt.Scale(domain=[0, max(row["density"] for row in data) or 1.0], nice=False)
-    drawn = [
-        alt.layer(
-            *_areas([row for row in data if row["checkpoint"] == name], colour, x_scale, y_scale)
-        ).properties(width=size.width, height=size.height)
-        for name in checkpoints
-    ]
-    return apply_theme(
-        alt.concat(
-            *add_titles(drawn, checkpoints, ["" for _ in checkpoints]), columns=size.columns, spacing=28
-        ).properties(title=alt.TitleParams("Diversity: distances between responses", subtitle=_SUBTITLE))
-    )
-
-
 def density_panel(data: Rows, *, title: str, height: int = 300) -> alt.LayerChart:
-    """Return the densities of one checkpoint, as wide as their place; see `density_chart`."""
-    layers = _areas(data, _series_colour(data), alt.Scale(nice=False), alt.Undefined)
-    return frame_chart(alt.layer(*layers), title, _SUBTITLE, height=height, fit="fit-x")
+    """Return densities of distances between responses of one checkpoint, one colour per series.
 
-
-def _series_colour(data: Rows) -> Any:
+    Rows are those of `evaluator.signal.diversity.densities`: series, distance, density.
+    """
     legend = alt.Legend(
         orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
     )
-    return colour_by("series", colours(list(dict.fromkeys(row["series"] for row in data))), legend)
-
-
-def _areas(rows: Rows, colour: Any, x_scale: Any, y_scale: Any) -> list[Any]:
-    base = alt.Chart(data_of(rows)).encode(
-        x=alt.X("distance:Q", title=_X_TITLE, scale=x_scale, axis=alt.Axis(tickCount=6, labelFlush=False)),
-        y=alt.Y(
-            "density:Q",
-            title="density",
-            stack=None,
-            scale=y_scale,
-            axis=alt.Axis(labels=False, grid=False),
+    base = alt.Chart(data_of(data)).encode(
+        x=alt.X(
+            "distance:Q",
+            title="mean distance between responses",
+            scale=alt.Scale(nice=False),
+            axis=alt.Axis(tickCount=6, labelFlush=False),
         ),
-        color=colour,
+        y=alt.Y("density:Q", title="density", stack=None, axis=alt.Axis(labels=False, grid=False)),
+        color=colour_by("series", colours(list(dict.fromkeys(row["series"] for row in data))), legend),
         tooltip=[alt.Tooltip("series:N"), alt.Tooltip("distance:Q", format=".2f")],
     )
-    return [base.mark_area(opacity=0.12), base.mark_line()]
+    subtitle = "Distribution over questions of the mean distance between responses"
+    drawn = alt.layer(base.mark_area(opacity=0.12), base.mark_line())
+    return frame_chart(drawn, title, subtitle, height=height, fit="fit-x")
 
 
 def difficulty_chart(

@@ -1,30 +1,24 @@
 """pass@k over k: one panel per benchmark, one colour per method, the names at the ends of the lines."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from ui.charts.building import Row, Rows, apply_theme, percents
-from ui.charts.drawing.axes import power_ticks, sample_axis
-from ui.charts.drawing.labels import wrap_labels
-from ui.charts.drawing.panels import (
-    Size,
-    add_titles,
-    dot_panels,
-    has_interval,
-    is_unsure,
-    line_panels,
-    panel_size,
-)
-from ui.charts.theme import CONFIG, PANEL_TITLE, colours
+from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, percents
+from ui.charts.drawing.axes import power_ticks, sample_axis, share_axis, shared_ticks
+from ui.charts.drawing.labels import end_labels, wrap_label
+from ui.charts.theme import CONFIG, LINE_HEIGHT, MUTED, PANEL_TITLE, colours
 
 POINT = "point"
 """Parameter with the clicked point of `panel_charts`: its label and k."""
 
-_LABEL = (16, 3)  # characters and lines of a name at the end of a line
 _CHARACTER = 6.8  # pixels
 _AROUND = 118  # pixels of titles, axis and padding above and below a plot
+_ROW = 32  # pixels of a dot
+_SAME = 1e-9
+_POINTS_SHOWN = 14
+_BANDS_STRONG = 4
 
 MEANINGS = {
     "pass@k": "share of problems that at least one of k samples solves",
@@ -42,22 +36,12 @@ def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None)
     Raises:
         InputError: more methods than colours.
     """
-    panels, ks = _by_benchmark(data), _ks(data)
-    size = panel_size(len(panels))
-
-    def x(place: int) -> Any:
-        below = place + size.columns >= len(panels)
-        return _samples(ks, size, "k (samples)" if below else None)
-
-    drawn = _draw(panels, ks, metric, colours(_labels(data)), size, x)
-    subtitle = _legend(data, len(ks) == 1)
-    if len(panels) > 1:
-        drawn = add_titles(drawn, list(panels), [_population(panel) for panel in panels.values()])
-    else:
-        subtitle.insert(0, f"{data[0]['benchmark']}: {_population(data)}")
+    alone = len({row["benchmark"] for row in data}) == 1
+    panels = _panels(data, metric, colours(_labels(data)), 330 if alone else 230)
+    drawn = [panel.properties(width=520 if alone else 330) for panel in panels.values()]
     return apply_theme(
-        alt.concat(*drawn, columns=size.columns, spacing=28).properties(
-            title=alt.TitleParams(title or _title(metric, ks), subtitle=subtitle)
+        alt.concat(*drawn, columns=2, spacing=28).properties(
+            title=alt.TitleParams(title or _title(metric, _ks(data)))
         )
     )
 
@@ -74,62 +58,139 @@ def panel_charts(
     A point can be clicked: the parameter `POINT` then contains its label and k. `palette` has a colour for
     each label, so that a method keeps its colour in every selection.
     """
-    panels, ks, labels = _by_benchmark(data), _ks(data), _labels(data)
+    labels, dots = _labels(data), len(_ks(data)) == 1
     chosen = {name: palette[name] for name in labels} if palette else colours(labels)
-    size = Size(1, 300, height, 6, 8, _LABEL)
-    own = [_ks(panel) for panel in panels.values()]  # a panel ends where its curves do
     picked = alt.selection_point(name=POINT, fields=["label", "k"], on="click", empty=False)
-    drawn = _draw(
-        panels, ks, metric, chosen, size, lambda place: _samples(own[place], size, "k (samples)"), picked
-    )
-    dots = len(ks) == 1
-    longest = max(len(line) for lines in wrap_labels(labels, *_LABEL) for line in lines)
+    longest = max(len(line) for label in labels for line in wrap_label(label))
     # Names are right of the plot, outside the area that Vega fits by itself.
-    right = 12 if dots else 34 + _CHARACTER * longest
-    padding = {"left": 4, "top": 8, "right": right, "bottom": 4}
+    padding = {"left": 4, "top": 8, "right": 12 if dots else 34 + _CHARACTER * longest, "bottom": 4}
     return {
         name: panel.properties(
             width="container",
-            height=(32 * len(chosen) if dots else height) + _AROUND,
+            height=(_ROW * len(chosen) if dots else height) + _AROUND,
             autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-            title=alt.TitleParams(
-                name,
-                subtitle=[_population(part), *_legend(part, dots)],
-                **PANEL_TITLE,
-            ),
         ).configure(**{**CONFIG, "padding": padding})
-        for (name, part), panel in zip(panels.items(), drawn, strict=True)
+        for name, panel in _panels(data, metric, chosen, height, picked).items()
     }
 
 
-def _draw(
-    panels: Mapping[str, Rows],
-    ks: Sequence[int],
-    metric: str,
-    palette: dict[str, str],
-    size: Size,
-    x: Callable[[int], Any],
-    picked: Any = None,
+def _panels(
+    data: Rows, metric: str, palette: Mapping[str, str], height: int, picked: Any = None
+) -> dict[str, alt.LayerChart]:
+    """Return a chart per benchmark: lines over k, or dots at a single k, where a line would be invisible."""
+    panels: dict[str, list[Row]] = {}
+    for row in sorted(data, key=lambda row: float(row["k"])):
+        panels.setdefault(row["benchmark"], []).append(row)
+    panels = {name: panels[name] for name in dict.fromkeys(row["benchmark"] for row in data)}
+    ends = ("value", "value_high", "low", "high")
+    ticks_of = shared_ticks(
+        [[row[end] for row in rows for end in ends if row[end] is not None] for rows in panels.values()]
+    )
+    ks = _ks(data)
+    drawn = {}
+    for (name, rows), ticks in zip(panels.items(), ticks_of, strict=True):
+        if len(ks) == 1:
+            layers = _dots(rows, ticks, palette, metric.replace("k", str(ks[0])), picked)
+        else:
+            layers = _lines(rows, ticks, palette, metric, height, picked)
+        subtitle = [_population(rows), *_legend(rows, len(ks) == 1)]
+        drawn[name] = alt.layer(*layers).properties(
+            height=_ROW * len(palette) if len(ks) == 1 else height,
+            title=alt.TitleParams(name, subtitle=subtitle, **PANEL_TITLE),
+        )
+    return drawn
+
+
+def _lines(
+    rows: Rows, ticks: Sequence[float], palette: Mapping[str, str], metric: str, height: int, picked: Any
 ) -> list[Any]:
-    """Return the panels: lines over k, or dots at a single k, where a line would be invisible."""
+    """Return the layers of a panel: bands, lines, points, names at the ends."""
+    lines = {name: [row for row in rows if row["label"] == name] for name in palette}
+    lines = {name: line for name, line in lines.items() if line}
+    ks, colour, axis = _ks(rows), colour_by("label", palette), share_axis(ticks)
+    x = alt.X("k:Q", title="k (samples)", **sample_axis((ks[0], ks[-1]), power_ticks(ks[0], ks[-1], 8)))
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title=metric, **axis)
+
+    def of(some: Rows) -> Any:
+        return alt.Chart(data_of(some)).encode(x=x, color=colour)
+
+    layers = []
+    if banded := [row for row in rows if _has_interval(row)]:
+        band = of(banded).mark_area(opacity=0.13 if len(lines) <= _BANDS_STRONG else 0.07)
+        layers.append(band.encode(y=y("low"), y2="high:Q"))
+    if unsure := [row for line in lines.values() if any(map(_is_unsure, line)) for row in line]:
+        dashed = of(unsure).mark_line(strokeWidth=1, strokeDash=[4, 3])
+        layers.append(dashed.encode(y=y("value_high")))
+    layers.append(of(rows).mark_line().encode(y=y("value")))
+    few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
+    layers.append(_points(of(rows).encode(y=y("value")), 26 if few else 60, few, picked))
+    per_pixel = (ticks[-1] - ticks[0]) / height
+    return layers + end_labels(
+        [(name, line[-1]["k"], line[-1]["value"]) for name, line in lines.items()],
+        x=x,
+        y=y,
+        colour=colour,
+        room=(ticks[0] - LINE_HEIGHT * per_pixel, ticks[-1] + LINE_HEIGHT * per_pixel),
+        per_pixel=per_pixel,
+    )
+
+
+def _dots(
+    rows: Rows, ticks: Sequence[float], palette: Mapping[str, str], x_title: str, picked: Any
+) -> list[Any]:
+    """Return the layers of a panel: one row per name, a dot on the bar of its interval."""
+    axis = share_axis(ticks, grid=True, domain=False, labelFlush=False)
+    y = alt.Y(
+        "label:N",
+        title=None,
+        sort=list(palette),
+        scale=alt.Scale(domain=list(palette)),
+        axis=alt.Axis(labelLimit=260, labelFontSize=12, labelColor=MUTED, grid=False, domain=False),
+    )
+
+    def x(field: str) -> Any:
+        return alt.X(f"{field}:Q", title=x_title, **axis)
+
+    def of(some: Rows) -> Any:
+        return alt.Chart(data_of(some)).encode(y=y, color=colour_by("label", palette))
+
+    layers = []
+    if banded := [row for row in rows if _has_interval(row)]:
+        bars = of(banded).mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round")
+        layers.append(bars.encode(x=x("low"), x2="high:Q"))
+    if unsure := [row for row in rows if _is_unsure(row)]:
+        layers.append(of(unsure).mark_point(size=60, strokeWidth=1.2).encode(x=x("value_high")))
+    return [*layers, _points(of(rows).encode(x=x("value")), 90, True, picked)]
+
+
+def _points(base: Any, size: int, visible: bool, picked: Any) -> Any:
     tooltip = [
         alt.Tooltip("label:N"),
         alt.Tooltip("k:Q"),
         *percents("value", "low", "high"),
         alt.Tooltip("problems:Q"),
     ]
-    rows = list(panels.values())
-    if len(ks) > 1:
-        return line_panels(rows, palette, size, at="k", x=x, y_title=metric, tooltip=tooltip, picked=picked)
-    at_k = metric.replace("k", str(ks[0]))
-    return dot_panels(rows, palette, size, x_title=at_k, tooltip=tooltip, picked=picked)
+    if picked is None:
+        return base.mark_circle(size=size, opacity=int(visible)).encode(tooltip=tooltip)
+    return (
+        base.mark_circle(cursor="pointer")
+        .encode(
+            tooltip=tooltip,
+            size=alt.condition(picked, alt.value(170), alt.value(max(size, 60))),
+            opacity=alt.condition(picked, alt.value(1), alt.value(int(visible))),
+        )
+        .add_params(picked)
+    )
 
 
-def _by_benchmark(data: Rows) -> dict[str, list[Row]]:
-    panels: dict[str, list[Row]] = {}
-    for row in data:
-        panels.setdefault(row["benchmark"], []).append(row)
-    return panels
+def _has_interval(row: Row) -> bool:
+    return row["low"] is not None and row["high"] is not None
+
+
+def _is_unsure(row: Row) -> bool:
+    return bool(row["value_high"] > row["value"] + _SAME)
 
 
 def _labels(data: Rows) -> list[str]:
@@ -138,11 +199,6 @@ def _labels(data: Rows) -> list[str]:
 
 def _ks(data: Rows) -> list[int]:
     return sorted({row["k"] for row in data})
-
-
-def _samples(ks: Sequence[int], size: Size, title: str | None) -> Any:
-    ends = ks[0], ks[-1]
-    return alt.X("k:Q", title=title, **sample_axis(ends, power_ticks(*ends, size.x_ticks)))
 
 
 def _title(metric: str, ks: Sequence[int]) -> str:
@@ -166,9 +222,9 @@ def _range(numbers: Sequence[int]) -> str:
 
 def _legend(rows: Rows, dots: bool) -> list[str]:
     words = []
-    if any(map(has_interval, rows)):
+    if any(map(_has_interval, rows)):
         what = "Bars" if dots else "Bands"
         words.append(f"{what}: 95% interval for {rows[0]['interval']}")
-    if any(map(is_unsure, rows)):
+    if any(map(_is_unsure, rows)):
         words.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted as correct")
     return words

@@ -1,6 +1,7 @@
 """Dots and bands with their intervals: rates by name, scores over cost, differences over k, reviews."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import altair as alt
@@ -10,22 +11,21 @@ from ui.charts.building import Rows, apply_theme, colour_by, data_of, frame_char
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
 from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, colours
 
-SET_APART = "points with nearly equal cost are moved apart; the tooltip and file give the exact cost"
+SET_APART = "methods are moved apart a little; the tooltip and file give the exact cost"
 
-_NEAR, _STEP = 0.02, 0.022
-"""Share of the scale below which costs count as equal, and by which their points are moved apart."""
+_STEP = 0.015
+"""Share of the scale by which the points of two methods are moved apart."""
 
 _ROW, _AROUND = 30, 100
 """Pixels of a row of rates, and of title and axis."""
 
 _WIDTH, _HEIGHT = 560, 240
-_MOST_TICKS = 8
 
 
 def rate_dots(
-    data: Rows, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
+    data: Rows, rate: str, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
 ) -> alt.LayerChart:
-    """Return one row per name, in order: a dot on the bar of its interval (name, rate, low, high, of)."""
+    """Return one row per name, in order: a dot on the bar of its interval (name, low, high, and `rate`)."""
     ticks = share_ticks([row[key] for row in data for key in ("low", "high")])
     axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
     names = [row["name"] for row in data]
@@ -34,16 +34,15 @@ def rate_dots(
         title=None,
         sort=names,
         scale=alt.Scale(domain=names),
-        axis=alt.Axis(labelLimit=110, labelColor=MUTED, grid=False, domain=False),
+        axis=alt.Axis(labelLimit=180, labelColor=MUTED, grid=False, domain=False),
     )
     layers = interval_dots(
         alt.Chart(data_of(data)).encode(y=y),
-        "rate",
+        rate,
         lambda field: alt.X(f"{field}:Q", title=x_title, **axis),
         tooltip=[
             alt.Tooltip("name:N", title="of"),
-            *percents("rate", "low", "high"),
-            alt.Tooltip("of:Q", title="out of", format=",d"),
+            *percents(rate, "low", "high"),
         ],
         upright=False,
         color=colour,
@@ -59,18 +58,20 @@ def cost_points(
 ) -> alt.LayerChart:
     """Return scores over cost from 0, as wide as its place; points of one label are joined.
 
-    Methods of (nearly) one cost, as with matched budgets, are placed side by side around it. Rows: label,
-    cost, value, low, high, run.
+    Methods are placed side by side around their cost, since matched budgets have one. Rows: label, cost,
+    value, low, high, run.
     """
     names = list(dict.fromkeys(row["label"] for row in data))
     chosen = {name: palette[name] for name in names} if palette else colours(names)
     most = max(row["cost"] for row in data) or 1
-    shifts = _shifts(data, most)
-    rows = [{**row, "place": row["cost"] + shift} for row, shift in zip(data, shifts, strict=True)]
+    middle = (len(names) - 1) / 2
+    rows = [
+        {**row, "place": row["cost"] + (names.index(row["label"]) - middle) * _STEP * most} for row in data
+    ]
     x = alt.X(
         "place:Q",
         title=x_title,
-        scale=alt.Scale(domain=[0, most * 1.12], nice=False),
+        scale=alt.Scale(domain=[-middle * _STEP * most, most * 1.12], nice=False),
         axis=alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=8, **count_axis(most)),
     )
     axis = share_axis(share_ticks([row[key] for row in rows for key in ("low", "high")]))
@@ -89,21 +90,8 @@ def cost_points(
     ]
     bars, dots = interval_dots(base, "value", y, tooltip=tooltip)
     lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
-    subtitle = SET_APART if any(shifts) else ""
+    subtitle = SET_APART if len(names) > 1 else ""
     return frame_chart(alt.layer(bars, lines, dots), title, subtitle, height=320, **PANEL_TITLE)
-
-
-def _shifts(rows: Rows, most: float) -> list[float]:
-    """Return the shift of each point, so that points of different labels at one cost are visible."""
-    shifts = []
-    for row in rows:
-        near = list(
-            dict.fromkeys(
-                other["label"] for other in rows if abs(other["cost"] - row["cost"]) <= _NEAR * most
-            )
-        )
-        shifts.append((near.index(row["label"]) - (len(near) - 1) / 2) * _STEP * most)
-    return shifts
 
 
 def difference_chart(
@@ -144,40 +132,25 @@ def difference_chart(
     )
 
 
-def rate_rows(points: Sequence[GrowingRate]) -> list[dict[str, Any]]:
-    return [
-        {
-            "reviewed": point.reviewed,
-            "rejected": point.rejected,
-            "false_accept_rate": point.share,
-            "low": point.low,
-            "high": point.high,
-        }
-        for point in points
-    ]
-
-
 def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
     """Return the false-accept rate over the reviewed accepted candidates, with its 95% interval.
 
     A candidate that is decided again keeps its place in the count: the last point of each number is drawn.
     """
-    rows = list({row["reviewed"]: row for row in rate_rows(points)}.values())
-    most = rows[-1]["reviewed"]
-    step = max(1, -(-most // _MOST_TICKS))
+    rows = [asdict(point) for point in {point.reviewed: point for point in points}.values()]
     x = alt.X(
         "reviewed:Q",
         title="accepted candidates reviewed",
-        scale=alt.Scale(domain=[0, most], nice=False),
-        axis=alt.Axis(values=list(range(0, most + 1, step)), format="d"),
+        scale=alt.Scale(domain=[0, rows[-1]["reviewed"]], nice=False),
+        axis=alt.Axis(tickCount=8, tickMinStep=1, format="d"),
     )
     y_title = "rejected by reviewers"
     shares = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
-    y, low = alt.Y("false_accept_rate:Q", title=y_title, **shares), alt.Y("low:Q", title=y_title, **shares)
+    y, low = alt.Y("share:Q", title=y_title, **shares), alt.Y("low:Q", title=y_title, **shares)
     tooltip = [
         alt.Tooltip("reviewed:Q"),
         alt.Tooltip("rejected:Q"),
-        *percents("false_accept_rate", "low", "high"),
+        *percents("share", "low", "high"),
     ]
     base = alt.Chart(data_of(rows)).encode(x=x, tooltip=tooltip)
     steps = {"color": PALETTE[0], "interpolate": "step-after"}
@@ -187,7 +160,7 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
     end = alt.Chart(data_of([last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
     title = alt.TitleParams(
         "False-accept rate as reviews accumulate",
-        subtitle=f"{last['false_accept_rate']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "
+        subtitle=f"{last['share']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "
         f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
     )
     layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))

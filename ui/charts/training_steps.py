@@ -1,4 +1,4 @@
-"""Training over its steps: one line per run (or prompt, or percentile), a forecast as a band."""
+"""Training over its steps: one line per run (or prompt, or percentile)."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -18,8 +18,8 @@ POINT = "point"
 MOST_POINTS = 200
 """Maximum points of a line: more cannot be distinguished and make a page slow."""
 
-WIDTH, HEIGHT = 420, 170
-"""Pixels: the width of a chart outside a page, the height of the plot alone."""
+WIDTH, HEIGHT = 420, 290
+"""Pixels: the width of a chart outside a page, the height with titles and legend."""
 
 _SHORT_NAME = 16
 """Characters of a line's name; two longer ones do not fit side by side over the narrowest chart."""
@@ -40,7 +40,6 @@ def step_chart(
     scale: Scale = "linear",
     palette: Mapping[str, str] | None = None,
     methods: Mapping[str, str] | None = None,
-    forecast: Rows | None = None,
     zero_line: bool = False,
     window: int = 1,
     steps: tuple[float, float] | None = None,
@@ -55,7 +54,6 @@ def step_chart(
             are means over seeds, also low, high and n: the band, and the number of seeds.
         scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (others are omitted).
         methods: of each label; lines of one method share its colour and differ in their dashes.
-        forecast: label, share, low, high: the forecast from before training, drawn over all steps.
         zero_line: draw the line of 0, for values of either sign.
         window: number of steps that a point averages, for the subtitle.
         steps, span: ends of the axes, for charts that are compared.
@@ -71,7 +69,6 @@ def step_chart(
     names = list(dict.fromkeys(row["label"] for row in rows))
     chosen = dict(palette or {})
     chosen = {name: chosen[name] for name in names} if chosen else colours(names)
-    predicted = list(forecast or ())
     ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
 
     def x(field: str) -> Any:
@@ -84,7 +81,7 @@ def step_chart(
 
     spread = [row for row in rows if row.get("low") is not None]
     values = [row["value"] for row in rows]
-    values += [row[name] for row in (*predicted, *spread) for name in ("low", "high")]
+    values += [row[name] for row in spread for name in ("low", "high")]
     y_scale, y_axis = _vertical(scale, [*values, *(span or ())], span)
 
     def y(field: str) -> Any:
@@ -105,7 +102,6 @@ def step_chart(
     if zero_line:
         zero = alt.Chart(data_of([{"zero": 0}])).mark_rule(color=RULE)
         layers.append(zero.encode(y=y("zero")))
-    layers += _predicted(predicted, ends, x, y, chosen)
     if spread:
         band = alt.Chart(data_of(spread)).mark_area(opacity=0.18)
         drawn = band.encode(x=x("step"), y=y("low"), y2="high:Q", color=colour)
@@ -125,9 +121,7 @@ def step_chart(
     subtitle = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
     if seeds > 1:
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
-    if predicted:
-        subtitle.append("dashed: forecast, 95% interval")
-    return frame_chart(alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")
+    return frame_chart(alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH)
 
 
 def window_for(steps: int, asked: int = 0) -> int:
@@ -159,19 +153,6 @@ def most_steps(runs: Sequence[Sequence[int]]) -> tuple[float, float] | None:
     """Return the first and the last step of all runs, to put their charts on one axis; None without any."""
     every = [end for steps in runs if steps for end in (steps[0], steps[-1])]
     return (min(every), max(every)) if every else None
-
-
-def _predicted(rows: Rows, ends: tuple[float, float], x: Any, y: Any, chosen: Mapping[str, str]) -> list[Any]:
-    layers = []
-    for row in rows:
-        colour = chosen.get(row["label"], MUTED)
-        low, high = _apart(ends)
-        at = [{**row, "step": low}, {**row, "step": high}]
-        base = alt.Chart(data_of(at)).encode(x=x("step"))
-        band = base.mark_area(opacity=0.12, color=colour)
-        layers.append(band.encode(y=y("low"), y2="high:Q"))
-        layers.append(base.mark_line(strokeWidth=1.4, strokeDash=[4, 3], color=colour).encode(y=y("share")))
-    return layers
 
 
 def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scale: Scale) -> Any:

@@ -11,8 +11,8 @@ from evaluator.evals.sources import BOX
 from evaluator.passk.exact_interval import exact_interval
 from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.comparison_layout import ahead
+from evaluator.reports.diagnosis_layout import diagnosis_document
 from evaluator.reports.documents.document import (
-    ABSENT,
     Block,
     Commands,
     Document,
@@ -26,23 +26,16 @@ from evaluator.reports.documents.document import (
     percent,
     points,
     span,
+    table_of,
 )
 from evaluator.reports.methods import load_methods
 from evaluator.reports.records import curve_rows
 from evaluator.reports.report import NO_PAPER, Report, build_report
-from evaluator.signal.cost import CostReport, CostRow
-from evaluator.signal.diagnosis import DiagnosisSettings, diagnose
-from evaluator.signal.difficulty import DifficultyAudit
-from evaluator.signal.diversity import Diversity, densities
+from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
+from evaluator.signal.diversity import densities
 from evaluator.signal.forecast import ForecastRow
 from evaluator.signal.sources.eval_runs import eval_source
-from evaluator.signal.zero_gradient import (
-    JOINT_GROUP,
-    MATCHED_GROUP,
-    NEIGHBOR_GROUP,
-    ORIGINAL_GROUP,
-    ZeroGradient,
-)
+from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
@@ -60,19 +53,34 @@ from sandbox.demo.plan import (
     demo_recipe,
 )
 from sandbox.demo.steps import Step, speed_settings
-from sandbox.scoring import OUTCOMES, Group, Score, Share, read_truth, score_run
+from sandbox.scoring import OUTCOMES, Score, read_truth, score_run
 from service.database import Database
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.runs import choose_train_run, open_record
-from ui.charts.diagnosis import density_chart, difficulty_chart
+from ui.charts.diagnosis import density_panel, difficulty_chart
 from ui.charts.eval_curves import curve_chart
-from ui.demo_report.pictures import Trained, share_chart, training_chart
+from ui.charts.intervals import rate_dots
+from ui.charts.training_steps import step_chart, window_means
+
+PILOT_PARTS: Sequence[Part] = ("forecast", "difficulty", "diversity", "cost")
 
 LINES_SHOWN = 8
 """Maximum lines of a chart: more cannot be distinguished."""
 
 FIRST_STEPS = 5
 """Few, since the policy changes; enough for some dozens of groups."""
+
+POINTS = 10
+"""Points of a line: steps are averaged, since a step has few questions."""
+
+LEARNING = {
+    "tagrpo/correct/mean": "Correct responses",
+    "tagrpo/zero/group/share": "Groups without a gradient",
+}
+"""Metrics drawn over the steps of training, with their titles."""
+
+Trained = tuple[list[Mapping[str, float]], int]
+"""A recorded training: the metrics of its steps, and the number of its responses."""
 
 
 def demo_document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Document:
@@ -98,22 +106,21 @@ def demo_document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Docume
                 drawn = int(record.counts().prompts["responses"].sum())
                 trained[name] = list(record.metrics().values()), drawn
             methods = load_methods(session, [f"{name}={name}.{HELDOUT}" for name in (BASE, *names)])
-        every = eval_source(database, [f"{name}.{QUESTIONS}-1" for name in (PILOT, *first_seed)])
-        pilot = eval_source(database, [f"{PILOT}.{QUESTIONS}-1"])
-        forecast = diagnose(pilot, ["forecast"], settings).predictions[0].rows
-        [audit] = diagnose(pilot, ["difficulty"], settings).audits
-        shares = diagnose(every, ["zero_gradient"], settings).shares
-        diversities = diagnose(every, ["diversity"], settings).diversities
-        costs = diagnose(every, ["cost"], settings).costs
+        pilot = diagnose(eval_source(database, [f"{PILOT}.{QUESTIONS}-1"]), PILOT_PARTS, settings)
+        after = diagnose(
+            eval_source(database, [f"{name}.{QUESTIONS}-1" for name in (PILOT, *first_seed)]),
+            ["zero_gradient"],
+            settings,
+        )
     report = build_report(methods, ks=KS, paper=NO_PAPER)
     by_label = {method.label: method for method in methods}
     compared = [compare_methods(by_label[a], by_label[b], ks=KS) for a, b in comparisons(plan)]
     sections = {
         "Which candidates became neighbors": _neighbors(score, header),
-        "Forecast from the pilot": _pilot(plan, forecast, audit, trained),
-        "Training": _training(plan, trained),
+        "Forecast from the pilot": _pilot(plan, pilot),
+        "Training": [*first_steps(plan, pilot.predictions[0].rows, trained), *_training(plan, trained)],
         "Held-out questions": _heldout(plan, report, compared),
-        "Training signal after training": _signal([BASE, *first_seed], shares, diversities, costs),
+        "Training signal after training": _signal(after),
         "Next steps": _further(plan),
         "All commands": _commands(steps),
     }
@@ -128,42 +135,35 @@ def _neighbors(score: Score, header: SetHeader) -> list[Block]:
     kinds = [group for group in score.kinds if sum(group.outcomes.values())]
     used = [name for name in OUTCOMES if any(group.outcomes[name] for group in (score.broken, score.good))]
     kept = score.broken.kept_out
-    through = kept.total - kept.count
     counts = header.counts
     sizes = ", ".join(
         f"{count:,} with {size}" for size, count in counts["questions_by_neighbors"].items() if count
     )
     return [
         Text(
-            f"Of {kept.total:,} broken candidates, {_in_words(score.broken.rejected)} were rejected, and "
-            f"{_in_words(kept)} were kept out of the set, because undecided candidates are not published "
-            f"either. **{through:,} got through.** Of {score.good.rejected.total:,} good candidates, "
-            f"{_in_words(score.good.rejected)} were rejected by mistake, and "
-            f"{_in_words(score.good.kept_out)} kept out of the set. Brackets contain exact 95% intervals, "
-            "assuming independent candidates."
+            f"Broken candidates rejected: {score.broken.rejected}. Kept out of the set: {kept}, because "
+            f"undecided candidates are not published either. **{kept.total - kept.count:,} got through.** "
+            f"Good candidates rejected by mistake: {score.good.rejected}; kept out of the set: "
+            f"{score.good.kept_out}. The exact 95% intervals assume independent candidates."
         ),
         Picture(
             "caught",
             "Share of broken candidates rejected, by kind of error",
-            share_chart(
-                [
-                    {
-                        "label": group.name,
-                        "share": group.rejected.share or 0.0,
-                        "low": group.rejected.low,
-                        "high": group.rejected.high,
-                    }
-                    for group in kinds
-                    if group.rejected.total
-                ],
+            rate_dots(
+                [{"name": group.name, **vars(group.rejected)} for group in kinds if group.rejected.total],
+                "share",
                 title="Broken candidates that were rejected",
-                subtitle="By kind of error; bars: exact 95% interval",
                 x_title="share rejected",
-            ),
+                subtitle="By kind of error; bars: exact 95% interval",
+            ).to_dict(),
         ),
-        Table(
-            ("candidates", "number", *used),
-            tuple(_row(group, used) for group in (*kinds, score.broken, score.good)),
+        table_of(
+            (*kinds, score.broken, score.good),
+            [
+                ("candidates", lambda group: group.name),
+                ("number", lambda group: sum(group.outcomes.values())),
+                *((name, lambda group, name=name: group.outcomes[name]) for name in used),
+            ],
         ),
         Text(
             f"Published as `{header.ref}`, with content hash `{header.content_hash[:16]}`: "
@@ -171,17 +171,6 @@ def _neighbors(score: Score, header: SetHeader) -> list[Block]:
             f"of neighbors: {sizes}."
         ),
     ]
-
-
-def _row(group: Group, used: list[str]) -> tuple[str, ...]:
-    counts = [group.outcomes[name] for name in used]
-    return group.name, f"{sum(group.outcomes.values()):,}", *(f"{count:,}" for count in counts)
-
-
-def _in_words(share: Share) -> str:
-    if share.share is None:
-        return "none"
-    return f"{share.count:,} ({percent(share.share)} {span(share.low, share.high)})"
 
 
 def _intro(
@@ -207,22 +196,16 @@ def _intro(
 
 
 def _caution(plan: DemoPlan) -> str:
-    caution = (
-        "The intervals are for new questions of the same kind, with exactly these models. They do not cover "
-        "the variation between training runs: "
+    seeds = (
+        "**one seed per recipe proves nothing about a recipe.** Use `--seeds 3` to see how much two runs of "
+        "a recipe differ."
+        if plan.seeds == 1
+        else f"compare the difference between recipes with the spread between the {plan.seeds} seeds."
     )
-    if plan.seeds == 1:
-        caution += (
-            "**one seed per recipe proves nothing about a recipe.** Two runs of the same recipe can "
-            "differ more than the recipes here. Use `--seeds 3` to see how much."
-        )
-    else:
-        caution += (
-            f"the {plan.seeds} seeds show this variation, but they are few. Compare the difference between "
-            "recipes with the spread between seeds."
-        )
     return (
-        f"{caution} A world with eight phrasings is not a benchmark: look at the mechanism, not the ranking."
+        "The intervals are for new questions of the same kind, with exactly these models. They do not cover "
+        f"the variation between training runs: {seeds} A world with eight phrasings is not a benchmark: look "
+        "at the mechanism, not the ranking."
     )
 
 
@@ -238,56 +221,37 @@ def _scores(report: Report, ks: Sequence[int]) -> Table:
     return Table(("model", *(f"pass@{k}" for k in ks), "answers in a box"), tuple(rows))
 
 
-def _pilot(
-    plan: DemoPlan,
-    forecast: Sequence[ForecastRow],
-    audit: DifficultyAudit,
-    trained: Mapping[str, Trained],
-) -> list[Block]:
-    rows = [
-        {
-            "label": f"{row.group} = {row.responses}",
-            "share": row.share,
-            "low": row.low,
-            "high": row.high,
-        }
-        for row in forecast
-    ]
-    spread = audit.spread
-    blocks: list[Block] = [
+def _pilot(plan: DemoPlan, pilot: Diagnosis) -> list[Block]:
+    """Return the forecast and the audit of difficulty, as `tagrpo diagnose` prints them, with pictures."""
+    rows = [{**vars(row), "name": f"{row.group} = {row.responses}"} for row in pilot.predictions[0].rows]
+    return [
         Text(
-            f"From {plan.size.pilot} responses to every prompt: the share of questions that would give no "
-            "gradient, because all their responses get the same reward. A joint group beats G responses "
+            f"The pilot has {plan.size.pilot} responses to every prompt. A joint group beats G responses "
             "mainly because it is larger. The fair comparison is the same number of responses to the "
             "question alone."
         ),
         Picture(
             "forecast",
             "Predicted share of questions without a gradient, by group",
-            share_chart(
+            rate_dots(
                 rows,
+                "share",
                 title="Questions without a gradient, predicted before training",
-                subtitle=f"G = {G}, N = 3; bars: 95% interval",
                 x_title="share of questions",
-            ),
-        ),
-    ]
-    blocks += first_steps(plan, forecast, trained)
-    return [
-        *blocks,
-        Text(
-            f"Neighbors shift difficulty by {spread.shift.mean:+.2f} logits [{spread.mean_low:+.2f}, "
-            f"{spread.mean_high:+.2f}] on average, with a standard deviation of {spread.shift.sd:.2f} "
-            f"[{spread.sd_low:.2f}, "
-            f"{spread.sd_high:.2f}]{f' ({spread.shift.at_bound})' if spread.shift.at_bound else ''}. "
-            f"{len(audit.flagged)} of {len(audit.neighbors):,} are flagged as implausibly easy or hard at a "
-            f"false-discovery rate of {audit.fdr:.0%}."
+                subtitle=f"G = {G}, N = {NEIGHBORS}; bars: 95% interval",
+            ).to_dict(),
         ),
         Picture(
             "difficulty",
             "Success rate of each neighbor against that of its original",
-            difficulty_chart(list(map(vars, audit.neighbors))).to_dict(),
+            difficulty_chart(list(map(vars, pilot.audits[0].neighbors))).to_dict(),
         ),
+        Picture(
+            "diversity",
+            "Density of distances between responses",
+            density_panel(densities(pilot.diversities[0]), title="Diversity of responses").to_dict(),
+        ),
+        *diagnosis_document(pilot).blocks,
     ]
 
 
@@ -296,7 +260,7 @@ def first_steps(
 ) -> list[Block]:
     """Compare the forecast with the first steps of the first seed's trainings; none without a forecast."""
     by_name = {row.group: row for row in forecast}
-    rows, missed = [], []
+    rows = []
     for training in plan.trainings():
         row = by_name.get(_forecast_group(training.recipe) or "")
         steps = trained[training.name][0][:FIRST_STEPS]
@@ -306,12 +270,9 @@ def first_steps(
         groups = plan.size.questions_a_step * len(shares)
         equal = round(plan.size.questions_a_step * sum(shares))
         low, high = exact_interval(equal, groups)
-        group = f"{row.group} = {row.responses}"
-        if low > row.high or high < row.low:
-            missed.append(group)
         rows.append(
             (
-                group,
+                f"{row.group} = {row.responses}",
                 f"{percent(row.share)} {span(row.low, row.high)}",
                 training.name,
                 f"{percent(equal / groups)} {span(low, high)}, {equal} of {groups}",
@@ -319,20 +280,10 @@ def first_steps(
         )
     if not rows:
         return []
-    content: list[Block] = [
+    return [
         Text("The same shares in the first training steps, before the policy has changed much:"),
         Table(("group", "foreseen", "training", "its first groups"), tuple(rows)),
     ]
-    if missed:
-        content.append(
-            Text(
-                f"The forecast was off for {joined(missed)}. Its intervals cover the choice of questions "
-                "only. With few responses per prompt, success rates of .01 and .05 look alike, and large "
-                "groups depend on the difference. If this matters, sample as many pilot responses as "
-                "the group has."
-            )
-        )
-    return content
 
 
 def _forecast_group(name: str) -> str | None:
@@ -368,11 +319,7 @@ def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
         )
     return [
         Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
-        Picture(
-            "training",
-            "Correct responses and groups without a gradient, by responses sampled in training",
-            training_chart(dict(list(trained.items())[:LINES_SHOWN])),
-        ),
+        *(_training_picture(trained, metric, title) for metric, title in LEARNING.items()),
         *_left_out(len(trained), "trainings"),
         Table(
             (
@@ -392,22 +339,19 @@ def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
             "samples them. So compare recipes on the held-out questions only. Training runs in parallel "
             "shared the cores, which affects their times."
         ),
-        *_rescued(trained),
     ]
 
 
-def _rescued(trained: Mapping[str, Trained]) -> list[Block]:
-    """Report which all-wrong questions neighbors rescued, for trainings that sample in stages."""
-    lines = []
-    for name, (steps, _) in trained.items():
-        dead, revived = (_mean(steps, f"tagrpo/rescue/{what}_share") for what in ("dead", "revived"))
-        if dead is not None:
-            lines.append(
-                f"`{name}`: for {percent(dead)} of the questions, the first half of the responses was all "
-                "wrong. The recipe then sampled their neighbors, and at least one neighbor got a correct "
-                f"response for {percent(revived)} of them."
-            )
-    return [Points(tuple(lines))] if lines else []
+def _training_picture(trained: Mapping[str, Trained], metric: str, title: str) -> Picture:
+    rows = []
+    most = max(len(steps) for steps, _ in trained.values())
+    window = max(1, round(most / POINTS))
+    for name, (steps, _) in list(trained.items())[:LINES_SHOWN]:
+        values = [step.get(metric) for step in steps]
+        means = window_means(range(1, len(steps) + 1), values, window)
+        rows += [{"label": name, "step": step, "value": value} for step, value in means]
+    chart = step_chart(rows, title=title, y_title="share", scale="share", window=window)
+    return Picture(metric.replace("/", "-"), f"{title} during training", chart.to_dict())
 
 
 def _left_out(there: int, what: str) -> list[Block]:
@@ -463,79 +407,29 @@ def _over_seeds(plan: DemoPlan, report: Report) -> Table:
     return Table(("recipe", *(f"pass@{k}" for k in KS)), tuple(rows))
 
 
-def _signal(
-    labels: Sequence[str],
-    zero_shares: Sequence[ZeroGradient],
-    diversities: Sequence[Diversity],
-    cost_reports: Sequence[CostReport],
-) -> list[Block]:
+def _signal(after: Diagnosis) -> list[Block]:
     groups = (ORIGINAL_GROUP, NEIGHBOR_GROUP, JOINT_GROUP)
-    shares, costs, rows = [], [], []
-    for label, zero, spread, cost in zip(labels, zero_shares, diversities, cost_reports, strict=True):
-        by_group = {row.group: row for row in zero.shares}
-        cells = []
-        for group in groups:
-            row = by_group.get(group)
-            cells.append(ABSENT if row is None else f"{percent(row.share)} {span(row.low, row.high)}")
-        shares.append((label, *cells, f"{max(row.questions for row in by_group.values()):,}"))
-        rows.append(
-            (
-                label,
-                *(
-                    f"{mean.value:.3f} {span(mean.low, mean.high, '{:.3f}'.format)}"
-                    for mean in spread.means.values()
-                ),
-            )
+    rows = []
+    for zero in after.shares:
+        shares = {row.group: row for row in zero.shares}
+        cells = (
+            f"{percent(shares[name].share)} {span(shares[name].low, shares[name].high)}" for name in groups
         )
-        costs.append((label, {row.method: row for row in cost.rows}))
-    methods = list(dict.fromkeys(method for _, by_method in costs for method in by_method))
-    curves = [
-        {**row, "checkpoint": label}
-        for label, result in zip(labels, diversities, strict=True)
-        for row in densities(result)
-    ]
+        rows.append((zero.checkpoint, *cells))
     return [
         Text(
-            "Measured on training questions with 3 neighbors. Shares of questions whose responses all get "
-            f"the same reward (G = {G}, N = 3), averaged exactly over all subsets of the responses:"
+            "Shares of training questions whose responses all get the same reward "
+            f"(G = {G}, N = {NEIGHBORS}), averaged exactly over all subsets of the responses:"
         ),
-        Table(("model", *groups, "questions"), tuple(shares)),
-        Text("Diversity: mean cosine distance between responses, TF-IDF over words and numbers."),
-        Table(("model", *diversities[0].means), tuple(rows)),
-        Picture(
-            "diversity",
-            "Densities of distances between responses, by model",
-            density_chart(curves).to_dict(),
-        ),
-        Text("Responses needed per group with mixed rewards, forecast from each model, with 95% intervals:"),
-        Table(("model", *methods), tuple((label, *map(_cost, map(of.get, methods))) for label, of in costs)),
+        Table(("model", *groups), tuple(rows)),
     ]
-
-
-def _cost(row: CostRow | None) -> str:
-    if row is None or row.responses is None:
-        return ABSENT
-    ends = ", ".join(
-        "more" if end is None else number(end) for end in (row.responses_low, row.responses_high)
-    )
-    return f"{number(row.responses)} [{ends}]"
 
 
 def _further(plan: DemoPlan) -> list[Block]:
     db = shlex.quote(str(plan.database))
-    last = plan.trainings()[-1].name
     return [
         Text("Browse all results in the UI, including every response:"),
         Commands((f"tagrpo ui --db {db}",)),
-        Text("Or on the command line:"),
-        Commands(
-            (
-                f"tagrpo eval show {BASE}.heldout 0 --grade wrong --db {db}",
-                f"tagrpo train rollouts {last} --step 1 --limit 10 --db {db}",
-                f"tagrpo train metrics {last} --metric 'tagrpo/anchor/*' --db {db}",
-                f"tagrpo rephrase list --run candidates --status rejected --limit 5 --db {db}",
-            )
-        ),
     ]
 
 

@@ -37,5 +37,4 @@ if get_script_run_ctx() is not None:  # a process spawned for grading runs this 
 try:
     chosen.run()
 finally:
-    links.complete_permalink()
     spare_modules()

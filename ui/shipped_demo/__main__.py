@@ -1,6 +1,5 @@
 """Pack the database and the rollouts of a demo to ship with tagrpo: `python -m ui.shipped_demo DATABASE`."""
 
-import argparse
 import io
 import re
 import sqlite3
@@ -13,9 +12,9 @@ from typing import Any
 
 import zstandard
 
+from service.database import Database
 from service.database.base import ZSTD_LEVEL
-from service.database.engine import HEAD_REVISION
-from service.errors import InputError, TagrpoError
+from service.errors import InputError
 from service.writing import write_file
 from ui.shipped_demo.unpacking import SHIPPED
 
@@ -36,17 +35,15 @@ def pack(database: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None:
     Paths omit the parents of the demo's folder, so that the pack does not reveal where it was made.
 
     Raises:
-        InputError: not a demo's database of this version of tagrpo, one that contains other paths of this
-            machine, or a pack of more than `most_bytes`.
+        DatabaseError: not a database of this version of tagrpo.
+        InputError: it contains other paths of this machine, or the pack has more than `most_bytes`.
     """
-    if not database.is_file():
-        raise InputError(f"{database}: no such file. Run `tagrpo demo` to create a demo database.")
+    Database.open(database, read_only=True).close()  # one of this version
     home = database.resolve().parent
     content = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=content, mode="w:xz") as archive:
         copy = Path(folder, "tagrpo.db")
         with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            _check(connection, database)
             connection.execute("VACUUM INTO ?", (str(copy),))
         with closing(sqlite3.connect(copy)) as connection:
             records = _prepare_copy(connection, home)
@@ -63,18 +60,6 @@ def pack(database: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None:
             f"{most_bytes:,}. Run a demo with fewer steps, seeds or recipes."
         )
     write_file(target, lambda path: path.write_bytes(content.getvalue()), overwrite=True)
-
-
-def _check(connection: sqlite3.Connection, database: Path) -> None:
-    try:
-        (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
-    except sqlite3.Error as error:
-        raise InputError(f"{database}: not a tagrpo database ({error}).") from error
-    if revision != HEAD_REVISION:
-        raise InputError(f"{database}: has schema {revision}, but only schema {HEAD_REVISION} can be packed.")
-    if not runs:
-        raise InputError(f"{database}: contains no runs. Pack the database of a demo.")
 
 
 def _prepare_copy(connection: sqlite3.Connection, home: Path) -> dict[str, Path]:
@@ -141,22 +126,5 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     archive.addfile(member, io.BytesIO(data))
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Pack a database; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ui.shipped_demo", description=__doc__)
-    parser.add_argument("database", type=Path, help="Database of a finished demo: tagrpo-demo/tagrpo.db")
-    parser.add_argument(
-        "--to", type=Path, default=SHIPPED, help="Path of the pack. Default: the shipped one."
-    )
-    options = parser.parse_args(arguments)
-    try:
-        pack(options.database, options.to)
-    except TagrpoError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(f"{options.to}: {options.to.stat().st_size:,} bytes")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    pack(Path(sys.argv[1]), SHIPPED)

@@ -21,28 +21,24 @@ SHIPPED = Path(__file__).with_name("demo.tar.xz")
 def shipped_demo(pack: Path = SHIPPED) -> tuple[Path, str]:
     """Return the shipped demo's database, unpacked if necessary, and its description on the pages.
 
-    It is below `XDG_CACHE_HOME` or `~/.cache`; if that is not writable, in the folder of temporary files. Its
-    folder is named after the pack and the schema, so that each version of tagrpo unpacks its own.
+    It is below `XDG_CACHE_HOME` or `~/.cache`, in a folder named after the pack and the schema, so that each
+    version of tagrpo unpacks its own.
 
     Raises:
-        InputError: the pack is damaged, or there is no place to unpack it to.
+        InputError: the pack is damaged, or it cannot be unpacked there.
     """
-    digest = file_sha256(pack)[:12]
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    user = f"tagrpo-{os.getuid()}" if hasattr(os, "getuid") else "tagrpo"
-    tried = []
-    for place in (Path(home, "tagrpo"), Path(tempfile.gettempdir(), user)):
-        folder = place / f"demo-{digest}-{HEAD_REVISION}"
-        try:
-            if not (folder / "tagrpo.db").is_file():
-                _unpack_once(pack, folder)
-        except OSError as error:
-            tried.append(f"{place} ({error.strerror or error})")
-            continue
-        return folder / "tagrpo.db", _describe(folder / "tagrpo.db")
-    raise InputError(
-        f"the shipped demo cannot be unpacked to {' or '.join(tried)}. Set XDG_CACHE_HOME to a folder."
-    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tagrpo")
+    folder = cache / f"demo-{file_sha256(pack)[:12]}-{HEAD_REVISION}"
+    database = folder / "tagrpo.db"
+    try:
+        if not database.is_file():
+            _unpack_once(pack, folder)
+    except OSError as error:
+        raise InputError(
+            f"the shipped demo cannot be unpacked to {cache} ({error.strerror or error}). "
+            "Set XDG_CACHE_HOME to another folder."
+        ) from error
+    return database, _describe(database)
 
 
 def unpack(pack: Path, folder: Path, *, home: Path | None = None) -> Path:
@@ -72,8 +68,6 @@ def unpack(pack: Path, folder: Path, *, home: Path | None = None) -> Path:
 def _unpack_once(pack: Path, folder: Path) -> None:
     """Unpack into a folder that appears only when complete; two processes may do so at once."""
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if hasattr(os, "getuid") and folder.parent.stat().st_uid != os.getuid():
-        raise PermissionError(None, "the folder belongs to another user")
     made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder.parent))
     try:
         unpack(pack, made, home=folder)

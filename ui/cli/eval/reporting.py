@@ -68,7 +68,7 @@ def report(
         interval: Whether intervals cover new problems or only these.
         paper: Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none.
             Default: the runs' model.
-        chart: Plot the curves to a .png, .svg or .html file.
+        chart: Plot the curves to a .png, .svg or .json file.
     """
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records

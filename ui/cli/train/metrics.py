@@ -45,7 +45,7 @@ def metrics(
         metric: Logged metric; * matches any characters. Repeat the option for several. Default: four main
             ones.
         seeds: Combine runs that differ only in the seed: mean, lowest and highest.
-        chart: Plot one metric to a .png, .svg or .html file.
+        chart: Plot one metric to a .png, .svg or .json file.
     """
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import metric_names, metric_points, over_seeds, seed_groups

@@ -110,7 +110,6 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
         most=len(PALETTE),
         placeholder="Choose methods to compare",
         resets=["of", "against", "point", *POINT_PARAMETERS],
-        pinned=True,
     )
     note_absent("run", list(ready), "graded evaluation of", "the methods above")
     methods = tuple(method for label, method in ready.items() if label in picked)

@@ -24,7 +24,7 @@ PAGE = 12
 WHICH: tuple[Which, ...] = get_args(Which)
 
 
-@links.fragment
+@st.fragment
 def show_point_problems(choice: Choice, usual_k: int) -> None:
     layout.section("Problems at one k", "Problems that one method solves and the other does not.")
     if len(choice.labels) < 2:

@@ -29,7 +29,7 @@ from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, reading
 from ui.pages.state.records import list_trainings, recorded
-from ui.pages.state.results import Results
+from ui.pages.state.results import keep
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
@@ -41,8 +41,6 @@ HEIGHT, HEIGHT_ALONE = 230, 330
 
 MOST_K = 64
 """Maximum k; beyond it, counting a problem's subsets takes long."""
-
-_kept = Results(8 * 2**20)
 
 UNITS = ("responses", "tokens")
 
@@ -120,8 +118,7 @@ def load_comparison(session: Session, first: tuple[str, ...], second: tuple[str,
 
 def majority_report(choice: Choice) -> PageReport:
     """Return the report of maj@k, or offer to compute it and stop."""
-    key = (str(settings.current().database), choice.references, choice.palette, _state(choice))
-    if not links.flag("made") and not _kept.has(key):
+    if not links.flag("made"):
         st.button(
             "Compute maj@k",
             type="primary",
@@ -134,13 +131,8 @@ def majority_report(choice: Choice) -> PageReport:
         )
         st.stop()
     with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
-        return _kept.get(key, lambda: _make(choice))
-
-
-def _state(choice: Choice) -> str:
-    """Return a text that changes whenever samples or grades of these runs change."""
-    runs = (run for method in choice.methods for run in method.runs)
-    return ";".join(f"{run.run.id}:{run.grader}:{run.samples}:{run.missing}" for run in runs)
+        # The methods change whenever samples or grades of their runs change.
+        return keep((settings.current().database, choice), lambda: _make(choice))
 
 
 def _make(choice: Choice) -> PageReport:

@@ -23,7 +23,6 @@ from evaluator.evals.results import Effect, human_effect
 from evaluator.evals.samples import (
     HUMAN,
     UNGRADED,
-    Place,
     SampleFilters,
     SampleHeader,
     browse_samples,
@@ -289,7 +288,9 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     note_absent("point", names, "benchmark", benchmark)
     overview = runs[label][benchmark]
     filters = _filters(overview.problems, text)
-    page = fetch(browse_samples, overview.run.id, filters, after=_place(links.text("from")), limit=PAGE)
+    place = links.place("from")
+    after = (place[0], int(place[1])) if place and place[1].isdecimal() and len(place[1]) < 10 else None
+    page = fetch(browse_samples, overview.run.id, filters, after=after, limit=PAGE)
     rows = [_row(position, header) for position, header in page.samples]
     columns = [column for column in COLUMNS if not (secret and column.key == "answer")]
     chosen = ""
@@ -297,7 +298,7 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
     stopped = bool(filters.text) and page.after is not None and len(page.samples) < PAGE
     pager(
-        {"from": f"{page.after[0]}.{page.after[1]}", "sample": None} if page.after else None,
+        {"from": f"{page.after[0]}:{page.after[1]}", "sample": None} if page.after else None,
         {"from": None, "sample": None} if links.text("from") else None,
         words=f"{found_responses(len(page.samples), stopped=stopped)}.",
         name="samples-pager",
@@ -364,11 +365,3 @@ def _row(position: int, header: SampleHeader) -> dict[str, Any]:
         "tokens": header.completion_tokens,
         "end": header.stop_reason,
     }
-
-
-def _place(written: str) -> Place | None:
-    """Return the position in the address, as `position.ordinal`; None for the start."""
-    numbers = written.split(".")
-    if len(numbers) != 2 or not all(number.isdecimal() and len(number) < 10 for number in numbers):
-        return None
-    return int(numbers[0]), int(numbers[1])

@@ -1,6 +1,7 @@
 """Filters of the list of questions: read from the address, changed with widgets."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -10,12 +11,12 @@ from rephraser.checks.finding import FINDINGS
 from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.run.start import KIND
 from rephraser.sets.store import list_sets
-from rephraser.views.questions import QuestionFilters, finding_counts
+from rephraser.views.questions import QuestionFilters
 from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
 from service.runs.store import list_runs
 from ui.pages.state import links
-from ui.pages.state.database import cached, fetch
+from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, search_field
@@ -91,47 +92,20 @@ def show() -> None:
         search_field(
             "words of a question, answer or neighbor", "q", PLACES, width=320, label_visibility="collapsed"
         )
-        _select(
-            "verdict", "Verdict", "any verdict", known["verdict"], label_visibility="collapsed", width=165
+        select: Callable[..., Any] = partial(choose, st.selectbox, resets=PLACES)
+        select(
+            "Verdict",
+            "verdict",
+            [ANY, *known["verdict"]],
+            words=lambda value: value or "any verdict",
+            label_visibility="collapsed",
+            width=165,
         )
         with st.popover("Filters", icon=":material/filter_list:", key="question-filters"):
             for name, (label, unset) in FOLDED.items():
-                if name == "finding":
-                    _select_finding(label, unset)
-                else:
-                    _select(name, label, unset, known[name])
+                select(label, name, [ANY, *known[name]], words=lambda value, unset=unset: value or unset)
     show_active(list(FOLDED), PLACES)
     warn_absent(NAMES)
-
-
-def _select(
-    name: str, label: str, unset: str, values: Sequence[str], words: Callable[[str], str] = str, **look: Any
-) -> None:
-    choose(
-        st.selectbox,
-        label,
-        name,
-        [ANY, *values],
-        words=lambda value: words(value) if value else unset,
-        resets=PLACES,
-        **look,
-    )
-
-
-def _select_finding(label: str, unset: str) -> None:
-    """Offer the findings of the chosen run with their counts, or all findings of the checks."""
-    run = links.text("run")
-    counts = dict(fetch(finding_counts, run_id=run_ids()[run])) if run in run_ids() else {}
-    names = [name for name in counts if name in FINDINGS] or list(FINDINGS)
-    chosen = links.choice("finding", list(FINDINGS), ANY)
-    if chosen and chosen not in names:
-        names.append(chosen)
-
-    def finding_label(name: str) -> str:
-        words = name.replace("_", " ")
-        return f"{words} ({counts[name]:,})" if name in counts else words
-
-    _select("finding", label, unset, names, finding_label)
 
 
 def show_active(names: Sequence[str], resets: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit, list_audits
-from rephraser.reviews.status import STATUSES, standing_counts
+from rephraser.reviews.status import STATUSES
 from rephraser.run.start import KIND
 from service.runs.store import Run, list_runs
 from ui.pages.state import links
@@ -22,7 +22,6 @@ USUAL = STATUSES
 
 WHOLE = "whole run"
 NO_AUDIT = 0
-ANY = "any"
 _MAX_SEED = 2**31 - 1
 
 
@@ -37,8 +36,6 @@ class Choice:
     blind: bool
     seed: int
     statuses: tuple[str, ...]
-    strategy: str | None
-    model: str | None
 
 
 @cached
@@ -48,12 +45,6 @@ def neighbor_runs(session: Session) -> list[Run]:
 
 
 audits_of = cached(list_audits)
-
-
-@cached
-def _makers(session: Session, run_id: str) -> tuple[list[str], list[str]]:
-    counts = standing_counts(session, run_id)
-    return sorted({count.strategy for count in counts}), sorted({count.model for count in counts})
 
 
 def choose_queue() -> Choice | None:
@@ -84,7 +75,7 @@ def _what(runs: dict[str, Run]) -> Choice:
 
     label = f"{run.name}, {queue(number)}, {'blind' if blind else 'with verdicts'}"
     with st.popover(escaped(label), icon=":material/tune:", key="review-what"):
-        choose(st.selectbox, "Run", "run", names, resets=["audit", "strategy", "model"], pinned=True)
+        choose(st.selectbox, "Run", "run", names, resets=["audit"])
         choose(st.selectbox, "Queue", "audit", numbers, words=queue)
         if number != NO_AUDIT:
             st.caption("An audit has its own order and is always blind.")
@@ -98,12 +89,13 @@ def _what(runs: dict[str, Run]) -> Choice:
                 help="Hides verdict, strategy and model, and shuffles the candidates with the seed.",
             )
         switch("Mark differences", "marks", default=True)
-        rest = (0, USUAL, None, None) if number != NO_AUDIT else _more(run.id, blind=blind)
+        rest = (0, USUAL) if number != NO_AUDIT else _more(blind=blind)
     return Choice(run.id, run.name, None if number == NO_AUDIT else number, "", blind, *rest)
 
 
-def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None, str | None]:
+def _more(*, blind: bool) -> tuple[int, tuple[str, ...]]:
     statuses = choose_several(st.pills, "Candidates with status", "verdict", STATUSES, USUAL)
+    seed = 0
     if blind:
         seed = st.number_input(
             "Shuffle seed",
@@ -111,12 +103,7 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
             _MAX_SEED,
             **links.bind("seed", lambda: links.number("seed", low=0, high=_MAX_SEED), lambda n: n or None),
         )
-        return int(seed), tuple(statuses) or USUAL, None, None
-    strategies, models = _makers(run_id)
-    strategy = choose(st.selectbox, "Strategy", "strategy", [ANY, *strategies])
-    model = choose(st.selectbox, "Model", "model", [ANY, *models])
-    makers = [None if value == ANY else value for value in (strategy, model)]
-    return 0, tuple(statuses) or USUAL, makers[0], makers[1]
+    return int(seed), tuple(statuses) or USUAL
 
 
 def describe(audit: Audit) -> str:

@@ -134,8 +134,6 @@ def _opened(choice: Choice) -> Opened:
                 run_id,
                 reviewer,
                 statuses=choice.statuses,
-                strategy=choice.strategy,
-                model=choice.model,
                 seed=choice.seed if choice.blind else None,
             )
             before = run_progress(session, run_id, reviewer)

@@ -8,8 +8,11 @@ Keys are letters only: C and R belong to Streamlit, others collide with text are
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from rephraser.reviews.store import Decision, Withdrawal
 
@@ -57,6 +60,9 @@ class Event:
     item: str
     letter: str
     words: str = ""
+
+
+_EVENT = TypeAdapter(Event)
 
 
 @dataclass
@@ -149,21 +155,11 @@ class Queue:
 
 def read_events(value: Any) -> tuple[str, list[Event]]:
     """Return the contents of a browser's message: the tab's name and its keys; invalid parts are dropped."""
-    if not isinstance(value, Mapping):
+    client, sent = (value.get("client"), value.get("events")) if isinstance(value, Mapping) else (None, None)
+    if not client or not isinstance(client, str) or not isinstance(sent, Sequence):
         return "", []
-    client, sent = value.get("client"), value.get("events")
-    if not isinstance(client, str) or not isinstance(sent, Sequence) or not client:
-        return "", []
-    events = [event for item in sent if (event := _event(item)) is not None]
+    events = []
+    for each in sent:
+        with suppress(ValidationError):
+            events.append(_EVENT.validate_python(each))
     return client[:64], events
-
-
-def _event(sent: Any) -> Event | None:
-    if not isinstance(sent, Mapping):
-        return None
-    seq, item, letter, words = (sent.get(name, "") for name in ("seq", "item", "letter", "words"))
-    if isinstance(seq, float) and seq.is_integer():  # JSON from a browser has only one kind of number
-        seq = int(seq)
-    if type(seq) is not int or not all(isinstance(value, str) for value in (item, letter, words)):
-        return None
-    return Event(seq, item, letter, words)

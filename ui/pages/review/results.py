@@ -24,7 +24,7 @@ from rephraser.reviews.rates import (
     growing_false_accepts,
     run_agreement,
 )
-from ui.charts.intervals import false_accept_chart, rate_rows
+from ui.charts.intervals import false_accept_chart
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
@@ -125,7 +125,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
 def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
     if growing:
         chart = cached_chart(false_accept_chart, growing)
-        show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=rate_rows(growing))
+        show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=list(map(vars, growing)))
     else:
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",

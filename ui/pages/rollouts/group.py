@@ -1,7 +1,7 @@
 """A question's joint group at a step, next to another step, and during training."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import streamlit as st
@@ -19,7 +19,7 @@ from ui.pages.state.records import recorded
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent, switch
-from ui.pages.widgets.pictures import show_pictures_of
+from ui.pages.widgets.pictures import show_pictures
 from ui.pages.widgets.tables import Column, download, pick_row
 
 MARKS = {"correct": "✓", "wrong": "✗", "unknown": "?"}
@@ -56,15 +56,6 @@ def response_row(place: int, rollout: RolloutHeader) -> dict[str, Any]:
         "tokens": rollout.tokens,
         "log_ratio": rollout.mean_log_ratio,
     }
-
-
-@dataclass(frozen=True)
-class PromptResponses:
-    """A prompt's responses at a step; `key` names its widgets and the response that the address chooses."""
-
-    step: int
-    column: GroupColumn
-    key: str
 
 
 @recorded
@@ -181,7 +172,7 @@ def _question(question_id: str) -> None:
             st.caption(escaped(f"{question_id}: the database does not contain this question."))
         else:
             show_math_text(question.text, "group-question")
-            show_pictures_of(question_id)
+            show_pictures(question.images)
             with layout.row():
                 if question.answer is not None:
                     layout.line(layout.chip(f"answer {question.answer}", "blue"))
@@ -191,18 +182,16 @@ def _question(question_id: str) -> None:
 
 
 def _head(group: RolloutGroup) -> None:
-    with layout.row():
-        kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
-        layout.line(layout.chip(f"step {group.step}", "violet"), kind)
-        words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
-        words += f" (from {group.reward_least:g} to {group.reward_most:g})"
-        if group.kind != "mixed" and group.reward_least == group.reward_most:
-            words += "; all rewards are equal, so there is no gradient"
-        if group.truncated:
-            words += f"; {group.truncated} truncated"
-        if group.timeouts:
-            words += f"; {group.timeouts} grader timeouts"
-        st.caption(escaped(words))
+    words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
+    words += f" (from {group.reward_least:g} to {group.reward_most:g})"
+    if group.kind != "mixed" and group.reward_least == group.reward_most:
+        words += "; all rewards are equal, so there is no gradient"
+    if group.truncated:
+        words += f"; {group.truncated} truncated"
+    if group.timeouts:
+        words += f"; {group.timeouts} grader timeouts"
+    kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
+    st.caption(f"{layout.chip(f'step {group.step}', 'violet')} {kind} {escaped(words)}")  # safe
 
 
 def _shading() -> None:
@@ -215,34 +204,34 @@ def _shading() -> None:
             token_shading.show_key()
 
 
+@st.fragment
 def _columns(run_id: str, group: JointGroup, second: JointGroup | None) -> None:
-    first = [PromptResponses(group.group.step, column, f"r{column.variant}") for column in group.columns]
-    pairs: list[PromptResponses | None] = []
-    if second is not None:
-        beside = {column.variant: column for column in second.columns}
-        for prompt in first:
-            there = beside.pop(prompt.column.variant, None)
-            pairs += [prompt, PromptResponses(second.group.step, there, f"{prompt.key}b") if there else None]
-        for variant, column in beside.items():
-            pairs += [None, PromptResponses(second.group.step, column, f"r{variant}b")]
-    else:
-        pairs += first
-    for start in range(0, len(pairs), 2):
+    sides = [
+        ({column.variant: column for column in joint.columns}, joint.group.step, end)
+        for joint, end in ((group, ""), (second, "b"))
+        if joint is not None
+    ]
+    variants = dict.fromkeys(variant for columns, *_ in sides for variant in columns)
+    cells = [
+        (columns.get(variant), step, f"r{variant}{end}")
+        for variant in variants
+        for columns, step, end in sides
+    ]
+    for start in range(0, len(cells), 2):
         places = st.columns(2, gap="small")
-        for place, pair in zip(places, pairs[start : start + 2], strict=False):
+        for place, (column, step, key) in zip(places, cells[start : start + 2], strict=False):
             with place:
-                if pair is None:
+                if column is None:
                     st.caption("This step has no responses to this prompt.")
                 else:
-                    _card(run_id, pair, compared=second is not None)
+                    _card(run_id, column, key, f", step {step}" if second else "")
 
 
-def _card(run_id: str, prompt: PromptResponses, *, compared: bool) -> None:
-    column, rollouts = prompt.column, prompt.column.rollouts
+def _card(run_id: str, column: GroupColumn, key: str, at: str) -> None:
+    """Show a prompt's responses; `key` names its widgets and the response that the address chooses."""
+    rollouts = column.rollouts
     with layout.card():
-        heading = "Original" if column.variant == 0 else f"Neighbor {column.variant}"
-        if compared:
-            heading += f", step {prompt.step}"
+        heading = ("Original" if column.variant == 0 else f"Neighbor {column.variant}") + at
         right = sum(rollout.grade == "correct" for rollout in rollouts)
         with layout.row():
             layout.line(
@@ -256,7 +245,7 @@ def _card(run_id: str, prompt: PromptResponses, *, compared: bool) -> None:
                 if column.prompt is None:
                     st.caption("This run did not record prompts.")
                 else:
-                    show_text(column.prompt, f"{prompt.key}-prompt")
+                    show_text(column.prompt, f"{key}-prompt")
         rows = [response_row(place, rollout) for place, rollout in enumerate(rollouts, start=1)]
         filled = [
             column
@@ -266,15 +255,15 @@ def _card(run_id: str, prompt: PromptResponses, *, compared: bool) -> None:
         chosen = pick_row(
             rows,
             filled,
-            f"responses-{prompt.key}",
-            parameter=prompt.key,
+            f"responses-{key}",
+            parameter=key,
             value="place",
             words="Choose a response to read it.",
             framed=False,
         )
         for row, rollout in zip(rows, rollouts, strict=True):
             if str(row["place"]) == chosen:
-                _read(run_id, rollout, prompt.key)
+                _read(run_id, rollout, key)
 
 
 def _read(run_id: str, header: FoundRollout, key: str) -> None:

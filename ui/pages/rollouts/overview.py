@@ -154,15 +154,9 @@ def _numbers(steps: list[StepGroups]) -> None:
     )
 
 
-def key_of(text: str) -> tuple[int, str] | None:
-    """Return the key (step, question) that an address holds as "12:q_1"; None for anything else."""
-    step, colon, question = text.partition(":")
-    return (int(step), question) if colon and step.isascii() and step.isdigit() and len(step) < 10 else None
-
-
 def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
-    after = key_of(links.text("after"))
-    before = None if after else key_of(links.text("before"))
+    after = links.place("after")
+    before = None if after else links.place("before")
     page, earlier, later = listed(run_id, filters, after, before)
     if not page:
         layout.empty_state("No more groups.", "Choose a filter or a step to start the list again.")

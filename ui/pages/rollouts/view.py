@@ -31,7 +31,6 @@ else:
         newest,
         words=lambda name: f"{name}  ({runs[name].method}, {runs[name].rollouts:,} responses)",
         resets=["step", "q", "at", "to", "after", "before", "from", "following"],
-        pinned=True,
     )
     note_absent("run", list(runs), "training run with rollouts", name)
     if problem := runs[name].problem:

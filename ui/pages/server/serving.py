@@ -8,7 +8,7 @@ import tempfile
 import threading
 import traceback
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from html import escape
 from pathlib import Path
@@ -40,27 +40,6 @@ def check_installed() -> None:
         ) from error
 
 
-def check_options(options: Mapping[str, object]) -> None:
-    """Check that Streamlit accepted every option; it only warns about unknown ones.
-
-    Raises:
-        PrerequisiteError: it did not; some options keep strangers out.
-    """
-    import streamlit
-    from streamlit import config
-
-    for name, value in options.items():
-        try:
-            taken = config.get_option(name)
-        except RuntimeError:
-            taken = None
-        if taken != value:
-            raise PrerequisiteError(
-                f"Streamlit {streamlit.__version__} does not support the option {name}, which the UI needs. "
-                "Install the tested version: pip install 'tagrpo[ui]'."
-            )
-
-
 def serve(
     listening: socket.socket,
     address: Address,
@@ -81,9 +60,8 @@ def serve(
     from streamlit.web.bootstrap import load_config_options
 
     names = server_names(address.host, address.more_names)
-    options = _options(address, names)
-    load_config_options({name.replace(".", "_"): value for name, value in options.items()})
-    check_options(options)
+    options = _options(address, names).items()
+    load_config_options({name.replace(".", "_"): value for name, value in options})
 
     @asynccontextmanager
     async def started(_app: App) -> AsyncIterator[None]:

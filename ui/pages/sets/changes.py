@@ -46,7 +46,6 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
         list(others),
         parent,
         resets=["after", "neighbor"],
-        pinned=True,
         width=260,
     )
     note_absent("against", list(others), "other set", f"changes since {against}")
@@ -83,8 +82,9 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
         words=lambda kind: f"{kind} {numbers[kind]:,}",
         resets=["after", "neighbor"],
     )
-    after = _key(links.text("after"))
-    page = fetch(page_changes, old.id, new.id, kind, after=after, limit=PAGE + 1)
+    after = links.place("after")
+    key = None if after is None else (after[1], after[0])
+    page = fetch(page_changes, old.id, new.id, kind, after=key, limit=PAGE + 1)
     members, more = page[:PAGE], len(page) > PAGE
     if not members:
         st.caption("No more changes.")
@@ -97,7 +97,7 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
         name="changes",
     )
     pager(
-        {"after": f"{members[-1].question_id}:{members[-1].position}"} if more else None,
+        {"after": f"{members[-1].position}:{members[-1].question_id}"} if more else None,
         {"after": None} if after else None,
         words=f"{len(members):,} of {numbers[kind]:,}. Click a row to compare the texts.",
     )
@@ -137,8 +137,3 @@ def _compare(change: Change) -> None:
             column.caption(escaped(heading))
         show_side_by_side(question.text, neighbor.text, "changed")
         st.caption(LEGEND)  # safe
-
-
-def _key(text: str) -> tuple[str, int] | None:
-    question, _, position = text.rpartition(":")
-    return (question, int(position)) if question and position.isdecimal() and len(position) < 10 else None

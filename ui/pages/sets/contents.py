@@ -77,7 +77,6 @@ def choose_version(headers: list[SetHeader]) -> SetHeader:
         list(by_ref),
         max(headers, key=lambda header: (header.created_at, header.version)).ref,
         resets=["against", "after", "neighbor"],
-        pinned=True,
         width=320,
     )
     note_absent("set", list(by_ref), "set", chosen)
@@ -111,18 +110,7 @@ def show_numbers(header: SetHeader) -> None:
 
 
 def show_versions(headers: list[SetHeader], name: str) -> None:
-    """Show the versions of a name, newest first; a single one as a line."""
     rows = [row(header) for header in reversed(headers) if header.name == name]
-    if len(rows) == 1:
-        only = rows[0]
-        tags = f", tagged {only['tags']}" if only["tags"] else ""
-        st.caption(
-            escaped(
-                f"Only version: from run {only['run']}, published {only['published']} UTC{tags}. Content "
-                f"hash {str(only['hash'])[:16]}…"
-            )
-        )
-        return
     page_table(rows, _VERSIONS, "versions", name="versions")
 
 
@@ -147,7 +135,7 @@ def show_statistics(header: SetHeader) -> None:
             with column:
                 _rates(rates, by)
     else:
-        _one_rate(rates_by["strategy"])
+        page_table([dataclasses.asdict(rate) for rate in rates_by["strategy"]], _RATES, "rates")
     _successes(header)
     if header.counts.get("proposals"):
         st.caption(escaped(f"Acceptance rate: {RATE_DEFINITION}."))
@@ -162,25 +150,6 @@ def show_statistics(header: SetHeader) -> None:
     _show_wordings(fetch(wordings, header.id, questions=QUESTIONS_SAMPLED))
 
 
-def _one_rate(rates: Sequence[AcceptRate]) -> None:
-    """Show the rate of a single strategy and model as a number: a chart of one dot adds nothing."""
-    if not rates or rates[0].rate is None:
-        st.caption("No acceptance rates, because the version was imported or no answers were compared.")
-        return
-    only = rates[0]
-    layout.numbers(
-        [
-            layout.Number(
-                "acceptance rate",
-                f"{only.rate:.1%}",
-                hint="Accepted candidates as a share of judged candidates.",
-            ),
-            layout.Number("95% interval", f"{only.low:.1%} to {only.high:.1%}"),
-            layout.Number("accepted", f"{only.accepted:,}", f"of {only.judged:,}"),
-        ]
-    )
-
-
 def _rates(rates: Sequence[AcceptRate], by: str) -> None:
     drawn = [rate for rate in rates if rate.rate is not None]
     if not drawn:
@@ -190,16 +159,8 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
     show_chart(
         cached_chart(
             rate_dots,
-            [
-                {
-                    "name": rate.strategy,
-                    "rate": rate.rate,
-                    "low": rate.low,
-                    "high": rate.high,
-                    "of": rate.judged,
-                }
-                for rate in drawn
-            ],
+            [{"name": rate.strategy, **dataclasses.asdict(rate)} for rate in drawn],
+            rate="rate",
             title=f"Acceptance rate by {by}",
             x_title="accepted share of judged candidates; bars: 95% interval",
             colour=PALETTE[2],

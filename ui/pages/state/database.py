@@ -15,8 +15,7 @@ from sqlalchemy.orm import Session
 from service.database import Database, Place
 from service.database.postgresql.server import watch_statements
 from service.errors import DatabaseError
-from ui.pages.state import settings
-from ui.pages.state.results import Results
+from ui.pages.state import results, settings
 from ui.pages.widgets import layout
 
 P = ParamSpec("P")
@@ -37,7 +36,6 @@ REVIEW_TABLES = frozenset(
 TASKS = "tasks"
 """A run's tasks: an edited text opens its task again, so that it is judged when the run is resumed."""
 
-_results = Results()
 _lock = threading.Lock()
 _open: dict[Place, "_Opened"] = {}
 _generations = 0
@@ -88,8 +86,8 @@ def stamp() -> str:
 def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **named: P.kwargs) -> R:
     """Return `function(session, *arguments)`, cached until the database changes.
 
-    Arguments must be hashable, results picklable (types from modules, not from a page's file); callers get a
-    copy. The session is opened on a miss only. Fetch a page of rows, not a whole table.
+    Results must be picklable (types from modules, not from a page's file); callers get a copy. The session is
+    opened on a miss only. Fetch a page of rows, not a whole table.
     """
 
     def ask() -> R:
@@ -99,7 +97,7 @@ def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **
     code = getattr(function, "__code__", None)
     name = (function.__module__, function.__qualname__, code and code.co_filename)
     where = str(settings.current().database)
-    return _results.get((name, where, stamp(), arguments, tuple(sorted(named.items()))), ask)
+    return results.keep((name, where, stamp(), arguments, sorted(named.items())), ask)
 
 
 def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
@@ -146,7 +144,7 @@ def forget() -> None:
         for opened in _open.values():
             opened.close()
         _open.clear()
-    _results.clear()
+    results.forget()
 
 
 class _Opened:

@@ -5,9 +5,7 @@ that equal their default are omitted.
 """
 
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, Literal, ParamSpec, TypeVar
-from urllib.parse import urlencode
+from typing import Any, Literal, TypeVar
 
 import streamlit as st
 
@@ -25,14 +23,10 @@ PAGES: tuple[tuple[Page, str, str], ...] = (
 )
 """Page name in the address, its title, its icon."""
 
-P = ParamSpec("P")
 T = TypeVar("T", bound=str | int)
 Value = str | int | float | bool | Sequence[str] | None
 
-PERSONAL = frozenset({"reviewer"})
-"""Parameters that identify the user: links to a view omit them, since they are made for others."""
-
-_SHOWN, _PLACE, _PINNED = "page-shown", "here-place", "here-pinned"
+_SHOWN = "page-shown"
 
 MAX_LENGTH = 500
 """Maximum characters of a value read from an address; longer ones are cut."""
@@ -76,6 +70,14 @@ def values(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
     return tuple(text for text in texts if options is None or text in options)
 
 
+def place(name: str) -> tuple[int, str] | None:
+    """Return a position in a list that the address holds as "12:q_1"; None for anything else."""
+    number, colon, key = text(name).partition(":")
+    return (
+        (int(number), key) if colon and number.isascii() and number.isdigit() and len(number) < 10 else None
+    )
+
+
 def set_query(**values: Value) -> None:
     """Write values into the address, as one step of its history; None and empty ones are removed."""
     state: dict[str, list[str]] = {name: st.query_params.get_all(name) for name in st.query_params}
@@ -105,39 +107,6 @@ def page_file(page: Page) -> str:
     return f"{folder}/view.py"
 
 
-def permalink() -> None:
-    """Reserve the place for the address of this view; `complete_permalink` shows it when the page is done."""
-    from ui.pages.widgets.layout import folded
-
-    with folded("Link to this view", icon=":material/link:"):
-        st.session_state[_PLACE] = st.empty()
-    st.session_state[_PINNED] = {}
-
-
-def fragment(show: Callable[P, None]) -> Callable[P, None]:
-    """Rerun a part of a page by itself when one of its widgets is used.
-
-    Nothing outside of it may depend on its widgets, except the link to the view, which is kept up to date.
-    """
-
-    @wraps(show)
-    def rerun(*arguments: P.args, **named: P.kwargs) -> None:
-        show(*arguments, **named)
-        complete_permalink()
-
-    return st.fragment(rerun)
-
-
-def complete_permalink() -> None:
-    """Show the address of this view for copying, with the values of widgets whose default depends on data."""
-    if _PINNED not in st.session_state:
-        return
-    state = {name: st.query_params.get_all(name) for name in st.query_params if name not in PERSONAL}
-    state |= {name: texts for name, texts in st.session_state[_PINNED].items() if name not in state}
-    parameters = f"?{urlencode(state, doseq=True)}" if state else ""
-    st.session_state[_PLACE].code(str(st.context.url or "") + parameters, language=None, wrap_lines=True)
-
-
 def _texts(value: Value) -> list[str]:
     if value is None or value == "" or value is False:
         return []
@@ -157,7 +126,6 @@ def enter_page(page: str) -> None:
         for key in [key for key in st.session_state if str(key).startswith("bound")]:
             del st.session_state[key]
     st.session_state[_SHOWN] = page
-    st.session_state.pop(_PINNED, None)  # from the previous page: its place is gone
 
 
 def bind(
@@ -166,14 +134,12 @@ def bind(
     write: Callable[[Any], Value] = lambda value: value,
     *,
     resets: Sequence[str] = (),
-    pinned: bool = False,
 ) -> dict[str, Any]:
     """Return `key` and `on_change` for a widget whose value is stored in the address under `name`.
 
     The widget shows the value that `read` finds there, also after Back and Forward, and after the default of
     `read` changes; the user's choice is written there. `resets` are parameters to remove after a change, such
-    as the position in a list. `pinned` is for a default that new data change (the newest run): the link to
-    the view then names it.
+    as the position in a list.
 
     Example:
         search = st.text_input("Search", **bind("q", lambda: text("q"), resets=["after"]))
@@ -183,8 +149,6 @@ def bind(
     if key not in st.session_state or st.session_state.get(seen) != now:
         st.session_state[key] = now[1]
     st.session_state[seen] = now
-    if pinned and not now[0] and _PINNED in st.session_state:
-        st.session_state[_PINNED][name] = _texts(now[1])
 
     def store() -> None:
         set_query(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))

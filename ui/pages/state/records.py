@@ -12,7 +12,6 @@ from service.errors import InputError, NotFoundError
 from service.runs.store import Run, list_runs
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import (
-    TrainNumbers,
     TrainRun,
     open_folder,
     read_numbers,
@@ -20,12 +19,11 @@ from trainer_adapter.record.runs import (
 )
 from trainer_adapter.record.tables import TRAIN
 from ui.pages.state.database import cached
-from ui.pages.state.results import Results
+from ui.pages.state.results import keep
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_results = Results()
 pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # Arrow's own keeps some 40 MB of what was freed
 
 
@@ -52,24 +50,20 @@ def run_id_of(name: str) -> str:
 def recorded(function: Callable[Concatenate[Record, P], R]) -> Callable[Concatenate[str, P], R]:
     """Keep answers about a training as long as its files stay as they are.
 
-    `function(record, *arguments)` becomes `function(run_id, *arguments)`. Arguments must be hashable,
-    results picklable; callers get a copy.
+    `function(record, *arguments)` becomes `function(run_id, *arguments)`. Results must
+    be picklable; callers get a copy.
     """
 
     @wraps(function)
     def kept(run_id: str, /, *arguments: P.args, **named: P.kwargs) -> R:
         record = open_run(run_id)
         key = function.__module__, function.__qualname__, str(record.folder), record.stamp(), arguments
-        return _results.get(
-            (*key, tuple(sorted(named.items()))), lambda: function(record, *arguments, **named)
-        )
+        return keep((*key, sorted(named.items())), lambda: function(record, *arguments, **named))
 
     return kept
 
 
-@recorded
-def _numbers(record: Record) -> TrainNumbers:
-    return read_numbers(record)
+_numbers = recorded(read_numbers)
 
 
 def list_trainings() -> list[TrainRun]:

@@ -51,25 +51,19 @@ def show_answers(evidence: Evidence) -> None:
 
 def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
     classes = _by_frequency(evidence)
-    rest = _without_class(evidence)
-    sides = (
-        sum(given.original for given in classes) + sum(original for _, original, _ in rest),
-        sum(given.candidate for given in classes) + sum(neighbor for _, _, neighbor in rest),
+    lines = [(_name(given), given.original, given.candidate) for given in classes[:MOST_CLASSES]]
+    if others := classes[MOST_CLASSES:]:
+        label = f"<span>{len(others)} other answer{'s' * (len(others) > 1)}</span>"
+        lines.append((label, sum(each.original for each in others), sum(each.candidate for each in others)))
+    lines += [(f"<span>{what}</span>", asked, posed) for what, asked, posed in _without_class(evidence)]
+    of = sum(line[1] for line in lines), sum(line[2] for line in lines)
+    heads = f"<span class='head'>answer</span><span class='head'>question, {of[0]} responses</span>"
+    heads += f"<span class='head'>neighbor, {of[1]} responses</span>"
+    rows = "".join(
+        name + _bar(original, of[0], palette[0]) + _bar(neighbor, of[1], palette[1])
+        for name, original, neighbor in lines
     )
-    frequent, others = classes[:MOST_CLASSES], classes[MOST_CLASSES:]
-    lines = [_line(_name(given), (given.original, given.candidate), sides, palette) for given in frequent]
-    if others:
-        counts = sum(given.original for given in others), sum(given.candidate for given in others)
-        lines.append(
-            _line(f"<span>{len(others)} other answer{'s' * (len(others) > 1)}</span>", counts, sides, palette)
-        )
-    lines += [
-        _line(f"<span>{what}</span>", (original, neighbor), sides, palette)
-        for what, original, neighbor in rest
-    ]
-    heads = f"<span class='head'>answer</span><span class='head'>question, {sides[0]} responses</span>"
-    heads += f"<span class='head'>neighbor, {sides[1]} responses</span>"
-    return f"<style>{_STYLE}</style><div class='answers'>{heads}{''.join(lines)}</div>"
+    return f"<style>{_STYLE}</style><div class='answers'>{heads}{rows}</div>"
 
 
 def _by_frequency(evidence: Evidence) -> list[AnswerClass]:
@@ -92,11 +86,10 @@ def _name(given: AnswerClass) -> str:
     return f"<span class='name' title='{html.escape(text)}'>{html.escape(cut)}{gold}</span>"
 
 
-def _line(name: str, counts: tuple[int, int], sides: tuple[int, int], palette: Sequence[str]) -> str:
-    cells = (
+def _bar(count: int, of: int, colour: str) -> str:
+    width = 100 * count / of if of else 0
+    return (
         f"<span class='cell'><span class='track'><span class='bar' "
-        f"style='width:{100 * count / of if of else 0:.1f}%;background:{colour}'></span></span>"
+        f"style='width:{width:.1f}%;background:{colour}'></span></span>"
         f"<span class='count'>{count}</span></span>"
-        for count, of, colour in zip(counts, sides, palette[:2], strict=True)
     )
-    return name + "".join(cells)

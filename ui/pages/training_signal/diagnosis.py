@@ -9,7 +9,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import runs_overview
-from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
+from evaluator.signal.diagnosis import Diagnosis, Part, diagnose
 from evaluator.signal.records import neighbor_record, tables
 from evaluator.signal.sources.eval_runs import eval_source
 from service.database import Database
@@ -19,14 +19,12 @@ from ui.charts.diagnosis import DOT, density_panel, difficulty_chart
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.state.records import open_run, recorded, run_id_of
-from ui.pages.state.results import Results
+from ui.pages.state.results import keep
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal.runs import Run
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table, pick_row
-
-_slow = Results(96 * 2**20)  # a result may take an eighth of it: the audit of a large set
 
 LAST_STEPS = 20
 ROWS_SHOWN = 50
@@ -56,12 +54,10 @@ Row = dict[str, Any]
 class Responses:
     """Those of an evaluation run, or of some steps of a training run.
 
-    `neighbors` says whether there are any to neighbors; `state` changes with the samples and grades of an
-    evaluation.
+    `state` changes with the samples and grades of an evaluation.
     """
 
     name: str
-    neighbors: bool
     state: str = ""
     first: int = 0
     last: int = 0
@@ -77,47 +73,18 @@ class Responses:
 @cached
 def evaluated(session: Session) -> dict[str, Responses]:
     """Return the responses of evaluation runs by name, those with neighbors first."""
-    drawn = [
-        Responses(
-            row.run.name,
-            row.groups < row.problems,
-            f"{row.run.id}:{row.grader}:{row.samples}",
-        )
-        for row in runs_overview(session)
-        if row.samples
-    ]
-    return {each.name: each for each in sorted(drawn, key=lambda each: not each.neighbors)}
+    drawn = sorted(
+        (row for row in runs_overview(session) if row.samples), key=lambda row: row.groups == row.problems
+    )
+    return {
+        row.run.name: Responses(row.run.name, f"{row.run.id}:{row.grader}:{row.samples}") for row in drawn
+    }
 
 
 @recorded
 def _content(record: Record, first: int, last: int) -> str:
     of_steps = [content for step, content in record.contents().items() if first <= step <= last]
     return f"{record.folder}:{','.join(of_steps)}"
-
-
-def diagnosed(
-    responses: Responses, parts: Sequence[Part], wanted: DiagnosisSettings = DiagnosisSettings()
-) -> Diagnosis:
-    """Return the diagnosis of responses, made again only when they have changed.
-
-    Raises:
-        InputError: nothing is there, it is not graded, or it does not allow what is asked.
-    """
-
-    def make() -> Diagnosis:
-        if responses.state:
-            with Database.open(settings.current().database, read_only=True) as database:
-                return diagnose(eval_source(database, [responses.name]), parts, wanted)
-        record = open_run(run_id_of(responses.name))
-        source = training_source(record, responses.name, [(responses.first, responses.last)])
-        return diagnose(source, parts, wanted)
-
-    return _slow.get(_key(responses, parts, wanted), make)
-
-
-def _key(responses: Responses, parts: Sequence[Part], wanted: DiagnosisSettings) -> tuple[object, ...]:
-    state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
-    return str(settings.current().database), responses, state, tuple(parts), wanted
 
 
 def difficulty(runs: Sequence[Run]) -> None:
@@ -288,7 +255,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
             commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return None
-    usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])
+    usual = next((run.name for run in reversed(list(trained.values())) if run.has_neighbors), options[0])
     name_place, first_place, last_place = st.columns([3, 1, 1], vertical_alignment="bottom")
     with name_place:
         name = choose(
@@ -299,38 +266,26 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
             usual,
             words=lambda name: f"training {name}" if name in trained else f"evaluation {name}",
             resets=["from", "to", *FOUND],
-            pinned=True,
         )
     note_absent("of", options, "run with responses", name)
     if name not in trained:
         return evaluated()[name]
     low, high = trained[name].first_step or 0, trained[name].last_step or 0
+    steps = range(low, high + 1)
     with first_place:
-        first = _step("From step", "from", max(low, high - LAST_STEPS + 1), low, high)
+        usual_first = max(low, high - LAST_STEPS + 1)
+        first = choose(st.selectbox, "From step", "from", steps, usual_first, resets=FOUND)
     with last_place:
-        last = _step("to step", "to", high, low, high)
+        last = choose(st.selectbox, "to step", "to", steps, high, resets=FOUND)
     if first > last:
         st.caption("The first step comes after the last step.")
         return None
-    return Responses(name, trained[name].n > 0, first=first, last=last)
-
-
-def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
-    return int(
-        st.number_input(
-            escaped(label),
-            min_value=low,
-            max_value=high,
-            step=1,
-            **links.bind(name, lambda: links.number(name, usual, low=low, high=high), resets=FOUND),
-        )
-    )
+    return Responses(name, first=first, last=last)
 
 
 def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
     """Return the diagnosis once it was asked for; the address says so, so that a link shows it."""
-    wanted = links.flag("made") or _slow.has(_key(responses, [part], DiagnosisSettings()))
-    if not wanted:
+    if not links.flag("made"):
         st.button(
             "Compute",
             type="primary",
@@ -340,8 +295,18 @@ def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
         )
         st.caption(escaped(f"This takes a few seconds for {responses.words}; the result is cached."))
         return None
+
+    def make() -> Diagnosis:
+        if responses.state:
+            with Database.open(settings.current().database, read_only=True) as database:
+                return diagnose(eval_source(database, [responses.name]), [part])
+        record = open_run(run_id_of(responses.name))
+        source = training_source(record, responses.name, [(responses.first, responses.last)])
+        return diagnose(source, [part])
+
     with (
         layout.or_stop("The diagnosis cannot be computed."),
         st.spinner(f"Computing {part}: {responses.words}", show_time=True),  # safe
     ):
-        return diagnosed(responses, [part])
+        state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
+        return keep((settings.current().database, responses, state, part), make)

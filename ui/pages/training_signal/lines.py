@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart to draw; `forecast` is a share with its interval (share, low, high)."""
+    """A chart to draw."""
 
     name: str
     title: str
@@ -41,11 +41,9 @@ class Panel:
     scale: Scale
     lines: tuple[Line, ...]
     zero_line: bool = False
-    forecast: tuple[float, float, float] | None = None
 
 
 names_of = recorded(metric_names)
-_FORECAST = ("share", "low", "high")
 
 
 @recorded
@@ -86,9 +84,6 @@ def show(
     for start in range(0, len(drawn), columns):
         places = st.columns(columns, gap="medium")
         for place, (panel, rows) in zip(places, drawn[start : start + columns], strict=False):
-            forecast = None
-            if panel.forecast is not None:
-                forecast = [{"label": "forecast", **dict(zip(_FORECAST, panel.forecast, strict=True))}]
             spec = charts.cached_chart(
                 step_chart,
                 rows,
@@ -97,7 +92,6 @@ def show(
                 scale=panel.scale,
                 palette=palette,
                 methods=methods,
-                forecast=forecast,
                 zero_line=panel.zero_line,
                 window=width,
                 steps=most_steps([steps for steps, _ in logged.values()]),
@@ -106,7 +100,7 @@ def show(
             )
             with place:
                 state = charts.show_chart(
-                    spec, f"tagrpo-{panel.name}", panel.name, rows=rows, on_select=_noted
+                    spec, f"tagrpo-{panel.name}", panel.name, rows=rows, on_select=lambda: None
                 )
                 _follow(state, panel, rows, runs)
 
@@ -116,7 +110,6 @@ def _spans(drawn: Sequence[tuple[Panel, Sequence[Record]]]) -> dict[str, tuple[f
     by_unit: dict[str, list[float]] = {}
     for panel, rows in drawn:
         values = [row[name] for row in rows for name in ("value", "low", "high") if row.get(name) is not None]
-        values += panel.forecast or ()
         if panel.scale == "share" or panel.zero_line:
             values.append(0.0)
         by_unit.setdefault(panel.y_title, []).extend(values)
@@ -140,10 +133,6 @@ def _rows(line: Line, logged: Mapping[str, Logged], width: int, scale: str) -> l
             if value is not None
         ]
     return [{"label": line.label, **asdict(point)} for point in over_seeds(of_runs)]
-
-
-def _noted() -> None:
-    """Do nothing more than let the page be drawn again with what was clicked."""
 
 
 def _follow(state: Any, panel: Panel, rows: Sequence[Record], runs: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
 """How the policy moves: entropy, KL, gradient norms, drift of the anchor, covariances, any logged metric."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -77,7 +77,6 @@ def show_metrics(runs: Sequence[Run]) -> None:
         usual,
         most=MOST_METRICS,
         placeholder="Choose from all logged metrics",
-        pinned=True,
     )
     if not metrics:
         st.caption(escaped(f"{len(names):,} metrics are logged. Choose up to {MOST_METRICS}."))
@@ -139,27 +138,19 @@ def show_anchor(runs: Sequence[Run]) -> None:
         "log pi(o | anchor prompt) - log pi(o | sampled prompt), by prompt. Near 0, the anchor changes "
         "little. Far below 0, responses are unlikely under the question itself.",
     )
-    panels = tuple(panel for run in chosen.runs if (panel := _drift_panel(run, logged[run.id])))
-    if not panels:
-        st.caption("These runs did not log this metric, which needs log-probs from the rollout engine.")
-        return
-    runs_of = {
-        panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
-    }
-    columns = 3 if len(panels) > 2 else 2
-    lines.show(panels, columns, runs_of, window=chosen.window, palette=PROMPTS, level=True)
-    _say_without(chosen, runs_of)
+    panels = {run.name: panel for run in chosen.runs if (panel := _drift_panel(run, logged[run.id]))}
+    _show_each_run(chosen, panels, PROMPTS, 3 if len(panels) > 2 else 2)
 
 
 def _drift_panel(run: Run, names: list[str]) -> Panel | None:
     for metric, unit in DRIFT:
         variants = [f"{metric}/variant_{number}" for number in range(1, MOST_VARIANTS + 1)]
-        there = [name for name in (f"{metric}/original", *variants) if name in names]
-        if there:
-            drift = tuple(
-                Line((run.id,), name, name.rsplit("/", 1)[1].replace("variant_", "neighbor "))
-                for name in there
-            )
+        drift = tuple(
+            Line((run.id,), name, name.rsplit("/", 1)[1].replace("variant_", "neighbor "))
+            for name in (f"{metric}/original", *variants)
+            if name in names
+        )
+        if drift:
             return Panel(f"drift-{run.name}", run.name, unit, "linear", drift, zero_line=True)
     return None
 
@@ -175,8 +166,7 @@ def show_covariance(runs: Sequence[Run]) -> None:
         "few tokens with large positive covariance make entropy collapse.",
     )
     sign = choices.choose(st.segmented_control, "Sign", "sign", SIGNS)
-    panels = []
-    runs_of = {}
+    panels = {}
     for run in chosen.runs:
         tops = tuple(
             Line((run.id,), name, f"top {share}%", magnitude=True)
@@ -185,17 +175,17 @@ def show_covariance(runs: Sequence[Run]) -> None:
         )
         if tops:
             name = f"covariance-{sign}-{run.name}"
-            panels.append(Panel(name, run.name, f"magnitude, {sign}", "log", tops))
-            runs_of[name] = run.name
-    if not panels:
-        st.caption("These runs did not log this metric.")
-        return
-    lines.show(panels, 2, runs_of, window=chosen.window, palette=TOPS, level=True)
-    _say_without(chosen, runs_of)
+            panels[run.name] = Panel(name, run.name, f"magnitude, {sign}", "log", tops)
+    _show_each_run(chosen, panels, TOPS, 2)
     show_printed("covariance")
 
 
-def _say_without(chosen: Chosen, runs_of: dict[str, str]) -> None:
-    without = [run.name for run in chosen.runs if run.name not in runs_of.values()]
+def _show_each_run(
+    chosen: Chosen, panels: Mapping[str, Panel], palette: Mapping[str, str], columns: int
+) -> None:
+    """Show a chart for each run that has one, by name, and say which have none."""
+    runs = {panel.name: name for name, panel in panels.items()}
+    lines.show(list(panels.values()), columns, runs, window=chosen.window, palette=palette, level=True)
+    without = [run.name for run in chosen.runs if run.name not in panels]
     if without:
         st.caption(escaped(f"Not logged by {', '.join(without)}."))

@@ -1,6 +1,6 @@
 """Which training runs are shown, in which colours, and how their steps are averaged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
@@ -21,10 +21,7 @@ WINDOWS = (0, 5, 10, 25)
 
 @dataclass(frozen=True)
 class Run:
-    """A training run with what the page needs of it; `g` and `n` are 0 if no rollouts are recorded.
-
-    `problem` says why its record cannot be read.
-    """
+    """A training run with what the page needs of it; `problem` says why its record cannot be read."""
 
     id: str
     name: str
@@ -32,8 +29,7 @@ class Run:
     first_step: int | None
     last_step: int | None
     rollouts: int
-    g: int
-    n: int
+    has_neighbors: bool
     problem: str | None = None
 
 
@@ -67,7 +63,7 @@ def train_runs() -> list[Run]:
                 numbers.first_step,
                 numbers.last_step,
                 numbers.rollouts,
-                *((0, 0) if listed.problem else _sizes(listed.run.id)),
+                not listed.problem and _has_neighbors(listed.run.id),
                 problem=listed.problem,
             )
         )
@@ -75,11 +71,8 @@ def train_runs() -> list[Run]:
 
 
 @recorded
-def _sizes(record: Record) -> tuple[int, int]:
-    # A question may have fewer neighbors than the others, or none: the first groups tell the most.
-    groups = record.counts().page_groups(limit=16)
-    most = max(groups, key=lambda group: group.prompts, default=None)
-    return (most.responses // most.prompts, most.prompts - 1) if most else (0, 0)
+def _has_neighbors(record: Record) -> bool:
+    return any(group.prompts > 1 for group in record.counts().page_groups(limit=16))
 
 
 def runs_with(question_id: str) -> list[str]:
@@ -93,15 +86,12 @@ def _drew(record: Record, question_id: str) -> bool:
     return bool(record.counts().question_history(question_id))
 
 
-def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Chosen:
-    """Show the choice of runs (the newest by default) and of averaging, and `beside` them another one."""
+def choose(runs: Sequence[Run]) -> Chosen:
+    """Show the choice of runs (the newest by default) and of averaging."""
     names = [run.name for run in runs]
     usual = [run.name for run in reversed(runs) if run.first_step is not None][:FIRST_SHOWN][::-1]
 
-    places = st.columns([5, 3, 2] if beside else [5, 1], vertical_alignment="bottom")
-    if beside:
-        with places[1]:
-            beside()
+    places = st.columns([5, 1], vertical_alignment="bottom")
     with places[0]:
         picked = choices.choose_several(
             st.multiselect,
@@ -111,9 +101,8 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
             usual,
             most=MOST_RUNS,
             placeholder="Choose runs to compare",
-            pinned=True,
         )
-    with places[-1]:
+    with places[1]:
         window = choices.choose(
             st.selectbox,
             "Average over",

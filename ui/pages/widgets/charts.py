@@ -9,15 +9,10 @@ import streamlit as st
 
 from ui.charts import saving
 from ui.charts.theme import darken
-from ui.pages.state.results import Results
+from ui.pages.state.results import keep
 from ui.pages.widgets import tables
 
 Spec = dict[str, Any]
-
-_built = Results(max_bytes=8 * 2**20)
-
-PICTURE_WIDTH = 640
-"""Pixels; the width of downloaded pictures of charts without a width."""
 
 PAGE_FONT = '"Source Sans", "Source Sans Pro", sans-serif'
 
@@ -70,16 +65,16 @@ def show_chart(
 def cached_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
     """Return the specification of the chart that `make` returns, cached by its rows.
 
-    Building one takes Altair 20 to 60 ms of CPU, and a page is drawn again at every click.
+    Building one takes Altair some 20 ms of CPU, and a page is drawn again at every click. Checking it against
+    Vega-Lite's schema would double that; the tests do.
     """
-    key = (make.__module__, make.__qualname__, repr(rows), repr(sorted(options.items())))
-    return _built.get(key, lambda: make(rows, **options).to_dict())
+    key = make.__module__, make.__qualname__, rows, sorted(options.items())
+    return keep(key, lambda: make(rows, **options).to_dict(validate=False))
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:
     """Show one button per chart; the browser draws its content once it is pressed."""
-    sized = {**spec, "width": PICTURE_WIDTH} if spec.get("width") == "container" else spec
-    written = json.dumps(sized, sort_keys=True)
+    written = json.dumps(spec, sort_keys=True)
     with st.popover("Download", icon=":material/download:", type="tertiary"):
         if rows is not None:
             tables.download(name, rows, key=f"{key}-csv")

@@ -21,7 +21,6 @@ def choose(
     *,
     words: Callable[[T], str] = str,
     resets: Sequence[str] = (),
-    pinned: bool = False,
     **look: Any,
 ) -> T:
     """Show a widget that chooses one of the options, and return the choice.
@@ -31,7 +30,7 @@ def choose(
         name: the address parameter of the choice; omitted for the default.
         default: chosen if the address names none of the options; by default the first one.
         words: returns an option's label, as plain text.
-        resets, pinned: as for `links.bind`.
+        resets: as for `links.bind`.
     """
     usual = options[0] if default is None else default
     if widget is st.segmented_control:
@@ -46,7 +45,6 @@ def choose(
             lambda: links.choice(name, options, usual),
             lambda option: None if option == usual else option,
             resets=resets,
-            pinned=pinned,
         ),
     )
     return usual if chosen is None else chosen
@@ -62,7 +60,6 @@ def choose_several(
     words: Callable[[str], str] = str,
     most: int | None = None,
     resets: Sequence[str] = (),
-    pinned: bool = False,
     **look: Any,
 ) -> list[str]:
     """Show `st.multiselect` or `st.pills`, which choose up to `most` options, and return the choice.
@@ -83,7 +80,6 @@ def choose_several(
             lambda: list(links.values(name, options))[:most] or list(default),
             lambda picked: None if set(picked) == set(default) else list(picked),
             resets=resets,
-            pinned=pinned,
         ),
     )
     return list(chosen)

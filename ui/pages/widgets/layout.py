@@ -65,17 +65,12 @@ above them. A formula that cannot be broken scrolls, so that it does not overlap
 """
 
 
-def title(heading: str, words: str = "") -> None:
-    """Start a page: its heading, one sentence on its purpose, and the link to the view."""
-    from ui.pages.state import links
-
+def title(heading: str, words: str) -> None:
+    """Start a page: its heading and one sentence on its purpose."""
     st.html(_STYLE)  # safe: a constant
-    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
-        with st.container(width="stretch", gap="xxsmall"):
-            st.title(escaped(heading), anchor=False)
-            if words:
-                st.caption(escaped(words))
-        links.permalink()
+    with st.container(gap="xxsmall"):
+        st.title(escaped(heading), anchor=False)
+        st.caption(escaped(words))
 
 
 def section(heading: str, words: str = "") -> None:

@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 
 import streamlit as st
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from service.questions.images import load_headers, load_images
-from service.questions.tables import QuestionRow
-from ui.pages.state.database import cached, fetch
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped
 
 MOST_PICTURES = 8
@@ -18,16 +15,6 @@ SIDE = 360
 """Maximum width and height of a picture on the page, in pixels; a smaller one keeps its size."""
 CAPTION = 180
 """Minimum width of a caption, in pixels."""
-
-
-@cached
-def _of_question(session: Session, question_id: str) -> tuple[str, ...]:
-    ids = session.scalar(select(QuestionRow.images).where(QuestionRow.id == question_id))
-    return tuple(ids or ())
-
-
-def show_pictures_of(question_id: str) -> None:
-    show_pictures(_of_question(question_id))
 
 
 def show_pictures(ids: Sequence[str]) -> None:
