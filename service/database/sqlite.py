@@ -209,11 +209,6 @@ def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError
         )
     if "unable to open" in text:
         return DatabaseError(f"{path}: the database cannot be opened ({text}). Check that its folder exists.")
-    if "no such module: fts5" in text:
-        return DatabaseError(
-            f"{path}: the SQLite {sqlite3.sqlite_version} of this Python was built without FTS5, which "
-            "searches require. Use a Python from python.org, uv, conda or your system."
-        )
     if "locked" in text or "busy" in text:
         return DatabaseError(
             f"{path}: another process has locked the database for {BUSY_TIMEOUT_S} s. Try again."

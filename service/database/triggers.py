@@ -1,4 +1,4 @@
-"""What a database keeps beside the tables: triggers that count and refuse changes, indexes of its own.
+"""What a database keeps beside the tables: triggers that count and refuse changes.
 
 A trigger runs in the transaction that sets it off, so counts kept by triggers are exact whoever writes, and
 however many at once. SQLite runs triggers row by row. PostgreSQL keeps every version of a row that is counted

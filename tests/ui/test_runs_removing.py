@@ -25,7 +25,6 @@ LASTING = {
     "questions",
     "question_labels",
     "candidates",
-    "searched_texts",
     "problems",
     "graders",
     "workers",

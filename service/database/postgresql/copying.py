@@ -21,8 +21,6 @@ from service.telling import TellStage
 
 ROWS_PER_STATEMENT = 1_000
 IMAGES_PER_STATEMENT = 10  # of up to 20 MB each
-_KEPT_BY_SEARCHES = "searched_texts"
-"""Of SQLite alone: triggers fill it, with the index that it numbers."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +66,16 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
 def _tables() -> Iterator[Table]:
     """Yield the tables, parents first, with compressed texts as the bytes that they are."""
     for table in Base.metadata.sorted_tables:
-        if table.name != _KEPT_BY_SEARCHES:
-            columns = (
-                Column(
-                    column.name,
-                    LargeBinary() if isinstance(column.type, CompressedText) else column.type,
-                    primary_key=column.primary_key,
-                    autoincrement=False,
-                )
-                for column in table.columns
+        columns = (
+            Column(
+                column.name,
+                LargeBinary() if isinstance(column.type, CompressedText) else column.type,
+                primary_key=column.primary_key,
+                autoincrement=False,
             )
-            yield Table(table.name, MetaData(), *columns)
+            for column in table.columns
+        )
+        yield Table(table.name, MetaData(), *columns)
 
 
 def _check_empty(session: Session, target: Place) -> None:
@@ -144,7 +141,7 @@ def _hash(row: Any) -> int:
 
 @contextmanager
 def _without_triggers(session: Session) -> Iterator[None]:
-    """Let rows come with the counts that they have; SQLite's index of letters is filled all the same."""
+    """Let rows come with the counts that they have."""
     if session.get_bind().dialect.name == "postgresql":
         names = [table.name for table in Base.metadata.sorted_tables]
         for name in names:
@@ -155,7 +152,7 @@ def _without_triggers(session: Session) -> Iterator[None]:
             session.execute(text(f'ALTER TABLE "{name}" ENABLE TRIGGER USER'))
         return
     session.execute(text("PRAGMA defer_foreign_keys = ON"))
-    with without_sqlite_triggers(session, lambda name: not name.endswith("_searched")):
+    with without_sqlite_triggers(session, lambda name: True):
         yield
 
 

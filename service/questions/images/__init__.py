@@ -1,9 +1,9 @@
 """Images of questions: read and cleaned, stored once by content, referred to by id."""
 
-from service.questions.images.formats import ImageProblem
 from service.questions.images.image import (
     MOST_BYTES,
     Image,
+    ImageProblem,
     data_address,
     parquet_cell,
     read_image,

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from service.questions.files import JsonNumber
-from service.questions.images.formats import ImageProblem
-from service.questions.images.image import MOST_BYTES, Image, read_image, read_image_file
+from service.questions.images.image import MOST_BYTES, Image, ImageProblem, read_image, read_image_file
 from service.questions.images.placeholders import PLACEHOLDER
 
 MOST_IMAGES = 64  # of a question
