@@ -1,15 +1,15 @@
 """The interface between `ask` and a provider, a server, or a model in this process."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any
 
 from service.asks.money import Price
 from service.asks.request import Reply, Request
 
 
-class Endpoint(Protocol):
+class Endpoint:
     """Answers single requests.
 
     `ask` owns retries, pauses between attempts, money and storage; an endpoint sends one attempt at a time
@@ -18,21 +18,40 @@ class Endpoint(Protocol):
     Attributes:
         price: Of a token; None: not known.
         model: As in `Request.model`.
+        engine: Weights and engine of a model on this machine; None for a remote model.
         waits_for: What is in flight, in words, for the warning after minutes without an answer.
         generated_tokens: Tokens so far, those of unfinished responses included; None: not known.
         notices: What the user should know of the answers so far, such as a field that the server refused.
+        enforces_schema: Whether every reply keeps to the schema of its request.
+        takes_n: Whether one request can ask for several responses.
     """
 
+    price: Price | None = Price(0.0, 0.0)
+    model: str = ""
+    engine: Mapping[str, Any] | None = None
+    waits_for: str = ""
+    generated_tokens: int | None = None
+    notices: Sequence[str] = ()
+    enforces_schema: bool = False
+    takes_n: bool = True
+
     @property
-    def price(self) -> Price | None: ...
+    def description(self) -> dict[str, Any]:
+        """What shapes responses besides prompt and sampling: part of a run's key."""
+        assert self.engine is not None
+        return {"sampler": self.engine["engine"], "identity": self.model, **self.engine}
+
     @property
-    def model(self) -> str: ...
-    @property
-    def waits_for(self) -> str: ...
-    @property
-    def generated_tokens(self) -> int | None: ...
-    @property
-    def notices(self) -> Sequence[str]: ...
+    def local_engine(self) -> dict[str, Any] | None:
+        """What tells apart a model on this machine; None for a remote model."""
+        return None if self.engine is None else self.description
+
+    def check(self, request: Request) -> None:
+        """Refuse a request of which a part that shapes responses would not reach the model.
+
+        Raises:
+            PrerequisiteError: the provider does not take a setting, raw text or an extra field.
+        """
 
     async def open(self) -> None:
         """Load and check everything that the first request needs.
@@ -40,14 +59,14 @@ class Endpoint(Protocol):
         Raises:
             PrerequisiteError: the endpoint cannot be used; the message says what to do.
         """
-        ...
+        raise NotImplementedError
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
         """Wait for a free slot in order of arrival and hold it; yield the server to use.
 
         Returns at once after `stopping` is set, so that nobody waits for ever.
         """
-        ...
+        raise NotImplementedError
 
     async def send(self, request: Request, server: Any) -> Reply:
         """Send one attempt.
@@ -55,10 +74,10 @@ class Endpoint(Protocol):
         Raises:
             Fault: it failed.
         """
-        ...
+        raise NotImplementedError
 
     def wake(self) -> None:
         """Let everyone who waits for a slot look at `stopping` again."""
-        ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """End what `open` began."""

@@ -5,15 +5,14 @@ import importlib
 import re
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from service.asks.faults import blame, classify
 from service.asks.money import Price
 from service.asks.prompts import optional_fields
 from service.asks.redaction import redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request
-from service.asks.servers import ServedEndpoint, Server
-from service.asks.serving import Serving, look_at
+from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.hashing import whole_characters
 from service.models.settings import TOKENS_PER_S
 
@@ -36,7 +35,7 @@ _CONSEQUENCES = {
 
 
 class RemoteEndpoint(ServedEndpoint):
-    """One model at its provider, or at the least loaded of several servers; see `backend.Endpoint`."""
+    """One model at its provider, or at the least loaded of several servers."""
 
     def __init__(
         self,
@@ -107,6 +106,22 @@ class RemoteEndpoint(ServedEndpoint):
     def provider(self) -> "Provider":
         """What litellm knows of the model, once it is loaded; see `Provider.check`."""
         return next(iter(self._providers.values()))
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return {"sampler": "remote", "provider": self.provider.name, **self.serving}
+
+    def check(self, request: Request) -> None:
+        self.provider.check(request)
+
+    @property
+    def enforces_schema(self) -> bool:  # type: ignore[override]
+        """OpenAI's own models keep to a schema. Elsewhere a schema is a wish."""
+        return self.provider.enforces_schema
+
+    @property
+    def takes_n(self) -> bool:  # type: ignore[override]
+        return self.takes("n")
 
     def takes(self, field: str) -> bool:
         """Return whether seed, n or response_format reaches the server, as far as is known."""

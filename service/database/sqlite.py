@@ -19,7 +19,6 @@ from service.database.filesystem import (
     chosen_journal,
     network_file_system,
 )
-from service.database.single_use import SingleUse
 from service.errors import DatabaseError
 
 BUSY_TIMEOUT_S = 60
@@ -31,7 +30,6 @@ class SqliteDatabase:
 
     def __init__(self, place: Path, *, read_only: bool) -> None:
         self.place, self.read_only = place, read_only
-        self._use = SingleUse(place) if not read_only and chosen_journal() == ROLLBACK else None
         self.engine = create_sqlite_engine(place, read_only=read_only)
 
     @classmethod
@@ -53,8 +51,6 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self.engine.dispose()
-        if self._use is not None:
-            self._use.release()
 
     def explained(self) -> AbstractContextManager[None]:
         """Turn SQLite errors into actionable messages."""
@@ -224,7 +220,7 @@ def can_be_written(path: Path) -> bool:
 def is_open_elsewhere(path: Path) -> bool:
     """Say whether somebody has it open for writing, or died at it: then there may be a WAL to be read."""
     whole = path.resolve()
-    return any(whole.with_name(f"{whole.name}{end}").exists() for end in ("-wal", "-journal", ".user"))
+    return any(whole.with_name(f"{whole.name}{end}").exists() for end in ("-wal", "-journal"))
 
 
 def check_file(path: Path, *, create: bool) -> None:

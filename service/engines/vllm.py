@@ -38,7 +38,7 @@ _GENERATED = re.compile(rb"^vllm:generation_tokens_total(?:\{[^}\n]*\})? (\S+)",
 
 
 class VllmEndpoint(PlainEndpoint):
-    """Starts a server and sends requests to it; see `service.asks.backend.Endpoint`.
+    """Starts a server and sends requests to it.
 
     tagrpo renders the prompts and sends token ids, so that the checkpoint's template decides, on a fixed
     date. Requests with images go through the server's chat, as token ids cannot carry images.
@@ -187,7 +187,7 @@ class VllmEndpoint(PlainEndpoint):
         assert self._process is not None, "VllmEndpoint is closed"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
-        prompt, room = self.checkpoint.renderer.fit(request, self.serving.max_model_len)
+        prompt, room = self.checkpoint.renderer.fit(request, self.serving.get("max_model_len"))
         if room < request.max_tokens:
             request = replace(request, sampling={**request.sampling, "max_tokens": room})
         token_ids = None if prompt.images else prompt.token_ids

@@ -124,7 +124,7 @@ def upgrade(vacuum: bool = False, *, db: Db, terminal: Terminal) -> None:
     record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
     sizes_text = ""
     if vacuum:
-        sizes = upkeep.vacuum(db.place)
-        record |= {"bytes_before": sizes.before, "bytes_after": sizes.after}
-        sizes_text = f"; {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
+        before, after = upkeep.vacuum(db.place)
+        record |= {"bytes_before": before, "bytes_after": after}
+        sizes_text = f"; {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now"
     terminal.emit(record, f"{db.place}: schema {HEAD_REVISION}{sizes_text}")

@@ -168,32 +168,33 @@ def mix(
 def _report_parts(report: "ImportReport") -> list[Part]:
     """Return what an import did: the counts first, then what was odd."""
     what = "imported as" if report.created else "unchanged: already imported as"
-    named = report.columns.as_dict()
-    named["question"] = " + ".join((named["question"], *report.columns.further))
+    read = report.read
+    named = read.columns.as_dict()
+    named["question"] = " + ".join((named["question"], *read.columns.further))
     counts = [
-        f"{plural(report.rows, 'row')} read",
+        f"{plural(read.rows, 'row')} read",
         f"{report.usable:,} usable",
         f"{len(report.held):,} held back",
-        *([f"{len(report.duplicates):,} repeated"] if report.duplicates else []),
-        *([f"{len(report.bad_rows):,} left out"] if report.bad_rows else []),
+        *([f"{len(read.duplicates):,} repeated"] if read.duplicates else []),
+        *([f"{len(read.bad):,} left out"] if read.bad else []),
     ]
     known = report.usable + len(report.held) - report.counts.new
     old = f", {known:,} already stored" if known else ""
     images = f"{plural(report.images, 'image')}, {report.new_images:,} new in the database"
     held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
     parts: list[Part] = [
-        f'{report.source}: {what} "{report.name}"',
+        f'{read.source}: {what} "{report.name}"',
         f"columns: {', '.join(f'{part} from {name}' for part, name in named.items())}",
         ", ".join(counts),
         f"{plural(report.counts.new, 'question')} new in the database{old}" if report.created else None,
         images if report.images else None,
         *(f"{short}. {advice}" for short, advice in _problems(report) if advice),
         *some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held"),
-        *some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json"),
+        *some([f"left out: {bad.place}: {bad.problem}" for bad in read.bad], ROWS_SHOWN, "--json"),
     ]
     likeness = report.likeness
     for title, lines in (
-        ("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates]),
+        ("repeated (stored once)", [f"rows {b} and {a}" for a, b in read.duplicates]),
         ("same question, different answers", [f"rows {p.earlier} and {p.row}" for p in likeness.conflicts]),
         (
             "near-duplicates with the same answer (kept)",
@@ -203,10 +204,6 @@ def _report_parts(report: "ImportReport") -> list[Part]:
             "worded like an earlier row, but with other numbers or another answer (kept)",
             [f"rows {p.earlier} and {p.row}" for p in likeness.look_alikes],
         ),
-        (
-            "solutions with several final boxes; the last one was used",
-            [f"row {row}" for row in report.several_boxes],
-        ),
     ):
         if lines:
             more = f"; and {len(lines) - ROWS_SHOWN:,} more (--json)" if len(lines) > ROWS_SHOWN else ""
@@ -215,11 +212,6 @@ def _report_parts(report: "ImportReport") -> list[Part]:
         parts.append(
             f"{report.counts.other_labels:,} of these have another level or subject here; the labels of the "
             "first import are kept"
-        )
-    if report.unpictured:
-        parts.append(
-            f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there "
-            "is a column of images, name it with --column images=NAME"
         )
     return parts
 
@@ -233,21 +225,19 @@ def _problems(report: "ImportReport") -> list[tuple[str, str]]:
         )
     if conflicts := report.likeness.conflicts:
         problems.append((f"{plural(len(conflicts), 'row')} whose answer contradicts an earlier row", ""))
-    if report.bad_rows:
-        problems.append((f"{plural(len(report.bad_rows), 'row')} left out", ""))
-    if report.left_out:
-        columns = filter(None, (report.columns.question, *report.columns.further, *report.left_out))
+    read = report.read
+    if read.bad:
+        problems.append((f"{plural(len(read.bad), 'row')} left out", ""))
+    if read.left_out:
+        columns = filter(None, (read.columns.question, *read.columns.further, *read.left_out))
         options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
-        rows = plural(max(report.left_out.values()), "row")
+        rows = plural(max(read.left_out.values()), "row")
         advice = (
             f"These columns were not read; in {rows} they contain text that the question lacks. If the "
             "questions need it, import under another --name and list the question's columns in order: "
             f"{options}"
         )
-        problems.append((f"questions may lack the content of {', '.join(report.left_out)}", advice))
-    if report.counting:
-        short = f"{plural(report.counting, 'gold answer')} may be option numbers instead of letters"
-        problems.append((short, "If so, write letters instead and import under another --name"))
+        problems.append((f"questions may lack the content of {', '.join(read.left_out)}", advice))
     if report.solutions:
         whole = f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines"
         advice = (
