@@ -104,20 +104,22 @@ class Failed(Exception):
 class Backend(Protocol):
     """Answers requests that are not stored, other than by single attempts."""
 
-    async def obtain(self, request: Request, asker: "Asker") -> Answer: ...
+    async def obtain(self, request: Request) -> Answer: ...
+
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Models:
     """The open endpoints of a command by `Request.model`, and the rules for requests.
 
-    `backends` answer in another way than by single requests. `at_once` tasks are under way at a time. After
-    SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an answer a warning says
-    what the run waits for.
+    `backends` make what answers a run in another way than by single requests. `at_once` tasks are under way
+    at a time. After SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an
+    answer a warning says what the run waits for.
     """
 
     endpoints: Mapping[str, Endpoint]
-    backends: Mapping[str, Backend] = field(default_factory=dict)
+    backends: Mapping[str, Callable[["Asker"], Backend]] = field(default_factory=dict)
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     max_requests: int | None = None
     at_once: int = 256
@@ -151,6 +153,7 @@ class Asker:
         self.totals = Totals()
         self.has_answers = False
         self.last_answer_s = time.monotonic()
+        self._backends: dict[str, Backend] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self._in_flight: set[int] = set()
         self._settlements = self._failed_in_a_row = self._begun = 0
@@ -201,6 +204,11 @@ class Asker:
         while self._under_way:
             await asyncio.wait(self._under_way.values())
 
+    async def close(self) -> None:
+        """End the backends of the run, before the store is closed."""
+        for backend in self._backends.values():
+            await backend.close()
+
     def cancel(self) -> None:
         """Drop in-flight requests and count them at their worst-case cost."""
         for task in self._under_way.values():
@@ -229,8 +237,10 @@ class Asker:
     async def _ask(self, request: Request) -> Answer:
         if (stored := await self.find(request)) is not None:
             return stored
-        if (backend := self.models.backends.get(request.model)) is not None:
-            return await backend.obtain(request, self)
+        if (make := self.models.backends.get(request.model)) is not None:
+            if request.model not in self._backends:
+                self._backends[request.model] = make(self)
+            return await self._backends[request.model].obtain(request)
         endpoint = self.models.endpoints.get(request.model)
         if endpoint is None:
             raise NotStored(f"{request.model} has no stored reply to this {request.kind} request")

@@ -112,6 +112,7 @@ async def work_on(
         for task in watching:
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
+        await asker.close()
         await store.write(rows.leave, worker)
     outcome, counts = tasks.outcome, await store.read(rows.count_tasks, run_id)
     outcome.open, outcome.sent = counts.get(OPEN, 0), asker.totals.sent

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
-from service.asks.ask import Models, RetryPolicy
+from service.asks.ask import Asker, Models, RetryPolicy
 from service.asks.backend import Endpoint
-from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs
+from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
 from service.asks.money import Price, find_price, require_price
 from service.asks.redaction import redact
 from service.asks.remote import RemoteEndpoint
@@ -35,7 +36,7 @@ class OpenModels:
         """Set up; nothing is opened. `logs` is the folder for `vllm-1.log`, `vllm-2.log`, ..."""
         self._logs, self._budget = logs, budget
         self._open: list[tuple[Model, Endpoint]] = []
-        self._backends: dict[str, BatchJobs] = {}
+        self._backends: dict[str, Callable[[Asker], BatchJobs]] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "OpenModels":
@@ -60,9 +61,9 @@ class OpenModels:
         self._stack.push_async_callback(endpoint.close)
         await endpoint.open()
         if has_batch_jobs(config):
-            jobs = BatchJobs(endpoint, poll_s=config.batch_poll_s)  # type: ignore[arg-type]
-            self._stack.push_async_callback(jobs.close)
-            self._backends[endpoint.model] = jobs
+            assert isinstance(endpoint, RemoteEndpoint)
+            check_batch(endpoint)
+            self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
         self._open.append((config, endpoint))
         return endpoint
 
