@@ -16,7 +16,7 @@ from evaluator.grading import Grader
 from evaluator.grading.versions import GradeCache
 from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED
-from service.asks.prompts import prompt_request
+from service.asks.request import prompt_request
 from service.database import Database
 from service.engines.opening import (
     OpenModels,

@@ -28,7 +28,7 @@ from evaluator.grading.versions import (
 from evaluator.grading.workers.own import own_name, own_version
 from evaluator.judging.asking import PROMPT_VERSION, SYSTEM, JudgeQuestion, read_verdict, shown_response
 from service.asks.ask import Asker, Failed, Models
-from service.asks.prompts import prompt_request
+from service.asks.request import prompt_request
 from service.asks.store import Store, add_tasks
 from service.asks.tables import ANSWERED, FINAL, AskRow
 from service.asks.work import work_on

@@ -25,7 +25,7 @@ from rephraser.run.start import local_strategy, start_run, wanted_questions
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models
-from service.asks.prompts import prompt_request
+from service.asks.request import prompt_request
 from service.asks.store import Store, reopen_failed
 from service.asks.work import Outcome, work_on
 from service.config import pick

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
 from service.answer_kinds import AnswerKind
-from service.asks.ask import unpack
+from service.asks.attempts import unpack
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, AskBodyRow, AskRow
 

@@ -11,10 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import zstandard
-
 from service.asks import attempts
-from service.asks.attempts import NO_ROOM, Attempt, Ended
+from service.asks.attempts import NO_ROOM, Attempt, Ended, pack, unpack
 from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import (
@@ -45,11 +43,6 @@ IN_A_JOB = "batch job"
 ELSEWHERE_POLL_S = 0.5
 _READ_ACCOUNT = one_by_one(read_account)
 _LOG = logging.getLogger("tagrpo.asks")
-# A small window: the compressor clears its tables for each reply. Level 3 takes 1.7 times as long for 2%.
-_PACKER = zstandard.ZstdCompressor(
-    compression_params=zstandard.ZstdCompressionParameters.from_level(1, source_size=16_384)
-)
-_UNPACKER = zstandard.ZstdDecompressor()
 
 
 @dataclass(frozen=True)
@@ -422,13 +415,3 @@ class Asker:
                 await self.stopping.wait()
         if self.stopped is not None:
             raise self.stopped
-
-
-def pack(text: str) -> bytes:
-    """Compress JSON text as bodies are stored."""
-    return _PACKER.compress(text.encode("utf-8", "surrogatepass"))
-
-
-def unpack(data: bytes) -> str:
-    """Return the text of a stored body."""
-    return _UNPACKER.decompress(data).decode("utf-8", "surrogatepass")

@@ -20,7 +20,6 @@ class Endpoint:
         model: As in `Request.model`.
         engine: Weights and engine of a model on this machine; None for a remote model.
         waits_for: What is in flight, in words, for the warning after minutes without an answer.
-        generated_tokens: Tokens so far, those of unfinished responses included; None: not known.
         notices: What the user should know of the answers so far, such as a field that the server refused.
         enforces_schema: Whether every reply keeps to the schema of its request.
         takes_n: Whether one request can ask for several responses.
@@ -30,7 +29,6 @@ class Endpoint:
     model: str = ""
     engine: Mapping[str, Any] | None = None
     waits_for: str = ""
-    generated_tokens: int | None = None
     notices: Sequence[str] = ()
     enforces_schema: bool = False
     takes_n: bool = True

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from service.asks import jobs as rows
+from service.asks import attempts as rows
 from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped
 from service.asks.attempts import ELSEWHERE
 from service.asks.faults import blame

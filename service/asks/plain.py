@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from service.asks.faults import blame, classify, fault_of_status
-from service.asks.prompts import chat_messages, optional_fields
-from service.asks.request import Reply, Request
+from service.asks.request import Reply, Request, chat_messages, optional_fields
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.models.settings import TOKENS_PER_S
 

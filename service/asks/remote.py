@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from service.asks.faults import blame, classify
 from service.asks.money import Price
-from service.asks.prompts import optional_fields
 from service.asks.redaction import redact, redact_values, secret_values
-from service.asks.request import BAD_REQUEST, Fault, Reply, Request
+from service.asks.request import BAD_REQUEST, Fault, Reply, Request, optional_fields
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.hashing import whole_characters
 from service.models.settings import TOKENS_PER_S

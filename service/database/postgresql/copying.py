@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -15,7 +14,7 @@ from service.database.base import Base, CompressedText
 from service.database.engine import Database
 from service.database.place import Place, parse_place
 from service.database.schema import load_tables
-from service.database.triggers import without_sqlite_triggers
+from service.database.triggers import lifted
 from service.errors import DatabaseError
 from service.telling import TellStage
 
@@ -51,7 +50,9 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
         writing.write() as copy,
     ):
         _check_empty(copy, target)
-        with _without_triggers(copy):
+        if copy.get_bind().dialect.name == "sqlite":
+            copy.execute(text("PRAGMA defer_foreign_keys = ON"))
+        with lifted(copy, lambda name: True):  # rows come with the counts that they have
             contents = {table.name: _copy(rows, copy, table, report) for table in _tables()}
         for table in _tables():
             if _content(copy, table) != contents[table.name]:
@@ -137,23 +138,6 @@ def _at_once(table: Table) -> int:
 def _hash(row: Any) -> int:
     content = repr([json.dumps(each) if isinstance(each, dict | list) else each for each in row])
     return int.from_bytes(blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest())
-
-
-@contextmanager
-def _without_triggers(session: Session) -> Iterator[None]:
-    """Let rows come with the counts that they have."""
-    if session.get_bind().dialect.name == "postgresql":
-        names = [table.name for table in Base.metadata.sorted_tables]
-        for name in names:
-            session.execute(text(f'ALTER TABLE "{name}" DISABLE TRIGGER USER'))
-        yield
-        session.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # a table with checks to come is not altered
-        for name in names:
-            session.execute(text(f'ALTER TABLE "{name}" ENABLE TRIGGER USER'))
-        return
-    session.execute(text("PRAGMA defer_foreign_keys = ON"))
-    with without_sqlite_triggers(session, lambda name: True):
-        yield
 
 
 def _go_on_numbering(session: Session) -> None:
