@@ -62,25 +62,6 @@ class MixReport:
         return (self.base + self.extra) / self.base
 
 
-def chunks_for(times: float, base: int, chunk: int) -> int:
-    """Return how many chunks make a base of `base` questions `times` as large.
-
-    Raises:
-        InputError: `times` is below 1, or not a whole number of chunks within half a percent of the base.
-    """
-    if not 1 <= times < 1e6:
-        raise InputError(f"--times {times:g}: give a number of at least 1 (the base alone), such as 1.5.")
-    chunks = round((times - 1) * base / chunk)
-    if abs(base + chunks * chunk - times * base) > 0.005 * base:
-        steps = [1 + count * chunk / base for count in (max(0, chunks - 1), chunks, chunks + 1)]
-        near = ", ".join(f"{step:.3g}" for step in dict.fromkeys(steps))
-        raise InputError(
-            f"--times {times:g}: {base:,} questions and chunks of {chunk:,} cannot give this size. "
-            f"Possible: {near}. Choose one of these, or another --chunk."
-        )
-    return chunks
-
-
 def seeded_order(questions: Sequence[Question], seed: int) -> list[Question]:
     """Return the questions in an order that hangs on the seed and their ids alone, not on their places."""
 
@@ -135,19 +116,17 @@ def mix_sets(
     base: str,
     extra: str,
     seed: int,
+    chunks: int,
     chunk: int | None = None,
-    chunks: int | None = None,
-    times: float | None = None,
     progress: TellStage | None = None,
 ) -> MixReport:
     """Store a new set: the usable questions of `base`, then `chunks` seeded chunks of those of `extra`.
 
-    Give the number of chunks or the size in times of the base. A chunk is half of the base unless named.
-    Making the same mix again changes nothing.
+    A chunk is half of the base unless its size is given. Making the same mix again changes nothing.
 
     Raises:
         NotFoundError: base or extra is missing.
-        InputError: a size that cannot be had, or a set of that name with other questions or another making.
+        InputError: the extra set is too small, or a set of that name has other questions or another making.
     """
     check_set_name(name)
     with db.read() as session:
@@ -160,13 +139,8 @@ def mix_sets(
     if not own:
         raise InputError(f'the base "{base}" has no usable questions.')
     chunk = max(1, len(own) // 2) if chunk is None else chunk
-    if (chunks is None) == (times is None):
-        raise InputError("give either --times (such as 1.5) or --chunks.")
-    for option, given, least in (("--chunk", chunk, 1), ("--chunks", chunks or 0, 0)):
-        if given < least:
-            raise InputError(f"{option} is {given}. Give at least {least}.")
-    if chunks is None:
-        chunks = chunks_for(times or 0.0, len(own), chunk)
+    if chunk < 1 or chunks < 0:
+        raise InputError(f"{chunks} chunks of {chunk} questions cannot be drawn. Give at least 1 question.")
     wanted = chunk * chunks
     everything = [member.question for member in base_members]
     chosen, overlaps = choose_extra(everything, offered, wanted, seed, progress)

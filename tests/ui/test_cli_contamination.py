@@ -93,7 +93,7 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
             ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],
             "match 1 --from to 2 benchmarks",
         ),
-        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "--ngram is 0 words"),
+        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "--ngram"),
         (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
     ],
 )

@@ -189,10 +189,10 @@ def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Pat
     cli("import", str(mine))
     cli("import", str(more))
     options = ("--base", "mine", "--extra", "more", "--chunk", "3", "--seed", "7")
-    code, out, _ = cli("mix", "x2", *options, "--times", "2")
+    code, out, _ = cli("mix", "x2", *options, "--chunks", "1")
     assert code == 0
     assert "6 questions (2x): 3 of mine, 1 chunk of 3 of more" in out
-    assert "unchanged" in cli("mix", "x2", *options, "--times", "2")[1]
+    assert "unchanged" in cli("mix", "x2", *options, "--chunks", "1")[1]
     large = json.loads(cli("mix", "x3", *options, "--chunks", "2", "--json")[1])
     assert (large["questions"], large["times"]) == (9, 3.0)
     ids = {
@@ -201,7 +201,7 @@ def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Pat
     }
     assert ids["x3"][:6] == ids["x2"]
     assert "mine + more" in cli("list")[1]
-    code, _, err = cli("mix", "x9", *options, "--times", "9")
+    code, _, err = cli("mix", "x9", *options, "--chunks", "8")
     assert code == 2
     assert "Import more, or request fewer" in err
     assert cli("mix", "x9", *options)[0] == 2

@@ -116,9 +116,8 @@ def mix(
     name: str,
     base: Annotated[str, Option()],
     extra: Annotated[str, Option()],
+    chunks: Annotated[int, Option(min=0)],
     seed: int = 0,
-    times: float | None = None,
-    chunks: Annotated[int | None, Option(min=0)] = None,
     chunk: Annotated[int | None, Option(min=1)] = None,
     *,
     db: Db,
@@ -130,23 +129,22 @@ def mix(
     or nearly repeat a question of the base or of an earlier chunk are skipped. With the same seed, a larger
     mix contains the smaller ones.
 
-    Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7
+    Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --chunks 1 --seed 7
 
     Args:
         name: Name of the new set.
         base: Base set; the mix has all its usable questions.
         extra: Extra set; the mix has random chunks of it.
+        chunks: Number of chunks.
         seed: Random seed of the chunks.
-        times: Size of the mix as a multiple of the base.
-        chunks: Number of chunks; an alternative to --times.
         chunk: Questions per chunk. Default: half of the base.
     """
     from service.questions import mix_sets
 
     with terminal.progress("mix") as progress, db.open() as database:
-        drawn: dict[str, Any] = {"base": base, "extra": extra, "seed": seed}
-        drawn |= {"chunk": chunk, "chunks": chunks, "times": times}
-        report = mix_sets(database, name, **drawn, progress=progress)
+        report = mix_sets(
+            database, name, base=base, extra=extra, seed=seed, chunk=chunk, chunks=chunks, progress=progress
+        )
     record = {
         "set": report.name,
         "created": report.created,
