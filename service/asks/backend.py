@@ -26,12 +26,30 @@ class Endpoint:
     """
 
     price: Price | None = Price(0.0, 0.0)
-    model: str = ""
-    engine: Mapping[str, Any] | None = None
-    waits_for: str = ""
-    notices: Sequence[str] = ()
-    enforces_schema: bool = False
-    takes_n: bool = True
+
+    @property
+    def model(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def engine(self) -> Mapping[str, Any] | None:
+        return None
+
+    @property
+    def waits_for(self) -> str:
+        return ""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def enforces_schema(self) -> bool:
+        return False
+
+    @property
+    def takes_n(self) -> bool:
+        return True
 
     @property
     def description(self) -> dict[str, Any]:

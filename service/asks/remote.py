@@ -58,7 +58,7 @@ class RemoteEndpoint(ServedEndpoint):
             tokens_per_s: See `ServedEndpoint`.
             key_env: The environment variable with the key; default: where litellm looks.
         """
-        self.spelling, self.price, self.model = spelling, price, spelling
+        self.spelling, self.price = spelling, price
         self.bases = tuple(bases)
         self.where = redact(" and ".join(self.bases) or spelling)
         self._key_env = key_env
@@ -107,6 +107,10 @@ class RemoteEndpoint(ServedEndpoint):
         return next(iter(self._providers.values()))
 
     @property
+    def model(self) -> str:
+        return self.spelling
+
+    @property
     def description(self) -> dict[str, Any]:
         return {"sampler": "remote", "provider": self.provider.name, **self.serving}
 
@@ -114,12 +118,12 @@ class RemoteEndpoint(ServedEndpoint):
         self.provider.check(request)
 
     @property
-    def enforces_schema(self) -> bool:  # type: ignore[override]
+    def enforces_schema(self) -> bool:
         """OpenAI's own models keep to a schema. Elsewhere a schema is a wish."""
         return self.provider.enforces_schema
 
     @property
-    def takes_n(self) -> bool:  # type: ignore[override]
+    def takes_n(self) -> bool:
         return self.takes("n")
 
     def takes(self, field: str) -> bool:

@@ -50,7 +50,7 @@ START = 16
 """Requests in flight at first; every answer adds one until the first refusal."""
 LOOK_TIMEOUT_S = 15.0
 
-Serving = dict[str, str | int]
+Serving = dict[str, Any]
 """A server's description of itself, as far as it gives one.
 
 `engine` is the owner in the list of models (vllm, sglang, ...), `version` what vLLM's `/version` says, `root`

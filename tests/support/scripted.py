@@ -69,7 +69,7 @@ def proposals(*texts: str) -> str:
 class ScriptedEndpoint(Endpoint):
     """An endpoint that answers by a function and keeps the requests."""
 
-    waits_for = "the script"
+    model, waits_for = "", "the script"
 
     def __init__(self, model: str, say: Callable[[Request], Said], price: Price | None = None) -> None:
         self.model, self.say, self.price = model, say, price
