@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
 from service.database import Database
-from service.questions.contamination import Overlap, Settings, Text, find_overlaps, overlaps_with, store_check
+from service.questions.contamination.finding import Overlap, Settings, Text, find_overlaps
+from service.questions.contamination.store import overlaps_with, store_check
 from service.questions.contamination.words import words
 
 

@@ -1,13 +1,11 @@
 """Moving all rows of a database to another one: from a file to a server, back, or between two of a kind."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import Column, Connection, LargeBinary, MetaData, Row, Table, func, insert, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Column, LargeBinary, MetaData, Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
 from service.database.base import Base, CompressedText
@@ -22,12 +20,8 @@ ROWS_PER_STATEMENT = 1_000
 IMAGES_PER_STATEMENT = 10  # of up to 20 MB each
 
 
-@dataclass(frozen=True)
-class Content:
-    """The rows of a table: how many, and the sum of their hashes, which knows no order."""
-
-    rows: int
-    sum: int
+Content = tuple[int, int]
+"""The number of a table's rows, and the sum of their hashes, which knows no order."""
 
 
 def copy_database(source: str | Place, target: str | Place, *, report: TellStage) -> Mapping[str, int]:
@@ -61,7 +55,7 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
                     "copied. PostgreSQL strings cannot contain the NUL character; remove it from the source."
                 )
         _go_on_numbering(copy)
-    return {name: content.rows for name, content in contents.items()}
+    return {name: rows for name, (rows, _) in contents.items()}
 
 
 def _tables() -> Iterator[Table]:
@@ -91,44 +85,17 @@ def _copy(source: Session, target: Session, table: Table, report: TellStage) -> 
     order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
     chosen = source.execute(select(table).order_by(*order).execution_options(yield_per=_at_once(table)))
     for part in chosen.partitions():
-        _insert(target.connection(), table, part)
+        target.connection().execute(insert(table), [row._asdict() for row in part])
         rows, total = rows + len(part), total + sum(map(_hash, part))
         report(table.name, rows, None)
-    return Content(rows, total)
-
-
-def _insert(connection: Connection, table: Table, rows: Sequence[Row[Any]]) -> None:
-    """Insert rows as they are; a server takes them by COPY, since psycopg reads long statements slowly."""
-    names = [column.name for column in table.columns]
-    dialect = connection.dialect
-    if dialect.name != "postgresql":
-        connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in rows])
-        return
-    from psycopg import Error
-
-    bind = [
-        column.type.dialect_impl(dialect).bind_processor(dialect) or _as_it_is for column in table.columns
-    ]
-    quoted = ", ".join(f'"{name}"' for name in names)
-    command = f'COPY "{table.name}" ({quoted}) FROM STDIN'
-    psycopg: Any = connection.connection.driver_connection
-    try:
-        with psycopg.cursor() as cursor, cursor.copy(command) as copy:
-            for row in rows:
-                copy.write_row([bound(value) for bound, value in zip(bind, row, strict=True)])
-    except Error as error:
-        raise DBAPIError.instance(command, None, error, Error) from error
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return rows, total
 
 
 def _content(session: Session, table: Table) -> Content:
     rows, total = 0, 0
     for part in session.execute(select(table).execution_options(yield_per=_at_once(table))).partitions():
         rows, total = rows + len(part), total + sum(map(_hash, part))
-    return Content(rows, total)
+    return rows, total
 
 
 def _at_once(table: Table) -> int:

@@ -2,18 +2,16 @@
 
 from service.questions.images.image import (
     MOST_BYTES,
+    PLACEHOLDER,
     Image,
     ImageProblem,
+    count_placeholders,
     data_address,
+    name_images,
     parquet_cell,
+    place_images,
     read_image,
     read_image_file,
-)
-from service.questions.images.placeholders import (
-    PLACEHOLDER,
-    count_placeholders,
-    name_images,
-    place_images,
     split_at_images,
 )
 from service.questions.images.rows import RowImages, order_numbered

@@ -1,14 +1,19 @@
-"""An image: read from bytes that may be anything, decoded once within limits, kept without metadata."""
+"""An image: read from any bytes, decoded once within limits, kept without metadata; its places in texts."""
 
 import base64
 import hashlib
 import io
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from service.errors import InputError
 from service.hashing import content_id
+
+PLACEHOLDER = "<image>"
+"""Marks an image in a text, as in verl and in many data sets."""
 
 MOST_BYTES = 20_000_000
 MOST_PIXELS = 2**25  # 33.5 million: decoded it takes 134 MB
@@ -150,3 +155,39 @@ def _check_size(width: int, height: int) -> None:
             f"is {width}x{height} pixels, more than the limit of {MOST_PIXELS / 1000000.0:,.1f} million "
             f"pixels and {LONGEST_SIDE:,} per side. Make it smaller"
         )
+
+
+def count_placeholders(text: str) -> int:
+    """Return how often the text refers to an image."""
+    return text.count(PLACEHOLDER)
+
+
+def place_images(text: str, images: int) -> str:
+    """Return the text with a placeholder for each image; where it has none they come before it.
+
+    Raises:
+        InputError: the text has placeholders, but not as many as there are images.
+    """
+    count = count_placeholders(text)
+    if not images or count == images:
+        return text
+    if count:
+        raise InputError(
+            f"{images} image{'s' * (images > 1)}, but {count} {PLACEHOLDER} in the text. The numbers must be "
+            "equal, or the text must have none"
+        )
+    return PLACEHOLDER * images + text
+
+
+def name_images(text: str, names: Sequence[object]) -> str:
+    """Return the text with each image in words: `<image 1: PNG 640x480, 31 kB>`."""
+    parts = split_at_images(text)
+    if len(parts) - 1 != len(names):
+        return text
+    words = (f"<image {number}: {name}>" for number, name in enumerate(names, start=1))
+    return "".join(part for pair in zip(parts, [*words, ""], strict=True) for part in pair)
+
+
+def split_at_images(text: str) -> list[str]:
+    """Return the parts of the text between placeholders: one more than there are placeholders."""
+    return text.split(PLACEHOLDER)

@@ -45,7 +45,7 @@ def contamination(
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination
-    from service.questions.contamination import MEASURES, VARIANT, Settings
+    from service.questions.contamination.finding import MEASURES, VARIANT, Settings
 
     load = rows.loader(benchmark)
     settings = Settings(ngram, threshold, ratio)
