@@ -228,12 +228,13 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
         return InputError(f"{path}: not a readable parquet file ({error}). It may be cut off.")
 
     def read(wanted: Sequence[str] | None) -> Rows:
-        start = 0
+        number = 0
         try:
             for batch in file.iter_batches(batch_size=rows, columns=wanted):
-                yield from _batch_rows(batch, start, path.name)
-                start += batch.num_rows
-        except (pyarrow.ArrowException, OSError) as error:
+                for values in batch.to_pylist():
+                    yield RawRow(number, f"{path.name}: row {number}", values)
+                    number += 1
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged(error) from error
 
     try:
@@ -242,19 +243,6 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
         raise damaged(error) from error
     rows = 100 if "binary" in str(file.schema_arrow) else 2_000  # at once: images are large
     return tuple(file.schema_arrow.names), read
-
-
-def _batch_rows(batch: Any, start: int, name: str) -> Rows:
-    try:
-        values = batch.to_pylist()
-    except UnicodeDecodeError:
-        values = [None] * batch.num_rows
-    for index, row in enumerate(values):
-        place = f"{name}: row {start + index}"
-        try:
-            yield RawRow(start + index, place, batch.slice(index, 1).to_pylist()[0] if row is None else row)
-        except UnicodeDecodeError as error:
-            yield BadRow(start + index, place, f"not UTF-8 ({error.reason})")
 
 
 def option_letters(names: Iterable[str]) -> dict[str, str]:
