@@ -16,7 +16,6 @@ from service.questions.question import is_solution
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,
-    StoreCounts,
     StoredSet,
     check_set_name,
     default_set_name,
@@ -37,7 +36,7 @@ class ImportReport:
     created: bool  # False: the set was there already, with the same content
     members: tuple[Member, ...]
     likeness: Likeness
-    counts: StoreCounts
+    new_questions: int
     new_images: int
     spec: dict[str, Any] = field(repr=False)
 
@@ -76,8 +75,7 @@ class ImportReport:
             "rows": read.rows,
             "usable": self.usable,
             "held": [member.to_json() for member in self.held],
-            "new_questions": self.counts.new,
-            "other_labels": self.counts.other_labels,
+            "new_questions": self.new_questions,
             "images": self.images,
             "new_images": self.new_images,
             "left_out_columns": dict(read.left_out),
@@ -150,7 +148,7 @@ def store_import(
         )
     likeness = compare_members(members, _equal_answers(grader, rows.kind), _step(progress, "comparing texts"))
     spec = _spec(rows, content, members, likeness, grader.version)
-    counts, new_images = StoreCounts(0, 0), 0
+    new_questions = new_images = 0
     created = False
     if stored is None:
         with db.write() as session:
@@ -159,10 +157,10 @@ def store_import(
             if stored is None:
                 used = (id for member in members for id in member.question.images)
                 new_images = store_images(session, rows.images.read(used))
-                counts = store_set(session, name, members, spec)
+                new_questions = store_set(session, name, members, spec)
                 created = True
     spec = spec if stored is None else stored.spec
-    return ImportReport(rows, name, created, tuple(members), likeness, counts, new_images, spec)
+    return ImportReport(rows, name, created, tuple(members), likeness, new_questions, new_images, spec)
 
 
 def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None:

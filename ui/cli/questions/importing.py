@@ -176,7 +176,7 @@ def _report_parts(report: "ImportReport") -> list[Part]:
         *([f"{len(read.duplicates):,} repeated"] if read.duplicates else []),
         *([f"{len(read.bad):,} left out"] if read.bad else []),
     ]
-    known = report.usable + len(report.held) - report.counts.new
+    known = report.usable + len(report.held) - report.new_questions
     old = f", {known:,} already stored" if known else ""
     images = f"{plural(report.images, 'image')}, {report.new_images:,} new in the database"
     held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
@@ -184,7 +184,7 @@ def _report_parts(report: "ImportReport") -> list[Part]:
         f'{read.source}: {what} "{report.name}"',
         f"columns: {', '.join(f'{part} from {name}' for part, name in named.items())}",
         ", ".join(counts),
-        f"{plural(report.counts.new, 'question')} new in the database{old}" if report.created else None,
+        f"{plural(report.new_questions, 'question')} new in the database{old}" if report.created else None,
         images if report.images else None,
         *(f"{short}. {advice}" for short, advice in _problems(report) if advice),
         *some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held"),
@@ -206,11 +206,6 @@ def _report_parts(report: "ImportReport") -> list[Part]:
         if lines:
             more = f"; and {len(lines) - ROWS_SHOWN:,} more (--json)" if len(lines) > ROWS_SHOWN else ""
             parts.append(f"{len(lines):,} {title}: {'; '.join(lines[:ROWS_SHOWN])}{more}")
-    if report.counts.other_labels:
-        parts.append(
-            f"{report.counts.other_labels:,} of these have another level or subject here; the labels of the "
-            "first import are kept"
-        )
     return parts
 
 
