@@ -25,7 +25,7 @@ from rephraser.views.evidence import Evidence, Exchange, read_evidence
 from service.asks.tables import SENT, AskRow
 from service.database import columns_of
 from service.errors import InputError, NotFoundError
-from service.questions.images import ImageHeader, load_headers
+from service.questions.images import load_images
 from service.questions.question import Question
 from service.runs.store import Run, find_run
 from service.runs.tables import PICO_PER_USD, RunRow
@@ -152,7 +152,7 @@ class Detail:
     proposals: tuple[Proposal, ...]
     reviews: tuple[Review, ...]
     answering: Cost
-    images: tuple[ImageHeader, ...] = ()
+    images: tuple[str, ...] = ()  # in words
 
     def to_json(self, exchanges: Sequence[Exchange | None] = ()) -> dict[str, Any]:
         """Return the machine-readable form; exchanges stand beside the proposals, if there are any."""
@@ -260,7 +260,7 @@ def read_detail(session: Session, candidate: Candidate, question: Question) -> D
         proposals=tuple(_proposal(session, candidate, run_id, ask_id) for run_id, ask_id in rows),
         reviews=tuple(reviews_of(session, candidate.id)),
         answering=_cost(session, answering),
-        images=tuple(load_headers(session, question.images)[id] for id in question.images),
+        images=tuple(str(load_images(session, [id])[id]) for id in question.images),
     )
 
 

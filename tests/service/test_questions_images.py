@@ -23,7 +23,6 @@ from service.questions.images import (
     ImageProblem,
     RowImages,
     image_problems,
-    load_headers,
     load_images,
     order_numbered,
     read_image,
@@ -170,7 +169,7 @@ def test_images_are_stored_once_loaded_by_id_and_never_changed(tmp_path: Path) -
         with db.read() as session:
             assert load_question_set(session, "s") == [question]
             assert load_images(session, [blue.id, red.id, blue.id]) == {red.id: red, blue.id: blue}
-            assert str(load_headers(session, [red.id])[red.id]) == f"PNG 8x6, {len(red.data)} bytes"
+            assert str(load_images(session, [red.id])[red.id]) == f"PNG 8x6, {len(red.data)} bytes"
             assert image_problems(session) == []
             with pytest.raises(NotFoundError, match="no image img_0"):
                 load_images(session, ["img_0", red.id])

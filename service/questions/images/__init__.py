@@ -16,11 +16,9 @@ from service.questions.images.image import (
 )
 from service.questions.images.rows import RowImages, order_numbered
 from service.questions.images.store import (
-    ImageHeader,
     LoadImages,
     image_loader,
     image_problems,
-    load_headers,
     load_images,
     store_images,
 )
@@ -29,7 +27,6 @@ __all__ = [
     "MOST_BYTES",
     "PLACEHOLDER",
     "Image",
-    "ImageHeader",
     "ImageProblem",
     "LoadImages",
     "RowImages",
@@ -37,7 +34,6 @@ __all__ = [
     "data_address",
     "image_loader",
     "image_problems",
-    "load_headers",
     "load_images",
     "name_images",
     "order_numbered",

@@ -51,8 +51,15 @@ class Image:
         """A file name: the id, with the ending of its format."""
         return f"{self.id}.{self.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
 
-    def __repr__(self) -> str:
-        return f"Image({describe(self.media_type, self.width, self.height, len(self.data))})"
+    def __str__(self) -> str:
+        """Return the image in words: `PNG 640x480, 31 kB`."""
+        name = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}[self.media_type]
+        size = len(self.data)
+        unit = f"{size / 1e3:,.0f} kB" if size >= 1_000 else f"{size:,} bytes"
+        unit = f"{size / 1e6:.1f} MB" if size >= 1e6 else unit
+        return f"{name} {self.width}x{self.height}, {unit}"
+
+    __repr__ = __str__
 
 
 def image_id(data: bytes) -> str:
@@ -68,19 +75,6 @@ def parquet_cell(image: Image) -> dict[str, object]:
 def data_address(image: Image) -> str:
     """Return the image as a `data:` address in base64, as JSON holds it."""
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
-
-
-def describe(media_type: str, width: int, height: int, size: int) -> str:
-    """Return the image in words: `PNG 640x480, 31 kB`."""
-    name = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}.get(media_type, media_type)
-    unit = (
-        f"{size:,} bytes"
-        if size < 1_000
-        else f"{size / 1e3:,.0f} kB"
-        if size < 1e6
-        else f"{size / 1e6:.1f} MB"
-    )
-    return f"{name} {width}x{height}, {unit}"
 
 
 def read_image(data: bytes) -> Image:

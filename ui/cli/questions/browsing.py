@@ -136,12 +136,12 @@ def show(id: str, *, db: Db, terminal: Terminal) -> None:
         id: Id of a question, or its first characters.
     """
     from service.questions import browsing
-    from service.questions.images import load_headers, name_images
+    from service.questions.images import load_images, name_images
 
     with db.reading() as session:
         question = browsing.find_question(session, id)
         places = browsing.places(session, question.id)
-        images = load_headers(session, question.images)
+        images = load_images(session, question.images)
     sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
     terminal.emit(
         {**question.to_json(), "sets": sets},

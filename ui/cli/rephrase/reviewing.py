@@ -206,11 +206,11 @@ def _item_text(database: "Database", candidate_id: str, run_id: str | None) -> s
     """Return the texts of a candidate and its original, with its status in a run unless that is None."""
     from rephraser.reviews.queue import read_item
     from rephraser.reviews.status import read_status
-    from service.questions.images import load_headers, name_images
+    from service.questions.images import load_images, name_images
 
     with database.read() as session:
         item = read_item(session, candidate_id)
-        headers = load_headers(session, item.images)
+        headers = load_images(session, item.images)
         status = None if run_id is None else read_status(session, run_id, candidate_id)
     images = [headers[id] for id in item.images]
     lines = [
