@@ -10,7 +10,7 @@ from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Stopped
 from service.asks.attempts import have_answers
 from service.asks.money import PICO_PER_USD
-from service.asks.store import Claim, Store
+from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.models.stopping import finish_on_signals
 
@@ -169,7 +169,7 @@ class _Tasks:
     async def _claim(self) -> bool:
         """Begin more tasks; return whether there may be others that are free."""
         count = self._at_once - len(self._running)
-        wish = Claim(self._asker.run_id, self._asker.worker, count, frozenset(self._left_open))
+        wish = (self._asker.run_id, self._asker.worker, count, frozenset(self._left_open))
         claimed = await self._store.write(rows.claim, wish)
         for position, item in claimed:
             task = asyncio.create_task(self._do(position, item))
