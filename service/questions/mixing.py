@@ -32,20 +32,12 @@ REPORT_EVERY = 200
 
 
 @dataclass(frozen=True)
-class Overlaps:
-    """Questions of the extra set that were passed over before the chunks were full, by the reason.
-
-    same_text: equal but for blanks and case (the same id included); near: similar wording with the same
-    digits. Both with the base (its held questions included) or with an extra question already taken.
-    """
-
-    same_text: int
-    near: int
-
-
-@dataclass(frozen=True)
 class MixReport:
-    """A mix: how many questions of each set it has, and what was passed over."""
+    """A mix: how many questions of each set it has, and what was passed over.
+
+    `overlaps` counts extra questions by the reason: same_text (equal but for blanks and case, the same id
+    included) or near (similar wording with the same digits), with a question of the base or an earlier one.
+    """
 
     name: str
     created: bool
@@ -53,7 +45,7 @@ class MixReport:
     extra: int
     chunk: int
     chunks: int
-    overlaps: Overlaps
+    overlaps: dict[str, int]
     spec: dict[str, Any] = field(repr=False)
 
     @property
@@ -77,7 +69,7 @@ def choose_extra(
     count: int,
     seed: int,
     progress: TellStage | None = None,
-) -> tuple[list[Question], Overlaps]:
+) -> tuple[list[Question], dict[str, int]]:
     """Return the first `count` questions of `extra`, in seeded order, that overlap with nothing before them.
 
     A larger count with the same seed begins with the same questions, so that mixes are nested. The list is
@@ -90,23 +82,23 @@ def choose_extra(
         indexes[question.images].add(done, question.text)
         _tell(progress, "reading the base", done + 1, len(base))
     chosen: list[Question] = []
-    same_text = near = 0
+    overlaps = {"same_text": 0, "near": 0}
     for question in seeded_order(extra, seed):
         if len(chosen) == count:
             break
         same = question.images, comparable(question.text)
         if same in texts:
-            same_text += 1
+            overlaps["same_text"] += 1
             continue
         match = indexes[question.images].nearest(question.text)
         if match is not None and match.same_digits:
-            near += 1
+            overlaps["near"] += 1
             continue
         texts.add(same)
         indexes[question.images].add(len(base) + len(chosen), question.text)
         chosen.append(question)
         _tell(progress, "choosing", len(chosen), count)
-    return chosen, Overlaps(same_text, near)
+    return chosen, overlaps
 
 
 def mix_sets(
@@ -147,7 +139,7 @@ def mix_sets(
     if len(chosen) < wanted:
         raise InputError(
             f'"{extra}" has only {len(chosen):,} questions that do not overlap with "{base}" or each other '
-            f"({len(offered):,} usable, {overlaps.same_text:,} identical, {overlaps.near:,} "
+            f"({len(offered):,} usable, {overlaps['same_text']:,} identical, {overlaps['near']:,} "
             f"near-duplicates). {chunks} chunks of {chunk:,} need {wanted:,}. Import more, or request fewer."
         )
     members = [Member(position, question) for position, question in enumerate([*own, *chosen])]
@@ -160,7 +152,7 @@ def mix_sets(
         "chunks": chunks,
         "seed": seed,
         "near_ratio": NEAR_RATIO,
-        "overlaps": {"same_text": overlaps.same_text, "near": overlaps.near},
+        "overlaps": overlaps,
     }
     with db.write() as session:
         stored = _same_or_none(session, name, spec)

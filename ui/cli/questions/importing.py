@@ -152,14 +152,14 @@ def mix(
         "times": report.times,
         "spec": report.spec,
     }
-    overlaps = report.overlaps
-    passed_over = f"skipped in {extra}: {overlaps.same_text:,} identical, {overlaps.near:,} near-duplicates"
+    identical, near = report.overlaps["same_text"], report.overlaps["near"]
+    passed_over = f"skipped in {extra}: {identical:,} identical, {near:,} near-duplicates"
     terminal.emit(
         record,
         f'{"created" if report.created else "unchanged: the set already exists,"} "{report.name}"',
         f"{report.base + report.extra:,} questions ({report.times:.4g}x): {report.base:,} of {base}, "
         f"{plural(report.chunks, 'chunk')} of {report.chunk:,} of {extra}",
-        *([passed_over] if overlaps.same_text or overlaps.near else []),
+        *([passed_over] if identical or near else []),
     )
 
 
