@@ -18,7 +18,6 @@ VLLM_PYTHON ?= $(shell for p in python3 python3.11; do $$p -c 'import sys; sys.e
 VLLM_VENV ?= .venv-vllm
 TOOLS_VENV ?= .venv-tools
 GPU_PYTHON ?= python3
-MODEL ?=
 FULL ?=
 VLLM ?=
 TORCH_INDEX ?=
@@ -109,10 +108,9 @@ vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
 VLLM_TESTS = $(sort $(wildcard tests/trainer_adapter/test_*vllm*.py)) \
   $(filter-out tests/trainer_adapter/%,$(wildcard tests/*/test_*vllm*.py))
 
-# Two steps of training and an evaluation on this machine's GPU, in the environment of GPU_PYTHON (constraints-gpu.txt);
-# MODEL names a small Qwen 3 in place of a random one. Writes gpu-check.md; exits with 1 if anything fails.
+# Two steps of training and an evaluation on this machine's GPU, in the environment of GPU_PYTHON (constraints-gpu.txt).
 gpu-check:
-	$(GPU_PYTHON) -m benchmarks.gpu_check $(if $(MODEL),--model $(MODEL))
+	PYTHON=$(GPU_PYTHON) benchmarks/gpu_check.sh
 
 TOOLS = inspect or verifiers
 TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/trainer_adapter/test_verifiers.py

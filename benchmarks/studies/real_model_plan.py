@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_check import REWARD
-
 RESPONSES = 8
+RANDOM_REWARD = Path(__file__).with_name("random_reward.py")
 POOL, GSM8K = 256, 500
 PILOT_SEED = 901
 PILOT_LAST = 5
@@ -44,7 +43,7 @@ RECIPES = {
     BASELINE: Compared("grpo"),
     "ta_rescue": Compared("ta_rescue"),
     "ta_grpo_2": Compared("ta_grpo", ("responses=2",)),
-    "grpo_random": Compared("grpo", (f"verl.reward.custom_reward_function.path={REWARD}",)),
+    "grpo_random": Compared("grpo", (f"verl.reward.custom_reward_function.path={RANDOM_REWARD}",)),
     "grpo_ds": Compared("grpo_ds", saves=5),
 }
 

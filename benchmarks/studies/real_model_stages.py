@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.gpu_check import gpu_name
+import torch
+
 from benchmarks.studies.real_model_commands import OutOfTime, run_together
 from benchmarks.studies.real_model_plan import (
     ABOUT,
@@ -43,7 +44,7 @@ class Study:
         earlier = self.path if self.path.exists() else self.job / "rows.jsonl"
         self.rows: list[Row] = []
         self.add(read_jsonl(earlier) if earlier.exists() else [])
-        self.device = gpu_name() or "CPU"
+        self.device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "CPU"
 
     def carry_out(self, most: int | None = None) -> None:
         """Go through the stages until the deadline, or until `most` pairs are done."""

@@ -62,7 +62,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_every_benchmark_is_listed_here_and_by_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     here = {*SIZES, *ON_DATA, *ELSEWHERE, *TRAINING}
-    assert {name.removeprefix("benchmarks.") for name in scripts()} == {*here, "gpu_check"}
+    assert {name.removeprefix("benchmarks.") for name in scripts()} == here
     list_benchmarks()
     output = capsys.readouterr().out
     assert all(f"{name} " in output and line in output for name, line in scripts().items())

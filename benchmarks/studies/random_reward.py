@@ -1,4 +1,4 @@
-"""The reward of `gpu_check`: half of all texts are right, so that any policy has a gradient."""
+"""A reward that ignores the answer: the recipe `grpo_random` shows what training does without a signal."""
 
 from typing import Any
 
