@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Protocol
 
 from service.asks.money import Price
 from service.asks.request import Reply, Request
 
 
-class Endpoint:
+class Endpoint(Protocol):
     """Answers single requests.
 
     `ask` owns retries, pauses between attempts, money and storage; an endpoint sends one attempt at a time
@@ -28,8 +28,7 @@ class Endpoint:
     price: Price | None = Price(0.0, 0.0)
 
     @property
-    def model(self) -> str:
-        raise NotImplementedError
+    def model(self) -> str: ...
 
     @property
     def engine(self) -> Mapping[str, Any] | None:
@@ -75,14 +74,14 @@ class Endpoint:
         Raises:
             PrerequisiteError: the endpoint cannot be used; the message says what to do.
         """
-        raise NotImplementedError
+        ...
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
         """Wait for a free slot in order of arrival and hold it; yield the server to use.
 
         Returns at once after `stopping` is set, so that nobody waits for ever.
         """
-        raise NotImplementedError
+        ...
 
     async def send(self, request: Request, server: Any) -> Reply:
         """Send one attempt.
@@ -90,7 +89,7 @@ class Endpoint:
         Raises:
             Fault: it failed.
         """
-        raise NotImplementedError
+        ...
 
     def wake(self) -> None:
         """Let everyone who waits for a slot look at `stopping` again."""

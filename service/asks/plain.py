@@ -46,6 +46,10 @@ class PlainEndpoint(ServedEndpoint):
         server = Server(base, base, max_concurrency, limit=max_concurrency)
         super().__init__([server], timeout_s, tokens_per_s)
 
+    @property
+    def model(self) -> str:
+        return self.served_name
+
     async def open(self) -> None:
         """Connect and query the served model."""
         import aiohttp

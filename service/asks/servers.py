@@ -342,7 +342,7 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
                 UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
             )
         entry = entries.get(model, {})
-    told = {
+    details = {
         "engine": entry.get("owned_by"),
         "version": version,
         "root": entry.get("root"),
@@ -350,7 +350,7 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
     }
     return {
         name: value
-        for name, value in told.items()
+        for name, value in details.items()
         if value and isinstance(value, int if name == "max_model_len" else str)
     }
 
