@@ -37,6 +37,7 @@ def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
     with Database.open("tagrpo.db") as db:
         half_boxed(db, "a")
         half_boxed(db, "b")
+        add_eval_run(db, "all-boxed", [(4, 2, 0)])
     everything = read(cli("score", "a", "--json"))
     assert (everything["correct"], everything["compared_with"], everything["changed_by_source"]) == (
         8,
@@ -47,6 +48,9 @@ def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
     assert boxed.code == 0, boxed.err
     for said in ("8 new grades by", "6 of 8 correct", "2 verdicts changed: correct to wrong 2"):
         assert said in boxed.out
+    assert "previous answer" in boxed.out
+    unchanged = cli("score", "all-boxed", "--answers", "boxed", "--changes").out
+    assert ("0 verdicts changed" in unchanged, "previous answer" in unchanged) == (True, False)
     again = read(cli("score", "a", "answers=boxed", "--json"))
     assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
     assert again["changed_by_source"] == [

@@ -375,6 +375,12 @@ class TestRuns:
         assert "verl ended with exit code 1; the last errors in" in done.err
         assert "RuntimeError: CUDA out of memory" in done.err
         assert "the GPU ran out of memory" in done.err
+        assert "with `tagrpo resume x`." in done.err
+        assert "with `tagrpo resume x --hide-log`." in tagrpo(*words, "--hide-log").err
+        monkeypatch.delenv("FAKE_VERL")
+        resumed = tagrpo("resume", "x", "--hide-log")
+        assert (resumed.code, "verl's output in logs/" in resumed.err) == (0, True)
+        assert "step:2 - " not in resumed.err
 
     @pytest.mark.slow
     def test_a_stopped_run_says_how_to_go_on(

@@ -28,7 +28,11 @@ COMMANDS = {
 
 
 def resume(
-    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")], *, db: Db, terminal: Terminal
+    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")],
+    *,
+    hide_log: bool = False,
+    db: Db,
+    terminal: Terminal,
 ) -> None:
     """Resume a run: rephrasing, evaluation, judging or training.
 
@@ -40,6 +44,7 @@ def resume(
 
     Args:
         words: Name or id of the run.
+        hide_log: In training, write verl's output and command only to the run's folder; show steps.
     """
     from service.config import read_stored
     from service.runs.store import read_config
@@ -63,7 +68,8 @@ def resume(
     if chosen.kind != "judge":
         config = config.model_copy(update={"name": _config_name(chosen)})
     where = str(place) if isinstance(place, Path) else place.whole
-    command(config, db=replace(db, db_file=where), terminal=terminal)
+    options = {"hide_log": hide_log} if chosen.kind == "train" else {}
+    command(config, db=replace(db, db_file=where), terminal=terminal, **options)
 
 
 def _config_name(run: "Run") -> str:

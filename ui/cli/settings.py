@@ -163,9 +163,8 @@ def split_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
     """Return the name of a run, and the words KEY=VALUE."""
     names = [word for word in words if "=" not in word]
     if len(names) != 1:
-        raise InputError(
-            f"{' '.join(names) or f'tagrpo {command}'}: give the name of one run, then KEY=VALUE."
-        )
+        given = " ".join(names) or f"tagrpo {command}"
+        raise InputError(f"{given}: give the name of one run, then KEY=VALUE.")
     return names[0], [word for word in words if "=" in word]
 
 

@@ -123,7 +123,7 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
             for (before, after, then, now), count in by_source
         ]
         parts.append(Table(["verdict", "answer found", "now", "grades"], rows) if moves else None)
-        parts += _change_parts(changed) if changes else []
+        parts += _change_parts(changed) if changes and changed else []
     terminal.emit(record, *parts)
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -78,14 +78,9 @@ def run(
         echo = _show_steps(bar) if hide_log else console.write_line
         trained = running.train(config, opened, announce=announce, echo=echo)
     alarms = list(RunFolder(trained.folder).alarms())
-    record: dict[str, Any] = {
-        **vars(trained),
-        "finished": trained.finished,
-        **vars(trained.attempt),
-        "alarms": alarms,
-    }
-    del record["attempt"]
     attempt = trained.attempt
+    record = {**vars(trained), "finished": trained.finished, **vars(attempt), "alarms": alarms}
+    del record["attempt"]
     saved = f"{trained.folder}/checkpoints, step {attempt.checkpoint}" if attempt.checkpoint else "none"
     ended = trained.left_behind and not trained.finished
     terminal.emit(
@@ -99,7 +94,7 @@ def run(
         None if attempt.step is None else f"rollouts    tagrpo train rollouts {trained.run}",
     )
     if not trained.finished:
-        why = _why_unfinished(trained)
+        why = _why_unfinished(trained, resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
         if attempt.stopped_by is None:
             raise exits.failed(why)
         raise (Interrupted if attempt.stopped_by == "SIGINT" else Terminated)(why)
@@ -147,7 +142,7 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
     return take
 
 
-def _why_unfinished(trained: "Trained") -> str:
+def _why_unfinished(trained: "Trained", command: str) -> str:
     """Say why a run did not finish and how to resume it."""
     attempt = trained.attempt
     saved = (
@@ -155,7 +150,7 @@ def _why_unfinished(trained: "Trained") -> str:
         if attempt.checkpoint is None
         else f"the checkpoint of step {attempt.checkpoint}"
     )
-    resume = f"from {saved} with {resume_command(trained.run)}."
+    resume = f"from {saved} with {command}."
     if attempt.stopped_by is not None:
         how = "verl had to be killed" if trained.killed else "verl ended"
         return f"stopped by {attempt.stopped_by}, {how}. Resume {resume}"
