@@ -5,8 +5,8 @@
 #                as a site, and runs the tests that take no second each
 #
 # FULL=1 runs all tests: also those marked slow, TRL, what holds SQL on PostgreSQL, the end-to-end trainings, the pages in
-# Chromium (both installed by apt-get where that is at hand), and inspect_ai and verifiers in an environment of
-# their own; a skipped test is then a failure.
+# Chromium, programs in bubblewrap (all three installed by apt-get where that is at hand), and inspect_ai and verifiers
+# in an environment of their own; a skipped test is then a failure.
 # VLLM=1 runs the tests with the real vLLM instead, in its build for CPUs and an environment of its own: Python 3.11
 # on Linux, x86-64.
 # TORCH_INDEX names a package index for torch, such as PyTorch's CPU index; without it pip's own is used.
@@ -33,7 +33,7 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test lint types contracts docs pytest vllm tools gpu-check chromium postgresql clean
+.PHONY: demo test lint types contracts docs pytest vllm tools gpu-check bubblewrap chromium postgresql clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
@@ -144,7 +144,7 @@ ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py) \
   tests/evaluator/test_evals_browsing.py tests/evaluator/test_evals_samples*.py \
   tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
-pytest: $(READY) $(if $(FULL),$(TRL)/.ready chromium postgresql tools)
+pytest: $(READY) $(if $(FULL),$(TRL)/.ready bubblewrap chromium postgresql tools)
 	@echo "make: tests, $(if $(FULL),11,4) minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 ifdef FULL
@@ -162,6 +162,14 @@ chromium:
 	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || { \
 	  echo "make: the pages are tested in Chromium; install it (Debian: apt-get install chromium)," >&2; \
 	  echo "      or name one: make test FULL=1 TAGRPO_CHROMIUM=/path/to/chrome" >&2; exit 2; }
+
+# Programs as questions run in it.
+bubblewrap:
+	@command -v bwrap >/dev/null || { \
+	  echo "make: installing bubblewrap by apt-get" >&2; command -v apt-get >/dev/null && test "$$(id -u)" = 0 \
+	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap libseccomp2 >/dev/null; } || { \
+	  echo "make: programs are tested in bubblewrap; install it (Debian: apt-get install bubblewrap libseccomp2)" >&2; \
+	  exit 2; }
 
 # The server that tests start for themselves.
 postgresql:

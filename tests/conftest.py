@@ -132,17 +132,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs a package that is absent (vLLM, TRL, ...), leave out what `--db postgresql` has not."""
+    """Skip what needs an absent package (bubblewrap, vLLM, ...), leave out what `--db postgresql` has not."""
     if config.getoption("db") == "postgresql":
         config.hook.pytest_deselected(items=[item for item in items if not _is_for_a_server(item)])
         items[:] = [item for item in items if _is_for_a_server(item)]
     for marker, package, way in (
+        ("bubblewrap", "bwrap", "Debian's package is `bubblewrap`"),
         ("vllm", "vllm", "`make test VLLM=1` makes an environment with it"),
         ("trl", "trl", "`make test FULL=1` installs it in a folder of its own"),
         ("inspect", "inspect_ai", "the extra `inspect` has it, in an environment of its own"),
         ("verifiers", "verifiers", "the extra `verifiers` has it"),
     ):
-        if find_spec(package) is None:
+        if find_spec(package) is None and shutil.which(package) is None:
             skip = pytest.mark.skip(reason=f"{package} is not installed; {way}")
             for item in items:
                 if item.get_closest_marker(marker):

@@ -35,7 +35,12 @@ def folder(tmp_path: Path) -> Path:
         *ROOT.glob("requirements*.txt"),
     ):
         shutil.copy(path, tmp_path)
-    for name, text in (("speaking", SPEAKING), ("initdb", SPEAKING), ("python3", PYTHON)):
+    for name, text in (
+        ("speaking", SPEAKING),
+        ("initdb", SPEAKING),
+        ("bwrap", SPEAKING),
+        ("python3", PYTHON),
+    ):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Runs programs that nobody vouches for; `running` is what others call, the rest is what it starts.
+"""Runs programs that nobody vouches for in bubblewrap: `running` starts it, the other modules run inside.
 
-What runs inside is the standard library and this package alone (`launcher` says how).
+Inside, only the standard library and this package exist.
 """

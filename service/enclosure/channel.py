@@ -1,50 +1,46 @@
-"""Values and messages between the process that tests and the one that runs the program.
+"""Messages and values between the processes of an enclosure.
 
 A value is sent as JSON: plain data by content, all else as a reference to an object of the program. Nothing
-that comes from the program is ever executed.
+that the program sends is ever executed.
 """
 
 import json
-import socket
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-MOST_BYTES = 4 * 2**20
-"""The longest message; a program that returns more has failed."""
-_MOST_BITS = 1000  # of an int as JSON has it; Python refuses to read very long decimals
+_MAX_BYTES = 4 * 2**20
+_MAX_BITS = 1000  # of an int as JSON has it; Python refuses to read very long decimals
 
 Encode = Callable[[object], int]
-"""Called with what is no plain data; returns the number by which it is known, or raises TypeError."""
+"""Called with an object that is no plain data; returns its number."""
 Decode = Callable[[int], Any]
-"""Called with such a number; returns what stands for it."""
+"""Called with such a number; returns the object."""
 
 
 class Malformed(Exception):
-    """A message that cannot be read, or is too long."""
+    """A message is too long or invalid."""
 
 
 def encode(value: Any, refer: Encode) -> Any:
-    """Return a value as JSON has it.
+    """Return a value as JSON has it; one of a subclass of a plain type is sent as this type.
 
-    Subclasses of plain types go as these. Raises RecursionError for what contains itself.
+    Raises:
+        RecursionError: the value contains itself.
     """
     if value is None or isinstance(value, bool | str):
         return value if type(value) in (bool, str, type(None)) else str.__str__(value)
     if isinstance(value, int):
         value = int.__index__(value)
-        return value if value.bit_length() < _MOST_BITS else {"int": hex(value)}
+        return value if value.bit_length() < _MAX_BITS else {"int": hex(value)}
     if isinstance(value, float):
         return float.__float__(value)
     if isinstance(value, list):
         return [encode(each, refer) for each in list.__iter__(value)]
-    if isinstance(value, tuple):
-        return {"tuple": [encode(each, refer) for each in tuple.__iter__(value)]}
-    if isinstance(value, set):
-        return {"set": [encode(each, refer) for each in set.__iter__(value)]}
-    if isinstance(value, frozenset):
-        return {"frozenset": [encode(each, refer) for each in frozenset.__iter__(value)]}
+    for kind in _COLLECTIONS:
+        if isinstance(value, kind):
+            return {kind.__name__: [encode(each, refer) for each in kind.__iter__(value)]}
     if isinstance(value, dict):
         return {"dict": [[encode(key, refer), encode(each, refer)] for key, each in dict.items(value)]}
     if isinstance(value, bytes | bytearray):
@@ -61,11 +57,7 @@ def encode(value: Any, refer: Encode) -> Any:
 
 
 def decode(value: Any, known: Decode) -> Any:
-    """Return the value that JSON stands for.
-
-    Raises:
-        Malformed: no value of `encode`.
-    """
+    """Return the value that `encode` gave. Raises `Malformed` if it gave none."""
     if isinstance(value, list):
         return [decode(each, known) for each in value]
     if not isinstance(value, dict):
@@ -81,6 +73,7 @@ def _dict(pairs: Any, known: Decode) -> dict[Any, Any]:
     return {decode(key, known): decode(each, known) for key, each in pairs}
 
 
+_COLLECTIONS: tuple[Any, ...] = (tuple, set, frozenset)
 _TYPES: dict[str, type] = {
     each.__name__: each
     for each in (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
@@ -102,33 +95,25 @@ _READERS: dict[str, Callable[[Any, Decode], Any]] = {
 }
 
 
-def send(end: socket.socket, message: dict[str, Any]) -> None:
-    """Send a message.
-
-    Raises:
-        Malformed: it is too long.
-        OSError: the other end is gone, or the socket's time is up.
-    """
+def pack(message: dict[str, Any]) -> bytes:
+    """Return a message as it is sent: its length, then JSON. Raises `Malformed` if it is too long."""
     content = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    if len(content) > MOST_BYTES:
+    if len(content) > _MAX_BYTES:
         raise Malformed(f"{len(content):,} bytes")
-    end.sendall(len(content).to_bytes(4, "big") + content)
+    return len(content).to_bytes(4, "big") + content
 
 
 def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:
-    """Return the next message; None where the other end has closed.
+    """Return the next message; None at the end. Raises `Malformed` if it is too long or no JSON object.
 
     Args:
-        read: returns at most so many bytes, none at the end.
-
-    Raises:
-        Malformed: it is too long or not a JSON object.
+        read: returns at most as many bytes as its argument, none at the end.
     """
     head = _exactly(read, 4)
     if head is None:
         return None
     size = int.from_bytes(head, "big")
-    if size > MOST_BYTES:
+    if size > _MAX_BYTES:
         raise Malformed(f"{size:,} bytes")
     content = _exactly(read, size)
     if content is None:

@@ -1,11 +1,11 @@
-"""The side of the program: loads it, then calls its functions as asked, until it is ended.
+"""Loads the program, then calls its functions for the tests' process, until it is killed.
 
-Nothing here is trusted once the program has been loaded. What it sends is data, and what it may not do is
-kept from it by the process it runs in (`namespaces`).
+Nothing here is trusted once the program has been loaded: the tests' process reads its answers as data.
 """
 
 import ast
 import builtins
+import contextlib
 import itertools
 import operator
 import socket
@@ -14,16 +14,16 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from service.enclosure.channel import Malformed, decode, encode, receive, send
+from service.enclosure.channel import Malformed, decode, encode, pack, receive
 
-_MOST_ITEMS = 1_000_000
-_MOST_TOLD = 300  # characters of an error's message
-_MOST_CUTS = 20
+_MAX_ITEMS = 1_000_000
+_MAX_TEXT = 300  # characters of an error's message
+_MAX_CUTS = 20
 _NAME = "program"
 
 
 def serve(end: socket.socket, candidates: list[str], helpers: str, names: list[str]) -> None:
-    """Run the helpers and a candidate as one module, say what they define, and answer calls."""
+    """Run the helpers and a candidate as one module, send the names they define, and answer calls."""
     module = types.ModuleType(_NAME)
     sys.modules[_NAME] = module
     sys.argv = [_NAME]
@@ -31,73 +31,60 @@ def serve(end: socket.socket, candidates: list[str], helpers: str, names: list[s
         for code in (_compiled(helpers), choose(candidates, names)):
             exec(code, module.__dict__)
     except BaseException as error:
-        send(end, _raised(error))
+        end.sendall(pack(_raised(error)))
         return
-    send(end, {"names": [name for name in vars(module) if not name.startswith("__")]})
+    end.sendall(pack({"names": [name for name in vars(module) if not name.startswith("__")]}))
     objects: list[Any] = []
     while (request := receive(end.recv)) is not None:
         answer = _answer(request, vars(module), objects)
         try:
-            send(end, answer)
+            end.sendall(pack(answer))
         except Malformed:
-            send(end, {"raised": "MemoryError", "class": "MemoryError", "text": "the result is too long"})
+            end.sendall(
+                pack({"raised": "MemoryError", "class": "MemoryError", "text": "the result is too long"})
+            )
 
 
 def choose(candidates: list[str], names: list[str]) -> types.CodeType:
-    """Return the code of the first candidate that can be compiled and defines one of the names.
+    """Return the code of the first candidate that is Python and defines one of the names.
 
-    Of one that cannot, what stands before its first error is tried too: responses are cut off, or go on in
-    English. Raises the first candidate's SyntaxError where nothing helps.
+    If there is none, cut candidates at their first error, since responses are cut off or go on in English.
+    If that does not help, return the first one that is Python. Raise the first one's SyntaxError if none is.
     """
-    for mending in (False, True):
+    for cuts in (0, _MAX_CUTS):
         for candidate in candidates:
-            code = _mended(candidate, names) if mending else _defining(candidate, names)
-            if code is not None:
+            if (code := _defining(candidate, names, cuts)) is not None:
                 return code
     for candidate in candidates[1:]:
-        try:
+        with contextlib.suppress(SyntaxError, ValueError):
             return _compiled(candidate)
-        except (SyntaxError, ValueError):
-            continue
     return _compiled(candidates[0])
 
 
-def _mended(source: str, names: list[str]) -> types.CodeType | None:
-    lines = source.split("\n")
-    for _ in range(_MOST_CUTS):
+def _defining(source: str, names: list[str], cuts: int) -> types.CodeType | None:
+    """Return the code of a source that defines one of the names, cut at its first error if need be."""
+    for _ in range(cuts + 1):
         try:
-            return _defining("\n".join(lines), names, strict=True)
+            tree = ast.parse(source)
+            code = _compiled(source)
         except SyntaxError as error:
-            lines = lines[: min(error.lineno or 1, len(lines)) - 1]
-            if not any(map(str.strip, lines)):
+            source = "\n".join(source.split("\n")[: (error.lineno or 1) - 1])
+            if not source.strip():
                 return None
         except ValueError:
             return None
+        else:
+            return code if not names or not _defined(tree).isdisjoint(names) else None
     return None
 
 
-def _defining(source: str, names: list[str], strict: bool = False) -> types.CodeType | None:
-    try:
-        tree = ast.parse(source)
-        code = _compiled(source)
-    except (SyntaxError, ValueError):
-        if strict:
-            raise
-        return None
-    if not names:
-        return code
-    defined = {
-        name
-        for each in ast.walk(tree)
-        for name in (
-            [each.name]
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            else [each.id]
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-            else []
-        )
-    }
-    return code if defined.intersection(names) else None
+def _defined(tree: ast.Module) -> set[str]:
+    definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    names = {each.name for each in ast.walk(tree) if isinstance(each, definitions)}
+    stored = (
+        each for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    )
+    return names | {each.id for each in stored}
 
 
 def _compiled(source: str) -> types.CodeType:
@@ -119,7 +106,7 @@ def _answer(request: dict[str, Any], names: dict[str, Any], objects: list[Any]) 
         else:
             value = _DO[request["do"]](about, *args)
         answer = {"value": encode(value, refer)}
-        # What the program did to lists that it was given is done to those of the tests.
+        # The tests' process repeats the program's changes to lists that it was given.
         changed = {
             place: now
             for place, (arg, before) in enumerate(zip(args, sent, strict=True))
@@ -136,13 +123,13 @@ def _raised(error: BaseException) -> dict[str, Any]:
         name = next(
             each.__name__ for each in type(error).__mro__ if vars(builtins).get(each.__name__) is each
         )
-        return {"raised": name, "class": type(error).__name__, "text": str(error)[:_MOST_TOLD]}
+        return {"raised": name, "class": type(error).__name__, "text": str(error)[:_MAX_TEXT]}
     except BaseException:
         return {"raised": "Exception", "class": "Exception", "text": ""}
 
 
 def _items(value: Any) -> list[Any]:
-    return list(itertools.islice(value, _MOST_ITEMS))
+    return list(itertools.islice(value, _MAX_ITEMS))
 
 
 _DO: dict[str, Callable[..., Any]] = {

@@ -1,46 +1,38 @@
-"""Runs a program against tests in an enclosure and returns the result."""
+"""Runs programs against tests in bubblewrap, without network, files or privileges."""
 
 import contextlib
-import json
 import os
+import re
+import secrets
 import select
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import cache
+from glob import glob
 from pathlib import Path
 from typing import Any
 
-from service.enclosure.channel import MOST_BYTES, Malformed, receive
-from service.enclosure.namespaces import Limits
+from service.enclosure.channel import Malformed, pack, receive
+from service.enclosure.inside import Limits
+from service.program_gold import ProgramGold
 
-_ROOT = str(Path(__file__).resolve().parents[2])
-_START = f"import sys; sys.path.insert(0, {_ROOT!r}); from service.enclosure.launcher import main; main()"
 GRACE_S = 10.0
+"""How long tests may run after the program's time is up."""
+_POLL_MS = 20
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_FIRST_USER = 0x6A000000  # of no account; each enclosure has its own, so that its processes are counted
 _CAN_RUN = threading.Event()
 
-WAY_OUT = (
-    "programs run only if Linux lets this process create namespaces. In a container pass --cap-add SYS_ADMIN "
-    "and --security-opt seccomp=unconfined (Docker, Podman); elsewhere allow user namespaces (sysctl "
-    "user.max_user_namespaces=10000, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)."
+_INSTALL = "Install bubblewrap and libseccomp2 (Debian, Ubuntu: apt-get install bubblewrap libseccomp2)."
+_ALLOW = (
+    "In a container pass --cap-add SYS_ADMIN and --security-opt seccomp=unconfined (Docker, Podman); "
+    "elsewhere allow user namespaces (sysctl user.max_user_namespaces=10000, and on Ubuntu "
+    "kernel.apparmor_restrict_unprivileged_userns=0)."
 )
-
-
-@dataclass(frozen=True)
-class Program:
-    """What is run.
-
-    Attributes:
-        candidates: sources of which the first that is Python and defines one of the names is taken; where
-            none does, the first that is Python.
-        helpers: source of what the question itself defines, run before it and beside the tests.
-        names: functions that are asked for; the program's, although Python may have some of that name.
-    """
-
-    candidates: tuple[str, ...]
-    helpers: str = ""
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,10 +40,10 @@ class ProgramResult:
     """How a program did.
 
     Attributes:
-        value: passed; failed (a test said no), raised (an error), ended (by itself), too slow, too large: the
-            program's fault. bad tests: they cannot be run. not run: there is no enclosure here.
-        line: of the tests where it happened, from 1, where known.
-        text: the error's.
+        value: passed; failed (a test failed), raised (an error), ended (the program exited), too slow, too
+            large; bad tests: the tests are invalid; not run: the enclosure failed.
+        line: line of the tests where it happened, from 1, if known.
+        text: text of the error.
     """
 
     value: str
@@ -59,132 +51,165 @@ class ProgramResult:
     text: str = ""
 
 
-class Enclosures:
-    """Keeps the processes that launch programs, one for each thread that runs them; a context manager.
+class Enclosure:
+    """Keeps a bubblewrap process, in which programs run one after another.
 
-    A fork of this process starts launchers of its own.
+    Only one thread may run programs in it, since the kernel ends bubblewrap together with this thread.
     """
 
     def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._running = threading.Lock()
         self._closed = False
-        self._begin()
-
-    def _begin(self) -> None:
-        self._lock, self._process = threading.Lock(), os.getpid()
-        self._idle: list[subprocess.Popen[bytes]] = []
-        self._busy: set[subprocess.Popen[bytes]] = set()
-
-    def __enter__(self) -> "Enclosures":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
-        """End all launchers; programs that run are "not run"."""
-        with self._lock:
-            idle, self._idle, self._closed = self._idle, [], True
-            for launcher in self._busy:
-                launcher.kill()  # whoever waits for it ends it
-        for launcher in idle:
-            _end(launcher)
+        """End bubblewrap; a program that another thread runs is "not run"."""
+        self._closed = True
+        if (process := self._process) is not None:
+            process.kill()
+        with self._running:
+            self._end()
 
-    def run(self, program: Program, tests: str, limits: Limits | None = None) -> ProgramResult:
-        """Run a program, and the tests against it; see `ProgramResult`.
+    def run(self, sources: tuple[str, ...], gold: ProgramGold, limits: Limits | None = None) -> ProgramResult:
+        """Run a program, and the gold's tests against it. Never raises for what a program does.
 
-        Never raises for what a program does; safe to call from several threads.
+        Args:
+            sources: programs of which the first is run that is Python and defines one of the gold's names, or
+                else the first that is Python.
         """
         limits = limits or Limits()
+        shared = {"helpers": gold.helpers, "names": gold.names}
         try:
-            content = _framed({"tests": tests, "helpers": program.helpers, "names": program.names})
+            token = secrets.token_hex()  # tests cannot answer for those that follow them
+            tests = pack({"tests": gold.tests, **shared, "token": token})
         except Malformed:
             return ProgramResult("bad tests", text="the tests are too long")
-        try:
-            content = _framed({"program": vars(program), "limits": vars(limits)}) + content
-        except Malformed:
-            return ProgramResult("too large", text="the program is too long")
-        if self._process != os.getpid():
-            self._begin()
-        with self._lock:
+        with self._running:
             if self._closed:
                 return ProgramResult("not run", text="closed")
-            launcher = self._idle.pop() if self._idle else _start()
-            self._busy.add(launcher)
-        result = None
-        try:
-            result = _ask(launcher, content, time.monotonic() + limits.wall_seconds + GRACE_S)
-        finally:
-            with self._lock:
-                self._busy.discard(launcher)
-                again = result is not None and result.get("next") is True and not self._closed
-                if again:
-                    self._idle.append(launcher)
-            if not again:
-                _end(launcher)
-        if result is None:
-            return ProgramResult("not run", text="the sandbox process ended without a result")
-        line = result.get("line")
-        return ProgramResult(
-            str(result["result"]), line if isinstance(line, int) else None, str(result.get("text", ""))
-        )
+            process = self._process = self._process or _start()
+            asked = {
+                "program": {"candidates": sources, **shared},
+                "limits": vars(limits),
+                "user": _FIRST_USER + process.pid % 2**22,
+            }
+            try:
+                result = _ask(process, pack(asked) + tests, limits, token)
+            except Malformed:
+                return ProgramResult("too large", text="the program is too long")
+            if "token" not in result:
+                why = self._end()
+                result.setdefault("text", why)
+        return ProgramResult(result["value"], result.get("line"), result["text"])
+
+    def _end(self) -> str:
+        """End bubblewrap, if it runs, and return the last line of its errors."""
+        process, self._process = self._process, None
+        if process is None:
+            return ""
+        process.kill()
+        lines = process.communicate()[1].decode(errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line), "bubblewrap ended without a result")
 
 
-def refusal() -> str | None:
-    """Return why no program can be run here, with the way out; None where one can. Tries it until it can."""
+def refusal() -> tuple[str, str] | None:
+    """Return why this machine cannot run programs, and what to do about it; None if it can."""
     if _CAN_RUN.is_set():
         return None
     if not sys.platform.startswith("linux"):
-        return f"programs cannot be run on {sys.platform}: {WAY_OUT}"
-    with Enclosures() as enclosures:
-        result = enclosures.run(Program(("def double(n): return 2 * n",)), "assert double(2) == 4")
+        return f"programs run only on Linux, not on {sys.platform}.", "Use a Linux machine."
+    if shutil.which("bwrap") is None:
+        return "programs run in bubblewrap, which is not installed.", _INSTALL
+    with contextlib.closing(Enclosure()) as enclosure:
+        result = enclosure.run(("def double(n): return 2 * n",), ProgramGold("assert double(2) == 4"))
     if result.value != "passed":
-        return f"programs cannot be run here ({result.text}): {WAY_OUT}"
+        what_to_do = _INSTALL if "seccomp.so" in result.text else _ALLOW
+        return f"programs cannot run in bubblewrap here ({result.text}).", what_to_do
     _CAN_RUN.set()
     return None
 
 
 def _start() -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, "-s", "-S", "-P", "-c", _START],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={"PYTHONHASHSEED": "0"},  # a program does the same each time
-        cwd="/",
-        bufsize=0,
-    )
+    pipe = subprocess.PIPE
+    return subprocess.Popen(_command(), stdin=pipe, stdout=pipe, stderr=pipe, env={}, cwd="/", bufsize=0)
 
 
-def _end(launcher: "subprocess.Popen[bytes]") -> None:
-    launcher.kill()
-    with launcher:  # closes its pipes and waits
-        pass
+@cache
+def _command() -> list[str]:
+    """Return bubblewrap's command line; a program sees only the standard library and its shared libraries."""
+    python = os.path.realpath(sys._base_executable)  # type: ignore[attr-defined]
+    listing = "import _ctypes, _hashlib, sys; print(*sys.path, open('/proc/self/maps').read(), sep='\\n')"
+    bare = subprocess.run(
+        [python, "-ISc", listing], env={}, capture_output=True, text=True, check=True
+    ).stdout
+    stdlib = [line for line in bare.split("\n") if os.path.isdir(line)]
+    libraries = {os.path.dirname(os.path.realpath(file)) for file in re.findall(r"/\S+\.so\S*$", bare, re.M)}
+    libraries.difference_update(stdlib)
+    command = [shutil.which("bwrap") or "bwrap", "--as-pid-1", "--die-with-parent", "--new-session"]
+    command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    # Capabilities are for the server inside; it drops them before it loads a program.
+    command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
+    if os.geteuid() == 0:
+        command += [word for name in ("SETUID", "SETGID", "KILL") for word in ("--cap-add", f"CAP_{name}")]
+    else:
+        command += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    visible = [*sorted(libraries), *stdlib, python, *glob("/lib*/ld-*.so*")]
+    # Otherwise parent folders have the permissions that they have outside, such as those of /root.
+    for folder in sorted({folder for path in (*visible, "/dev/null") for folder in Path(path).parents}):
+        command += ["--dir", str(folder)]
+    for path in visible:
+        command += ["--ro-bind", path, path]
+    for path in (f"{folder}/{name}-packages" for folder in stdlib for name in ("site", "dist")):
+        if os.path.isdir(path):
+            command += ["--tmpfs", path, "--remount-ro", path]
+    for path in ("/dev/null", "/dev/urandom"):
+        command += ["--dev-bind", path, path]
+    command += ["--ro-bind", str(Path(__file__).parent), "/code/service/enclosure", "--dir", "/tmp"]
+    command += ["--remount-ro", "/", "--chdir", "/", "--setenv", "PYTHONPATH", "/code"]
+    command += ["--setenv", "PYTHONHASHSEED", "0"]  # a program does the same each time
+    command += ["--setenv", "LD_LIBRARY_PATH", ":".join(sorted(libraries))]
+    start = "from service.enclosure.inside import main; main()"
+    return [*command, python, "-s", "-S", "-P", "-c", start]
 
 
-def _ask(launcher: "subprocess.Popen[bytes]", content: bytes, deadline: float) -> dict[str, Any] | None:
-    """Return the result; None where none comes. One of tests that do not end is made here."""
-    assert launcher.stdin is not None
-    assert launcher.stdout is not None
-    output, waiting = launcher.stdout.fileno(), select.poll()  # `select` knows no number of 1,024 or more
+def _ask(process: "subprocess.Popen[bytes]", content: bytes, limits: Limits, token: str) -> dict[str, Any]:
+    """Return what the enclosure answers; a result without a token if bubblewrap has to be ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    output, waiting = process.stdout.fileno(), select.poll()  # `select` fails for file numbers above 1,023
     waiting.register(output, select.POLLIN)
+    deadline = time.monotonic() + limits.wall_seconds + GRACE_S
 
     def read(size: int) -> bytes:
-        if not waiting.poll(1000 * max(0.0, deadline - time.monotonic())):
-            raise TimeoutError
+        while not waiting.poll(_POLL_MS):
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            if _resident(process.pid) > limits.memory_mb * 2**20:
+                raise MemoryError
         return os.read(output, size)
 
     try:
-        with contextlib.suppress(BrokenPipeError):  # what it said before it ended counts
-            launcher.stdin.write(content)
-        return receive(read)
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(content)
+        if (result := receive(read)) is not None and result.get("token") == token:
+            return result
     except TimeoutError:
-        return {"result": "bad tests", "text": "the tests did not finish"}
+        return {"value": "bad tests", "text": "the tests did not finish"}
+    except MemoryError:
+        return {"value": "too large", "text": ""}
     except (OSError, Malformed):
-        return None
+        pass
+    return {"value": "not run"}
 
 
-def _framed(message: dict[str, object]) -> bytes:
-    content = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    if len(content) > MOST_BYTES:
-        raise Malformed(f"{len(content):,} bytes")
-    return len(content).to_bytes(4, "big") + content
+def _resident(process: int) -> int:
+    """Return the bytes that a process and all its descendants hold in memory."""
+    total = 0
+    waiting = [process]
+    while waiting:
+        each = waiting.pop()
+        with contextlib.suppress(OSError, IndexError):
+            total += int(Path(f"/proc/{each}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+            children = Path(f"/proc/{each}/task/{each}/children").read_text(encoding="ascii")
+            waiting += map(int, children.split())
+    return total

@@ -1,126 +1,147 @@
-"""The side of the tests: runs them, and has the functions they call run by the program's process.
+"""Runs tests, and has the functions that they call run by the program's process.
 
-The program sees the arguments of a call and sends back data; it sees neither the tests nor what they compare
-its answers with, and no message of it says how they went.
+The program sees the arguments of a call and sends back data. It sees neither the tests nor the values that
+they expect, and none of its messages says how they went.
 """
 
 import builtins
-import signal
 import socket
-import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from service.enclosure.channel import Malformed, decode, encode, receive, send
+from service.enclosure.channel import Malformed, decode, encode, pack, receive
 
 _FILE = "<tests>"
-_MOST_TOLD = 300
+_MAX_TEXT = 300
 
 
-class Ended(BaseException):
-    """The program can be asked nothing more; `why` is "ended", "too slow" or "too large"."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+class _Ended(BaseException):
+    """The program no longer answers; the text is "ended", "too slow" or "too large"."""
 
 
-class Unsendable(Exception):
-    """The tests hand a program what it cannot be given: an object of their own."""
+class _Unsendable(Exception):
+    """The tests pass the program an object of their own."""
 
 
-class Session:
-    """Asks the program's process, until a point of `time.monotonic()`; counts the calls."""
+class _Raised(Exception):
+    """The program raised an error of a class that is not built in."""
+
+
+def run_tests(
+    end: socket.socket, tests: str, helpers: str, names: list[str], deadline: float
+) -> dict[str, Any]:
+    """Run the tests against the program at the other end and return a `ProgramResult` as a dict.
+
+    Args:
+        helpers: what the question itself defines, for the tests.
+        names: functions that the question asks for; they hide built-in ones, the program's others do not.
+        deadline: the program's, of `time.monotonic()`.
+    """
+    try:
+        session = _Session(end, deadline)
+        scope = _Scope(session, names)
+        scope["__name__"] = "tests"  # so that `if __name__ == "__main__"` is false
+        for source in (helpers, tests):
+            exec(compile(source, _FILE, "exec", dont_inherit=True), scope)
+        if session.over is not None:
+            raise session.over
+    except _Ended as error:
+        return {"value": str(error), "line": _line(error), "text": ""}
+    except BaseException as error:
+        return {"value": _fault(error), "line": _line(error), "text": _text(error)}
+    if session.calls == 0:
+        return {"value": "bad tests", "line": None, "text": "the tests never call the program"}
+    return {"value": "passed", "line": None, "text": ""}
+
+
+class _Session:
+    """Asks the program's process, until the deadline; counts the calls."""
 
     def __init__(self, end: socket.socket, deadline: float) -> None:
         self._end = end
         self._deadline = deadline
         self.calls = 0
-        self.over: BaseException | None = None  # tests may swallow it
-        self.names: frozenset[str] = frozenset()
-
-    def load(self) -> dict[str, Any] | None:
-        """Wait until the program is loaded; return its error, if it raised one."""
-        answer = self._receive()
-        if "raised" in answer:
-            return answer
-        names = answer.get("names")
+        self.over: BaseException | None = None  # tests may catch it
+        names = self._exchange(None).get("names")  # comes when the program is loaded
         if not isinstance(names, list):
-            raise Ended("ended")
+            raise _Ended("ended")
         self.names = frozenset(name for name in names if isinstance(name, str))
-        return None
 
     def ask(
         self, do: str, about: dict[str, Any], args: tuple[Any, ...] = (), named: dict[str, Any] | None = None
     ) -> Any:
-        """Return what the program's side answers; raise what it raised."""
+        """Return what the program's process answers; raise what it raised."""
         if self.over is not None:
             raise self.over
+        self.calls += 1
         try:
-            return self._ask(do, about, args, named or {})
-        except (Ended, Unsendable) as error:
+            sent = [encode(each, _number) for each in args]
+            with_names = {name: encode(each, _number) for name, each in (named or {}).items()}
+            answer = self._exchange({"do": do, **about, "args": sent, "named": with_names})
+            try:
+                value = decode(answer["value"], self._remote)
+                for place, now in answer.get("changed", {}).items():
+                    _replace(args[int(place)], decode(now, self._remote))
+            except (Malformed, RecursionError, LookupError, TypeError, ValueError, AttributeError):
+                raise _Ended("ended") from None
+        except (_Ended, _Unsendable) as error:
             self.over = error
             raise
-
-    def _ask(self, do: str, about: dict[str, Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        self.calls += 1
-        request = {
-            "do": do,
-            **about,
-            "args": [encode(each, _number) for each in args],
-            "named": {name: encode(each, _number) for name, each in named.items()},
-        }
-        try:
-            self._end.settimeout(self._left())
-            send(self._end, request)
-        except (OSError, Malformed) as error:
-            raise _ended(error) from None
-        answer = self._receive()
-        if "raised" in answer:
-            raise _error(answer)
-        try:
-            value = decode(answer["value"], self._remote)
-            for place, now in answer.get("changed", {}).items():
-                _replace(args[int(place)], decode(now, self._remote))
-        except (Malformed, RecursionError, KeyError, IndexError, TypeError, ValueError, AttributeError):
-            raise Ended("ended") from None
         return value
 
-    def _receive(self) -> dict[str, Any]:
+    def _exchange(self, request: dict[str, Any] | None) -> dict[str, Any]:
         try:
+            if request is not None:
+                self._set_timeout()
+                self._end.sendall(pack(request))
             answer = receive(self._read)
+        except TimeoutError:
+            raise _Ended("too slow") from None
         except (OSError, Malformed) as error:
-            raise _ended(error) from None
+            raise _Ended("too large" if "bytes" in str(error) else "ended") from None
         if answer is None:
-            raise Ended("ended")
+            raise _Ended("ended")
+        if "raised" in answer:
+            raise _error(answer)
         return answer
 
     def _read(self, size: int) -> bytes:
-        self._end.settimeout(self._left())
+        self._set_timeout()
         return self._end.recv(size)
 
-    def _left(self) -> float:
+    def _set_timeout(self) -> None:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise Ended("too slow")
-        return left
+            raise TimeoutError
+        self._end.settimeout(left)
 
-    def _remote(self, number: int) -> "Remote":
-        return Remote(self, {"object": int(number)})
+    def _remote(self, number: int) -> "_Remote":
+        return _Remote(self, {"object": int(number)})
 
 
-class Remote:
-    """Stands for a function or object of the program.
+def _forward(do: str) -> Callable[..., Any]:
+    return lambda remote, *args: remote._session.ask(do, remote._about, args)
 
-    It equals no plain data, whatever the program's own `__eq__` would say; two of them are compared by it.
+
+class _Remote:
+    """A function or object of the program.
+
+    It equals no plain data, whatever the program's own `__eq__` says; the program compares two of them.
     """
 
     __slots__ = ("_about", "_session")
+    _about: dict[str, Any]
+    _session: _Session
     __hash__ = object.__hash__
+    __getattr__ = _forward("get")
+    __setattr__ = _forward("set")
+    __next__ = _forward("next")
+    __getitem__ = _forward("item")
+    __setitem__ = _forward("put")
 
-    def __init__(self, session: Session, about: dict[str, Any]) -> None:
+    def __init__(self, session: _Session, about: dict[str, Any]) -> None:
         object.__setattr__(self, "_session", session)
         object.__setattr__(self, "_about", about)
 
@@ -130,34 +151,17 @@ class Remote:
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self._session.ask("call", self._about, args, named)
 
-    def __getattr__(self, name: str) -> Any:
-        return self._ask("get", name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self._ask("set", name, value)
-
     def __iter__(self) -> Iterator[Any]:
-        return iter(_plain(self._ask("items"), list))
-
-    def __next__(self) -> Any:
-        return self._ask("next")
+        return iter(_typed(self._ask("items"), list))
 
     def __len__(self) -> int:
-        return int(_plain(self._ask("len"), int))
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._ask("item", key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._ask("put", key, value)
+        return int(_typed(self._ask("len"), int))
 
     def __contains__(self, value: Any) -> bool:
         return value in list(self)  # as data, not as the object says
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Remote):
-            return False
-        return self is other or self._ask("equal", other) is True
+        return isinstance(other, _Remote) and (self is other or self._ask("equal", other) is True)
 
     def __lt__(self, other: object) -> bool:
         return self._ask("less", other) is True
@@ -166,85 +170,35 @@ class Remote:
         return self._ask("true") is True
 
     def __str__(self) -> str:
-        return str(_plain(self._ask("text"), str))
+        return str(_typed(self._ask("text"), str))
 
     def __repr__(self) -> str:
-        return str(_plain(self._ask("repr"), str))
-
-
-def run_tests(
-    end: socket.socket, tests: str, helpers: str, names: list[str], deadline: float
-) -> dict[str, Any]:
-    """Run the tests against the program at the other end and return the result.
-
-    Args:
-        helpers: what the question itself defines; the tests may use it.
-        names: of the functions asked for; a program's others do not stand in for built-in ones.
-
-    Returns:
-        `result` is passed, failed, raised, ended, too slow, too large or bad tests; `line` is the number of
-        the test's line where there is one, `text` what was raised.
-    """
-    session = Session(end, deadline)
-    try:
-        if (error := session.load()) is not None:
-            large = error.get("class") == "MemoryError"
-            return {"result": "too large" if large else "raised", "line": None, "text": _told(error)}
-        scope = _Scope(session, names)
-        # The module's own name, so that what stands under `if __name__ == "__main__"` is not run.
-        scope["__name__"] = "tests"
-        for source in (helpers, tests):
-            code = compile(source, _FILE, "exec", dont_inherit=True)
-            exec(code, scope)
-        if session.over is not None:
-            raise session.over
-    except Ended as end_of_program:
-        return {"result": end_of_program.why, "line": _line(end_of_program), "text": ""}
-    except _Raised as error:
-        return {"result": "raised", "line": _line(error), "text": _text(error)}
-    except AssertionError as error:
-        return {"result": "failed", "line": _line(error), "text": ""}
-    except (SyntaxError, Unsendable) as error:
-        return {"result": "bad tests", "line": _line(error), "text": _text(error)}
-    except BaseException as error:
-        value = "raised" if getattr(error, "of_program", False) else "failed"
-        if value == "raised" and isinstance(error, MemoryError):
-            value = "too large"
-        return {"result": value, "line": _line(error), "text": _text(error)}
-    if session.calls == 0:
-        return {"result": "bad tests", "line": None, "text": "the tests never call the program"}
-    return {"result": "passed", "line": None, "text": ""}
-
-
-class _Raised(Exception):
-    """An error of a class that is not built in."""
+        return str(_typed(self._ask("repr"), str))
 
 
 class _Scope(dict[str, Any]):
     """The names that tests see: their own, then those asked for, built-in ones, the program's others."""
 
-    def __init__(self, session: Session, names: list[str]) -> None:
+    def __init__(self, session: _Session, names: list[str]) -> None:
         super().__init__()
         self._session = session
         self._names = frozenset(names)
 
     def __missing__(self, name: str) -> Any:
-        if name not in self._names and hasattr(builtins, name):
+        is_built_in = name not in self._names and hasattr(builtins, name)
+        if is_built_in or name not in self._session.names:
             raise KeyError(name)
-        if name not in self._session.names:
-            raise KeyError(name)
-        value = Remote(self._session, {"name": name})
-        self[name] = value
+        value = self[name] = _Remote(self._session, {"name": name})
         return value
 
 
 def _number(value: object) -> int:
-    if isinstance(value, Remote) and "object" in value._about:
+    if isinstance(value, _Remote) and "object" in value._about:
         return int(value._about["object"])
-    raise Unsendable(f"the tests pass the program an unsupported argument of type {type(value).__name__}")
+    raise _Unsendable(f"the tests pass the program an unsupported argument of type {type(value).__name__}")
 
 
-def _plain(value: Any, kind: type) -> Any:
+def _typed(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"the program returned a value that is not of type {kind.__name__}")
     return value
@@ -261,30 +215,29 @@ def _replace(arg: Any, now: Any) -> None:
 
 
 def _error(answer: dict[str, Any]) -> BaseException:
+    """Return the error that the program raised, of the nearest built-in class."""
     kind = getattr(builtins, str(answer["raised"]), None)
-    plain = isinstance(kind, type) and issubclass(kind, Exception) and kind is not Exception
     try:
-        error: BaseException = kind(str(answer.get("text", ""))) if plain and kind else _Raised(_told(answer))
-    except TypeError:  # such as UnicodeDecodeError, which wants more
-        error = _Raised(_told(answer))
+        if not isinstance(kind, type) or not issubclass(kind, Exception) or kind is Exception:
+            raise TypeError
+        error = kind(str(answer.get("text", "")))
+    except TypeError:  # also of a class such as UnicodeDecodeError, which needs more arguments
+        error = _Raised(f"{answer.get('class')}: {answer.get('text')}")
     error.of_program = True  # type: ignore[attr-defined]
     return error
 
 
-def _ended(error: Exception) -> Ended:
-    if isinstance(error, TimeoutError):
-        return Ended("too slow")
-    return Ended("too large" if isinstance(error, Malformed) and "bytes" in str(error) else "ended")
-
-
-def _told(answer: dict[str, Any]) -> str:
-    return f"{answer.get('class')}: {answer.get('text')}"[:_MOST_TOLD]
+def _fault(error: BaseException) -> str:
+    if getattr(error, "of_program", False):
+        return "too large" if isinstance(error, MemoryError) else "raised"
+    return "bad tests" if isinstance(error, SyntaxError | _Unsendable) else "failed"
 
 
 def _text(error: BaseException) -> str:
-    if isinstance(error, _Raised):
-        return str(error)[:_MOST_TOLD]
-    return f"{type(error).__name__}: {error}"[:_MOST_TOLD]
+    if type(error) is AssertionError and _fault(error) == "failed":
+        return ""
+    name = "" if isinstance(error, _Raised | _Unsendable) else f"{type(error).__name__}: "
+    return f"{name}{error}"[:_MAX_TEXT]
 
 
 def _line(error: BaseException) -> int | None:
@@ -292,9 +245,3 @@ def _line(error: BaseException) -> int | None:
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
     return lines[-1] if lines else None
-
-
-def quiet() -> None:
-    """Keep signals from printing, and deep recursion from ending the process."""
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    sys.setrecursionlimit(2_000)

@@ -1,5 +1,6 @@
 """Programs in responses: which one is run, and how it is graded by the tests of its question."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
 from evaluator.grading.programs.running import PASSES
 from service.program_gold import ProgramGold, write_gold
 
+pytestmark = pytest.mark.bubblewrap
 PROMPT = '''from typing import List
 
 def half(number):
@@ -108,3 +110,22 @@ def test_golds_are_checked_by_their_reference(grader: Grader) -> None:
     ]
     (first, second) = grader.check_golds([GradeCase(RIGHT, gold, AnswerKind.CODE), "3"])
     assert first.value == second.value == "correct"
+
+
+def test_a_fork_grades_programs_too(grader: Grader) -> None:
+    assert grader.grade_many([case(RIGHT)])[0].value is GradeValue.CORRECT
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            wrong = case(RIGHT.replace("half(", "abs("))
+            value = grader.grade_many([wrong])[0].value
+            grader.close()
+            os.write(writes, value.encode())
+        finally:
+            os._exit(0)
+    os.close(writes)
+    assert os.read(reads, 100) == b"wrong"
+    os.waitpid(child, 0)
+    os.close(reads)
+    assert grader.grade_many([case(f"{RIGHT}  # again")])[0].value is GradeValue.CORRECT

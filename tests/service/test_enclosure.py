@@ -1,5 +1,6 @@
 """Programs that attack what runs them: nothing outside is read, written or reached, and no result forged."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -12,14 +13,17 @@ import psutil
 import pytest
 
 from service.enclosure import running
-from service.enclosure.namespaces import Limits
-from service.enclosure.running import Enclosures, Program, ProgramResult
+from service.enclosure.inside import Limits
+from service.enclosure.running import Enclosure, ProgramResult
+from service.program_gold import ProgramGold
 
+pytestmark = pytest.mark.bubblewrap
+ROOT = str(Path(__file__).resolve().parents[2])
 LIMITS = Limits(seconds=1, wall_seconds=2.0, memory_mb=256)
 FORGED = """
 import json, os
 def f():
-    told = json.dumps({"result": "passed", "next": True}).encode()
+    told = json.dumps({"value": "passed"}).encode()
     for number in range(64):
         try:
             os.write(number, len(told).to_bytes(4, "big") + told)
@@ -36,29 +40,29 @@ def f():
 
 
 @pytest.fixture(scope="module")
-def enclosures() -> Iterator[Enclosures]:
-    with Enclosures() as kept:
+def enclosure() -> Iterator[Enclosure]:
+    with contextlib.closing(Enclosure()) as kept:
         yield kept
 
 
-def run(enclosures: Enclosures, program: str, tests: str = "f()", limits: Limits = LIMITS) -> ProgramResult:
-    return enclosures.run(Program((program,)), tests, limits)
+def run(enclosure: Enclosure, program: str, tests: str = "f()", limits: Limits = LIMITS) -> ProgramResult:
+    return enclosure.run((program,), ProgramGold(tests), limits)
 
 
-def value_of(enclosures: Enclosures, program: str) -> str:
+def value_of(enclosure: Enclosure, program: str) -> str:
     """What `f()` of a program returns, told by tests that fail with it."""
-    result = run(enclosures, program, "raise ValueError(repr(f()))")
+    result = run(enclosure, program, "raise ValueError(repr(f()))")
     assert result.value == "failed", result
     return result.text.removeprefix("ValueError: ")
 
 
-def test_a_program_passes_or_says_where_it_failed(enclosures: Enclosures) -> None:
+def test_a_program_passes_or_says_where_it_failed(enclosure: Enclosure) -> None:
     tests = "assert f(1) == 2\nassert f(2) == 3"
-    assert run(enclosures, "def f(x):\n    return x + 1", tests) == ProgramResult("passed")
-    assert run(enclosures, "def f(x):\n    return 2 * x", tests) == ProgramResult("failed", 2)
-    assert run(enclosures, "def f(x):\n    return g(x)", tests).text == "NameError: name 'g' is not defined"
-    assert run(enclosures, "def f(x):\n    return", tests) == ProgramResult("failed", 1)
-    assert run(enclosures, "def f(x:", tests).value == "raised"
+    assert run(enclosure, "def f(x):\n    return x + 1", tests) == ProgramResult("passed")
+    assert run(enclosure, "def f(x):\n    return 2 * x", tests) == ProgramResult("failed", 2)
+    assert run(enclosure, "def f(x):\n    return g(x)", tests).text == "NameError: name 'g' is not defined"
+    assert run(enclosure, "def f(x):\n    return", tests) == ProgramResult("failed", 1)
+    assert run(enclosure, "def f(x:", tests).value == "raised"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,7 @@ def test_a_program_passes_or_says_where_it_failed(enclosures: Enclosures) -> Non
     [
         ("import sys\ndef f(): return 2\nsys.exit(0)", "raised"),
         ("import sys\ndef f(): sys.exit(0)", "raised"),
+        ("def f(): raise SyntaxError", "raised"),  # of the program, so the tests are good
         ("import os\nos._exit(0)", "ended"),
         ("import os\ndef f(): os._exit(0)", "ended"),
         ("import os, signal\ndef f(): os.kill(os.getpid(), signal.SIGKILL) or os.abort()", "ended"),
@@ -75,14 +80,21 @@ def test_a_program_passes_or_says_where_it_failed(enclosures: Enclosures) -> Non
         ("import builtins\nbuiltins.abs = lambda x: 0\ndef f(): return 1", "failed"),
         ("def abs(x): return 0\ndef f(): return 1", "failed"),
         ("import unittest\nAssertionError = ValueError\ndef f(): print('passed'); return 1", "failed"),
-        (FORGED, "ended"),
+        (FORGED, "failed"),
         ("import os\ndef f(): os.write(3, b'\\x00\\x00\\x00\\x02{}'); return 2", "ended"),
         ("import os\ndef f(): os.write(3, b'\\xff' * 9); os.read(3, 1)", "too large"),
         (SEARCHED, "failed"),
     ],
 )
-def test_no_result_is_forged(enclosures: Enclosures, program: str, value: str) -> None:
-    assert run(enclosures, program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
+def test_no_result_is_forged(enclosure: Enclosure, program: str, value: str) -> None:
+    assert run(enclosure, program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
+
+
+def test_tests_do_not_answer_for_those_that_follow(enclosure: Enclosure) -> None:
+    forged = FORGED.replace("def f():", "if os.fork() == 0:").replace("    return 1", "")
+    run(enclosure, "def f(): return 1", f"f()\n{forged}")
+    assert run(enclosure, "def f(): return 1", "assert f() == 2").value in ("failed", "not run")
+    assert run(enclosure, "def f(): return 1", "assert f() == 2") == ProgramResult("failed", 1)
 
 
 HOARD = "def f():\n    x = []\n    while True: x.append(bytearray(10**7))"
@@ -109,12 +121,12 @@ def f():
         (MANY, "too large"),
     ],
 )
-def test_time_and_memory_end(enclosures: Enclosures, program: str, value: str) -> None:
-    assert run(enclosures, program).value == value
+def test_time_and_memory_end(enclosure: Enclosure, program: str, value: str) -> None:
+    assert run(enclosure, program).value == value
 
 
 @pytest.mark.slow
-def test_a_fork_bomb_and_a_daemon_are_gone_with_the_result(enclosures: Enclosures) -> None:
+def test_a_fork_bomb_and_a_daemon_are_gone_with_the_result(enclosure: Enclosure) -> None:
     bomb = """
 import os, time
 def f():
@@ -128,16 +140,16 @@ def f():
         except OSError:
             return made
 """
-    assert run(enclosures, "def f(): pass").value == "passed"
+    assert run(enclosure, "def f(): pass").value == "passed"
     before = sleepers()
-    assert 0 < int(value_of(enclosures, bomb)) <= LIMITS.processes
+    assert 0 < int(value_of(enclosure, bomb)) <= LIMITS.processes
     until = time.monotonic() + 2
     while sleepers() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert sleepers() <= before
     assert (
         run(
-            enclosures,
+            enclosure,
             "import os\ndef f():\n    while True:\n        try: os.fork()\n        except OSError: pass",
         ).value
         == "too slow"
@@ -150,14 +162,14 @@ def sleepers() -> int:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                count += b"service.enclosure" in (folder / "cmdline").read_bytes()
+                count += b"service.enclosure.inside" in (folder / "cmdline").read_bytes()
             except OSError:
                 continue
     return count
 
 
 def test_nothing_outside_is_seen(
-    enclosures: Enclosures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    enclosure: Enclosure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = tmp_path / "tagrpo.db"
     database.write_text("secret")
@@ -170,29 +182,28 @@ def test_nothing_outside_is_seen(
         Path("/proc/1/environ"),
         Path("/proc/self/mem"),
     ):
-        assert run(enclosures, f"def f(): return open({str(path)!r}).read()").text.startswith(
+        assert run(enclosure, f"def f(): return open({str(path)!r}).read()").text.startswith(
             "FileNotFoundError"
         )
     link = f"import os\ndef f():\n    os.symlink('../../../..{database}', 'a')\n    return open('a').read()"
-    assert run(enclosures, link).text.startswith("FileNotFoundError")
-    fresh = Enclosures()  # started with the key in the environment
-    assert "secret" not in value_of(fresh, "import os\ndef f(): return dict(os.environ)")
-    fresh.close()
-    seen = value_of(enclosures, "import os\ndef f(): return os.listdir('/tmp') + os.listdir('/dev')")
+    assert run(enclosure, link).text.startswith("FileNotFoundError")
+    with contextlib.closing(Enclosure()) as fresh:  # started with the key in the environment
+        assert "secret" not in value_of(fresh, "import os\ndef f(): return dict(os.environ)")
+    seen = value_of(enclosure, "import os\ndef f(): return os.listdir('/tmp') + os.listdir('/dev')")
     assert sorted(eval(seen)) == ["null", "urandom"]
-    assert value_of(enclosures, "import os\ndef f(): return os.getpid(), os.getppid()") == "(1, 0)"
+    assert value_of(enclosure, "import os\ndef f(): return os.getpid(), os.getppid()") == "(1, 0)"
     shown = (
         "from importlib.util import find_spec\ndef f(): return [bool(find_spec(n)) for n in ('csv', 'numpy')]"
     )
-    assert value_of(enclosures, shown) == "[True, False]"
+    assert value_of(enclosure, shown) == "[True, False]"
 
 
-def test_no_network_is_reached(enclosures: Enclosures, tmp_path: Path) -> None:
+def test_no_network_is_reached(enclosure: Enclosure, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for host in ("127.0.0.1", "192.0.2.1"):
             result = run(
-                enclosures, f"import socket\ndef f(): socket.create_connection(({host!r}, {port}), 1)"
+                enclosure, f"import socket\ndef f(): socket.create_connection(({host!r}, {port}), 1)"
             )
             assert result.text.startswith("PermissionError")
         server.settimeout(0.05)
@@ -202,10 +213,10 @@ def test_no_network_is_reached(enclosures: Enclosures, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("\0abstract-of-tagrpo")
         listening.listen()
-        assert run(enclosures, unix).text.startswith("ConnectionRefusedError")
+        assert run(enclosure, unix).text.startswith("ConnectionRefusedError")
 
 
-def test_nothing_is_written_beyond_a_few_megabytes(enclosures: Enclosures) -> None:
+def test_nothing_is_written_beyond_a_few_megabytes(enclosure: Enclosure) -> None:
     fill = """
 import os
 def f():
@@ -216,19 +227,19 @@ def f():
         except OSError:
             return kept
 """
-    assert int(value_of(enclosures, fill)) <= LIMITS.file_mb * 2**20
+    assert int(value_of(enclosure, fill)) <= LIMITS.file_mb * 2**20
     assert (
-        eval(value_of(enclosures, "import os\ndef f(): return os.listdir('/tmp')")) == []
+        eval(value_of(enclosure, "import os\ndef f(): return os.listdir('/tmp')")) == []
     )  # the next one's is empty
     many = "def f():\n    for number in range(10**5): open(f'/tmp/{number}', 'w').close()"
-    assert run(enclosures, many).text.startswith("OSError: [Errno 28]")
+    assert run(enclosure, many).text.startswith("OSError: [Errno 28]")
     huge = "import os\ndef f():\n    with open('/tmp/a', 'wb') as file: os.truncate('/tmp/a', 2**40)"
-    assert run(enclosures, huge).value in ("raised", "ended")
+    assert run(enclosure, huge).value in ("raised", "ended")
     for place in ("os.__file__", "'/dev/sda'", "os.path.dirname(os.__file__) + '/new.py'"):
-        assert run(enclosures, f"import os\ndef f(): open({place}, 'r+').write('x')").value == "raised"
+        assert run(enclosure, f"import os\ndef f(): open({place}, 'r+').write('x')").value == "raised"
 
 
-def test_no_privilege_and_no_other_program(enclosures: Enclosures) -> None:
+def test_no_privilege_and_no_other_program(enclosure: Enclosure) -> None:
     calls = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -238,79 +249,60 @@ def f():
     tried += [libc.memfd_create(b"a", 0), libc.syscall(435, 0, 0), libc.umount2(b"/tmp", 2)]
     return set(tried)
 """
-    assert value_of(enclosures, calls) == "{-1}"
+    assert value_of(enclosure, calls) == "{-1}"
     start = f"import subprocess\ndef f(): subprocess.run([{sys.executable!r}, '-c', ''])"
-    assert run(enclosures, start).text.startswith("PermissionError")
-    assert value_of(enclosures, "import os\ndef f(): return os.system('true')") != "0"
+    assert run(enclosure, start).text.startswith("PermissionError")
+    assert value_of(enclosure, "import os\ndef f(): return os.system('true')") != "0"
     kill = "import os\ndef f():\n    os.kill(-1, 9)"
-    assert run(enclosures, kill).text.startswith("ProcessLookupError")
+    assert run(enclosure, kill).text.startswith("ProcessLookupError")
 
 
-def test_tests_that_do_not_end_are_ended(enclosures: Enclosures, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_do_not_end_are_ended(enclosure: Enclosure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "GRACE_S", 0.2)
-    result = run(enclosures, "def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
+    result = run(enclosure, "def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
     assert result == ProgramResult("bad tests", None, "the tests did not finish")
-    assert run(enclosures, "def f(): pass").value == "passed"
+    assert run(enclosure, "def f(): pass").value == "passed"
 
 
-def test_where_no_namespace_can_be_made_nothing_is_run() -> None:
-    """A process that may not make namespaces, as in a plain container, runs nothing and says what to do."""
-    script = """
-import sys
-from service.enclosure.filters import forbid
-from service.enclosure.namespaces import libc
-import os, subprocess
-from service.enclosure import filters, running
-del filters._NUMBERS["execve"]
-forbid(libc)
-
-print(running.refusal())
-"""
-    root = str(Path(__file__).resolve().parents[2])
+@pytest.mark.parametrize(
+    ("bwrap", "words"),
+    [
+        (None, "which is not installed. Install bubblewrap and libseccomp2"),
+        ("echo bwrap: No permissions to create a new namespace >&2", "a new namespace). In a container pass"),
+        ("echo libseccomp.so.2: cannot open shared object file >&2", "file). Install bubblewrap and libsecc"),
+    ],
+)
+def test_a_machine_that_cannot_isolate_programs_runs_none(
+    tmp_path: Path, bwrap: str | None, words: str
+) -> None:
+    if bwrap is not None:
+        (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n")
+        (tmp_path / "bwrap").chmod(0o755)
+    script = "from service.enclosure.running import refusal; print(*refusal())"
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": root}
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"PATH": str(tmp_path), "PYTHONPATH": ROOT},
+        check=True,
     )
-    assert done.stdout.startswith(
-        "programs cannot be run here (a user namespace: Operation not permitted): programs run"
-    )
-    assert "--cap-add" in done.stdout
-
-
-def test_a_fork_has_launchers_of_its_own(enclosures: Enclosures) -> None:
-    assert run(enclosures, "def f(): return 1", "assert f() == 1").value == "passed"
-    reads, writes = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            value = run(enclosures, "def f(): return 2", "assert f() == 2").value
-            enclosures.close()
-            os.write(writes, value.encode())
-        finally:
-            os._exit(0)
-    assert run(enclosures, "def f(): return 3", "assert f() == 3").value == "passed"
-    os.close(writes)
-    assert os.read(reads, 100) == b"passed"
-    os.waitpid(child, 0)
-    os.close(reads)
+    assert words in done.stdout
 
 
 @pytest.mark.slow
-def test_tests_that_nobody_waits_for_end_too() -> None:
+def test_an_enclosure_ends_with_the_process_that_uses_it() -> None:
     """The grader is killed while its tests run for ever."""
     script = """
-from service.enclosure import running
-from service.enclosure.namespaces import Limits
+from service.enclosure.running import Enclosure
+from service.program_gold import ProgramGold
 
-shorter = "import sys; sys.modules[main.__module__]._LEFT_ALONE_S = 2; main()"
-running._START = running._START.replace("main()", shorter)
 tests = "f()" + chr(10) + "while True: pass"
-running.Enclosures().run(running.Program(("def f(): pass",)), tests, Limits(1, 0.5))
+Enclosure().run(("def f(): pass",), ProgramGold(tests))
 """
-    root = str(Path(__file__).resolve().parents[2])
-    grader = subprocess.Popen([sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": root})
+    grader = subprocess.Popen([sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": ROOT})
     until = time.monotonic() + 30
     inside: list[psutil.Process] = []
-    while len(inside) < 4:  # two that launch, the tests, the program
+    while len(inside) < 4:  # bubblewrap, the server, the tests, the program
         assert time.monotonic() < until
         assert grader.poll() is None
         inside = psutil.Process(grader.pid).children(recursive=True)

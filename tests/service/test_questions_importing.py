@@ -130,6 +130,7 @@ def test_rows_of_mbpp_show_one_test_and_hide_the_others() -> None:
     )
 
 
+@pytest.mark.bubblewrap
 def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
     db: Database, tmp_path: Path
 ) -> None:

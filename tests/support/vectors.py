@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
-from trainer_adapter.methods.groups import over_tokens
 from trainer_adapter.methods.losses.aggregation import REPO_EPSILON, aggregate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.token_weights.covariance import Covariance
@@ -17,6 +16,11 @@ from trainer_adapter.methods.token_weights.covariance import Covariance
 Case = dict[str, Any]
 Compute = Callable[[Case], dict[str, Any]]
 INTERNAL = {"cw_loss": {"sigma", "cov"}}  # intermediate values that the function does not return
+
+
+def over_tokens(values_B: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+    """Return a response's value on each of its tokens, shape BT; 0 at padding."""
+    return values_B.unsqueeze(-1) * mask_BT.to(values_B.dtype)
 
 
 def token_covariance(

@@ -60,6 +60,7 @@ class ProbeTrainer(NeighborTrainer):
         self.recipe = recipe = recipe_at(self.global_steps)
         self.config.actor_rollout_ref.rollout.calculate_log_probs = keeps_log_probs(recipe)
         self.replay_buffer.filter_groups_metric = CORRECTNESS if recipe.drops_dead_groups else None
+        self.replay_buffer._filters = recipe.drops_dead_groups
         terms = LossTerms(recipe.loss, self.config.data.max_response_length)
         self.actor_rollout_wg.set_loss_fn(partial(watched_loss, terms=terms, step=self.global_steps))
 

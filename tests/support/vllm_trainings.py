@@ -74,7 +74,7 @@ def train_words(name: str, recipe: Sequence[str], model: Path, steps: int, *more
             f"verl.data.train_batch_size={QUESTIONS}",
             f"verl.actor_rollout_ref.actor.ppo_mini_batch_size={QUESTIONS}",
         ),
-        *("verl.actor_rollout_ref.model.external_lib=null", *rollout),
+        *rollout,
         "verl.+actor_rollout_ref.rollout.enable_sleep_mode=false",
         *(
             f"verl.trainer.total_training_steps={steps}",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.verl.plugin.settings import RunSettings
 from trainer_adapter.verl.reward import CUT_OFF_FIELD
@@ -93,6 +94,12 @@ def test_neighbors_are_asked_and_their_responses_anchored_to_the_question(
     assert [each["log_probs"].tolist() for each in about] == [[-0.5, -0.5]] * 3
     assert len({params["seed"] for params in loop.params}) == 3
     assert all(params["logprobs"] and list(params["logit_bias"]) == [9] for params in loop.params)
+
+
+def test_data_without_neighbors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"ta_grpo needs 3 neighbors per question, but .* no column"):
+        Loop(monkeypatch, "ta_grpo").draw(0, neighbors=None)
+    assert Loop(monkeypatch, "grpo").draw(0, neighbors=None).extra_fields["tagrpo"]["variant"] == 0
 
 
 def test_own_prompts_keep_their_prompts_and_log_probs(monkeypatch: pytest.MonkeyPatch) -> None:

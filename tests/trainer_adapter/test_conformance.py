@@ -14,6 +14,7 @@ from vectors import (
     gradient,
     grpo,
     leaf,
+    over_tokens,
     policy_loss,
     token_covariance,
     with_tokens,
@@ -30,7 +31,7 @@ from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.advantages.grpo_lead import ALPHA, REPO_GATE, grpo_lead_advantages, lead_rewards
 from trainer_adapter.methods.advantages.rloo import rloo_advantages
 from trainer_adapter.methods.advantages.w_reinforce import w_reinforce_advantages
-from trainer_adapter.methods.groups import Groups, over_tokens
+from trainer_adapter.methods.groups import Groups
 from trainer_adapter.methods.losses.aggregation import REPO_EPSILON, aggregate
 from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.losses.policy import clipped_surrogate

@@ -76,8 +76,6 @@ class RewardWorker:
 class Loop:
     """An agent loop that answers by session, and fails where there is no answer."""
 
-    continuous_token_builder: Any = None
-
     async def run(self, params: dict[str, Any], **row: Any) -> Any:
         from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
@@ -107,13 +105,12 @@ def make_worker(kind: Any, queue: Queue, rewards: Any, monkeypatch: Any) -> Any:
     return worker
 
 
-def run_ours(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker, sessions: int = 3) -> Queue:
+def run_ours(monkeypatch: pytest.MonkeyPatch, rewards: RewardWorker) -> Queue:
     from trainer_adapter.verl.cpu import grouped_agent_loop
 
     queue = Queue()
     worker = make_worker(grouped_agent_loop.GroupedAgentLoopWorker, queue, rewards, monkeypatch)
-    prompt = {**ROW, "__rollout_n__": sessions}
-    asyncio.run(worker._run_prompt(prompt, {"temperature": 1.0}, {"validate": False}))
+    asyncio.run(worker._run_prompt(dict(ROW), {"temperature": 1.0}, {"validate": False}))
     return queue
 
 

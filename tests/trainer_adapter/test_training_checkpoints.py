@@ -14,19 +14,19 @@ from trainer_adapter.runs.resuming import TRACKER, fresh_parts, loaded_parts, tr
 PARTS = ("model", "optim", "extra_state")
 
 
-def fault_of(folder: Path, step: int, *, gpus: int = 2) -> str | None:
-    return resuming.fault_of(folder, step, gpus=gpus, parts=PARTS)
+def fault_of(folder: Path, step: int) -> str | None:
+    return resuming.fault_of(folder, step, PARTS)
 
 
 def mend(folder: Path) -> str | None:
-    return resuming.mend(folder, gpus=2, parts=PARTS)
+    return resuming.mend(folder, PARTS)
 
 
-def save(folder: Path, step: int, *, ranks: int = 2) -> Path:
+def save(folder: Path, step: int) -> Path:
     """Write files as verl's FSDP engine does, as small as can be."""
     actor = folder / f"global_step_{step}" / "actor"
     actor.mkdir(parents=True)
-    names = [f"{part}_world_size_{ranks}_rank_{rank}.pt" for part in PARTS for rank in range(ranks)]
+    names = [f"{part}_world_size_2_rank_{rank}.pt" for part in PARTS for rank in range(2)]
     for path in [*(actor / name for name in names), actor.parent / "data.pt"]:
         with zipfile.ZipFile(path, "w") as file:
             file.writestr("data.pkl", b"state" * 100)
@@ -39,28 +39,18 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
 
 
-@pytest.mark.parametrize(
-    "part",
-    ["model_world_size_2_rank_1.pt", "optim_world_size_2_rank_0.pt", "extra_state_world_size_2_rank_1.pt"],
-)
-def test_a_part_that_is_damaged_or_missing_is_named(tmp_path: Path, part: str) -> None:
+@pytest.mark.parametrize("part", [f"{part}_world_size_2_rank_1.pt" for part in PARTS])
+def test_a_damaged_part_is_named(tmp_path: Path, part: str) -> None:
     place = save(tmp_path, 2)
     assert fault_of(tmp_path, 2) is None
     cut(place / "actor" / part)
     assert fault_of(tmp_path, 2) == f"has a damaged actor/{part}"
-    (place / "actor" / part).unlink()
-    assert fault_of(tmp_path, 2) == f"has no actor/{part}"
 
 
-def test_the_parts_of_other_nodes_may_lie_there(tmp_path: Path) -> None:
-    place = save(tmp_path, 2, ranks=4)
-    for part in PARTS:
-        for rank in (0, 1):
-            (place / "actor" / f"{part}_world_size_4_rank_{rank}.pt").unlink()
-    assert fault_of(tmp_path, 2, gpus=2) is None
-    assert fault_of(tmp_path, 2, gpus=4) == "has no actor/model_world_size_4_rank_0.pt"
-    (place / "actor" / "optim_world_size_4_rank_3.pt").unlink()
-    assert fault_of(tmp_path, 2, gpus=2) == "has no actor/optim_world_size_4_rank_3.pt"
+def test_verl_writes_the_state_of_the_data_loader_last(tmp_path: Path) -> None:
+    place = save(tmp_path, 2)
+    (place / "data.pt").unlink()
+    assert fault_of(tmp_path, 2) == "has no data.pt"
 
 
 def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
@@ -81,14 +71,14 @@ def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
     for path in (place / "actor").glob("optim*"):
         path.unlink()
     assert fault_of(tmp_path, 2) == "has no actor/optim_world_size_*.pt"
-    assert resuming.fault_of(tmp_path, 2, gpus=2, parts=("model",)) is None
+    assert resuming.fault_of(tmp_path, 2, ("model",)) is None
 
 
 def test_checkpoints_without_weights_are_not_gone_on_with(tmp_path: Path) -> None:
     save(tmp_path, 2)
     with pytest.raises(InputError, match="no weights that verl can resume from"):
-        resuming.mend(tmp_path, gpus=2, parts=("optim",))
-    assert resuming.mend(tmp_path, gpus=2, parts=(), ended=True) is None
+        resuming.mend(tmp_path, ("optim",))
+    assert resuming.mend(tmp_path, (), ended=True) is None
 
 
 def test_a_tracker_that_a_kill_left_empty_is_written_anew(tmp_path: Path) -> None:

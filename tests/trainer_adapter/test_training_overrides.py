@@ -8,7 +8,7 @@ from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.checking import check_configuration, compose_with_hydra
+from trainer_adapter.runs.checking import compose_with_hydra
 from trainer_adapter.runs.composing import Machine, compose_run
 
 ACTOR = "actor_rollout_ref.actor"
@@ -136,12 +136,3 @@ def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
     composition = compose_run(RECIPES["grpo"], Machine(1), overrides=overrides)
     with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'\.$"):
         compose_with_hydra(composition, Path("/runs/x"))
-
-
-def test_an_added_key_that_verl_never_names_is_told(tmp_path: Path) -> None:
-    overrides = assign(RECIPES["grpo"], ["+trainer.saev_freq=5", "+trainer.rollout_data_dir=/x"]).overrides
-    composition = compose_run(RECIPES["grpo"], Machine(1), model="m", overrides=overrides)
-    [note] = check_configuration(composition, tmp_path)
-    assert note.startswith(
-        "+trainer.saev_freq=5: verl's code does not contain saev_freq, so verl may ignore it"
-    )

@@ -215,19 +215,20 @@ def buffer_on(
     monkeypatch.setattr(replay_buffer, "tq", queue)
     monkeypatch.setattr("trainer_adapter.verl.transfer.tq", queue)
     return NeighborReplayBuffer(
-        waves=waves,
-        max_prompts=limit,
         refill_fn=queue.submit,
         trainer_mode="sync",
         trainer_config={},
         max_off_policy_threshold=8,
         max_off_policy_strategy="drop",
-        sampler_kwargs={},
-        poll_interval=0.001,
-        filter_groups_metric="acc",
-        train_batch_size=wanted,
-        gen_batch_size=1,
-        max_inflight_gen_batches=1,
+        sampler_kwargs={
+            "waves": waves,
+            "max_prompts": limit,
+            "poll_interval": 0.001,
+            "filter_groups_metric": "acc",
+            "train_batch_size": wanted,
+            "gen_batch_size": 1,
+            "max_inflight_gen_batches": 1,
+        },
     )
 
 
@@ -297,20 +298,6 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     assert not later.skips("dead", 1)
     later.load(tmp_path / "global_step_1")
     assert later.skips("dead", 1)
-
-
-def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
-    from trainer_adapter.verl.plugin.checks import check_columns
-
-    check_columns(["prompt", "neighbors"], RECIPES["ta_grpo"])
-    check_columns(["prompt"], RECIPES["grpo"])
-    with pytest.raises(
-        InputError,
-        match=r"ta_grpo needs 3 neighbors per question, but .* no column neighbors\.",
-    ):
-        check_columns(["prompt"], RECIPES["ta_grpo"])
-    with pytest.raises(InputError, match="has a column agent_name"):
-        check_columns(["prompt", "agent_name"], RECIPES["grpo"])
 
 
 def test_a_question_whose_responses_all_failed_counts_as_short(

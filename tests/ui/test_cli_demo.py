@@ -1,6 +1,7 @@
 """`tagrpo demo` around its steps: what is printed, what is left out, where it stops and goes on."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -166,10 +167,12 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
 
     class Recorded:
         def main(self, arguments: list[str], **_: Any) -> int:
+            assert os.environ["OMP_NUM_THREADS"] == "1"
             ran.append(tuple(arguments))
             return 0
 
     monkeypatch.setattr("ui.cli.app.commands", lambda: Recorded())
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
     plan, training = DemoPlan(tmp_path), Training("grpo", 1)
     folder, steps = RunFolder(plan.run_folder(training)), plan.steps("grpo")
     step = Step("Training", "Train", "It trains.", ("train", "run", "x"), training=training)
@@ -181,6 +184,7 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, steps, steps))
     command._carry_out(plan, step, "step 1 of 1")
     assert ran == [("train", "run", "x"), ("train", "run", "x")]
+    assert os.environ["OMP_NUM_THREADS"] == "2"
 
 
 def training_steps(plan: DemoPlan) -> list[Step]:
@@ -198,7 +202,7 @@ def test_the_next_training_runs_beside_the_one_in_hand(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     code, out, err = cli("demo")
     assert code == 0
     places = [out.index(title) for title in ("Train first", "Between", "Train second")]
@@ -213,7 +217,7 @@ def test_a_training_that_failed_beside_another_is_run_again_in_its_turn(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "raise SystemExit('no memory')"))
     code, out, err = cli("demo")
     assert code == 0
@@ -223,6 +227,7 @@ def test_a_training_that_failed_beside_another_is_run_again_in_its_turn(
 
 def test_trainings_beside_end_with_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
     ahead.start(steps[2:])
     (process,) = [process for process, _ in ahead._running.values()]
@@ -233,10 +238,12 @@ def test_trainings_beside_end_with_the_demo(monkeypatch: pytest.MonkeyPatch, tmp
     assert time.monotonic() - started < 30
 
 
-def test_without_memory_for_two_trainings_they_take_turns(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(("cores", "memory"), [(4, 1 << 60), (2, 1), (1, 1)])
+def test_without_memory_or_cores_for_two_trainings_they_take_turns(
+    cores: int, memory: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(command, "TRAINING_BYTES", 1 << 60)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr(command, "TRAINING_BYTES", memory)
     ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
     ahead.start(steps[2:])
     assert not ahead.finish(steps[2])

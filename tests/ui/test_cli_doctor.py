@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -26,6 +27,16 @@ def test_a_fresh_folder_is_in_order(cli: CommandLine) -> None:
     assert "tagrpo questions import" in found["database"]["way_out"]
     assert found["Hugging Face token"]["state"] == "missing"
     assert not list(Path().iterdir())  # looking makes no database
+
+
+def test_programs_need_bubblewrap(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.enclosure.running._CAN_RUN", Event())
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = cli("doctor", "--json")
+    assert done.code == 0
+    found = checks(done.out)["isolation of programs"]
+    assert found["state"] == "missing"
+    assert "apt-get install bubblewrap" in found["way_out"]
 
 
 def test_the_text_has_a_line_for_each_check(cli: CommandLine) -> None:

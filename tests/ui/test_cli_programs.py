@@ -15,6 +15,7 @@ from world_runs import rows
 
 from trainer_adapter.verl.reward import close_service, compute_score
 
+pytestmark = pytest.mark.bubblewrap
 MODEL = "hosted_vllm/test-model"
 
 

@@ -110,8 +110,3 @@ def rewards_tensor(rewards: Any, groups: "Ids | Groups") -> tuple[Tensor, Groups
     if not torch.isfinite(rewards_B).all():
         raise ValueError("a reward is not finite. Give unknown grades a reward first")
     return rewards_B, numbered
-
-
-def over_tokens(values_B: Tensor, mask_BT: Tensor) -> Tensor:
-    """Return a response's value on each of its tokens, shape BT; 0 at padding."""
-    return values_B.unsqueeze(-1) * mask_BT.to(values_B.dtype)

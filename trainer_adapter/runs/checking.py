@@ -3,8 +3,7 @@
 import contextlib
 import importlib.util
 import io
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from trainer_adapter.runs.model_sizes import find_shape
 from trainer_adapter.runs.presets import DEFAULT
 from trainer_adapter.verl.export_rows import prompts_of, read_rows
 from trainer_adapter.verl.hooks import Hook
-from trainer_adapter.verl.image_prompts import check_image_lengths
+from trainer_adapter.verl.image_prompts import load_processor, prompt_lengths
 from trainer_adapter.verl.plugin.checks import check_config, check_version, untested_version
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
@@ -175,22 +174,7 @@ def check_configuration(composition: Composition, folder: Path) -> list[str]:
     if not has_verl():  # a dry run on another machine; training itself asks for verl first
         return ["verl is not installed here, so these overrides were not checked against its config"]
     check_config(compose_with_hydra(composition, folder), composition.recipe, composition.settings)
-    return _unnamed_keys(composition)
-
-
-def _unnamed_keys(composition: Composition) -> list[str]:
-    """Say which added keys (`+trainer.typo=1`) verl's code names nowhere."""
-    added = [override for override in composition.user if override.key.startswith("+")]
-    spec = importlib.util.find_spec("verl")
-    if not added or spec is None or spec.origin is None:
-        return []
-    code = "\n".join(path.read_text(encoding="utf-8") for path in Path(spec.origin).parent.rglob("*.py"))
-    names = {override.text: override.name.rpartition(".")[2] for override in added}
-    return [
-        f"{text}: verl's code does not contain {name}, so verl may ignore it"
-        for text, name in names.items()
-        if re.search(rf"\b{re.escape(name)}\b", code) is None
-    ]
+    return []
 
 
 def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]:
@@ -241,6 +225,7 @@ def versions() -> dict[str, str]:
 
 _MODEL = "actor_rollout_ref.model"
 _TEMPLATE = f"{_MODEL}.custom_chat_template"
+_OPTIONS = "data.mm_processor_kwargs."
 _ROWS_AT_ONCE = 500
 _NAMED = 5
 
@@ -249,54 +234,82 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     """Raise where a prompt is longer than verl takes; return what a user should know.
 
     An export that counted with the model's own tokenizer has left such prompts out and says how long its
-    longest is. Any other export is read here and counted again: the questions of the training and the
-    validation file, and those of their neighbors that the recipe asks. A note says if this machine cannot
-    load the tokenizer.
+    longest is. Any other export, and one with images, is read here and counted again: the questions of the
+    training and the validation file, and those of their neighbors that the recipe asks. A note says if this
+    machine cannot load the tokenizer.
 
     Raises:
         InputError: prompts over the limit, with the first of them, or a tokenizer without a chat template.
         PrerequisiteError: the model is a folder of this machine without a tokenizer that can be loaded.
     """
-    if data.images:
-        return check_image_lengths(composition, data)
     limit = int(composition.value("data.max_prompt_length"))
-    tokenizer = _tokenizer(composition)
-    if _is_counted(composition, data):
+    model = _tokenizer(composition)
+    if not data.images and _is_counted(composition, data):
         if data.longest_prompt > limit:
             raise InputError(
                 f"data.max_prompt_length is {limit}, but the longest prompt of {data.folder} has "
                 f"{data.longest_prompt} tokens. Export with --max-prompt-tokens {limit}."
             )
         return []
-    if tokenizer is None:
+    if model is None:
         return ["prompt lengths in the export are estimates; pass --model to count the tokens"]
     try:
-        prompt = PromptTemplate(tokenizer=tokenizer, chat_template_kwargs=data.chat_template_kwargs)
-        count = prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))
+        count = _prompt_counter(composition, data, model)
     except PrerequisiteError as error:
-        if Path(tokenizer).is_dir() and importlib.util.find_spec("transformers") is not None:
+        if Path(model).is_dir() and importlib.util.find_spec("transformers") is not None:
             raise  # what is in a folder of this machine is no better when the training starts
         return [f"prompts were not counted with the model's tokenizer, so some may be too long: {error}"]
     longest, over = 0, []
     for file in filter(None, (data.train_file, data.validation_file)):
-        for rows in read_rows(file, _ROWS_AT_ONCE):
-            prompts = [prompt for row in rows for prompt in prompts_of(row, composition.recipe.neighbors)]
-            lengths = count([messages for _, messages in prompts])
-            longest = max(longest, *lengths)
-            over += [
-                f"{name} in {file.name} has {length}"
-                for (name, _), length in zip(prompts, lengths, strict=True)
-                if length > limit
-            ]
+        for name, length in count(file):
+            longest = max(longest, length)
+            if length > limit:
+                over.append(f"{name} in {file.name} has {length}")
     if over:
         named = "; ".join(over[:_NAMED]) + ("; ..." if len(over) > _NAMED else "")
+        what = f"by {model}"
+        way_out = (
+            "verl stops at such questions and truncates such neighbors. Export with --tokenizer "
+            f"{model} --max-prompt-tokens {limit}, which excludes and lists them."
+        )
+        if data.images:
+            what = "including images"
+            way_out = (
+                f"verl stops at these. Pass data.max_prompt_length={longest}, or reduce the images: with "
+                f"+{_OPTIONS}min_pixels=3136 +{_OPTIONS}max_pixels=200704 an image has at most 256 tokens in "
+                "Qwen 2.5 VL."
+            )
         raise InputError(
             f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens "
-            f"by {tokenizer} ({named}). verl stops at such questions and truncates such neighbors. Export "
-            f"with --tokenizer {tokenizer} --max-prompt-tokens {limit}, which excludes and lists them."
+            f"{what} ({named}). {way_out}"
         )
+    if data.images:
+        return [f"the longest prompt has {longest} tokens, including those of its images"]
     how = "estimated prompt lengths" if data.lengths_estimated else f"counted tokens with {data.tokenizer}"
-    return [f"the export {how}; counted with {tokenizer}, the longest prompt has {longest} tokens"]
+    return [f"the export {how}; counted with {model}, the longest prompt has {longest} tokens"]
+
+
+def _prompt_counter(
+    composition: Composition, data: TrainingData, model: str
+) -> Callable[[Path], Iterable[tuple[str, int]]]:
+    """Return the function that gives name and length of the prompts of a file that the recipe asks."""
+    neighbors, chat_template = composition.recipe.neighbors, composition.value(_TEMPLATE)
+    if data.images:
+        processor = load_processor(model)
+        processor.chat_template = chat_template or processor.chat_template
+        given = {each.name: each.value for each in composition.values if each.name.startswith(_OPTIONS)}
+        options = {name.removeprefix(_OPTIONS): value for name, value in given.items()}
+        return lambda file: prompt_lengths(file, processor, data.chat_template_kwargs, options, neighbors)
+    template = PromptTemplate(tokenizer=model, chat_template_kwargs=data.chat_template_kwargs)
+    count = prompt_counter(template, chat_template=chat_template)
+
+    def lengths(file: Path) -> Iterator[tuple[str, int]]:
+        for rows in read_rows(file, _ROWS_AT_ONCE):
+            prompts = [prompt for row in rows for prompt in prompts_of(row, neighbors)]
+            names, messages = zip(*prompts, strict=True)
+            yield from zip(names, count(messages), strict=True)
+
+    return lengths
 
 
 def _is_counted(composition: Composition, data: TrainingData) -> bool:

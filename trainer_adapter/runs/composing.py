@@ -241,7 +241,6 @@ def compose_run(
         for setting in group:
             values.pop(setting.name, None)
             values[setting.name] = setting
-    _start_warmup_at_one(values)
     _size_queue(values, recipe)
     if settings.trainer == "verl":
         _complete_tier_1(values, recipe)
@@ -276,14 +275,6 @@ def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
     if _EPOCHS not in given and isinstance(steps, int) and steps > epochs:
         settings.append(Setting(_EPOCHS, steps, "ours", f"enough epochs for {steps} steps"))
     return settings
-
-
-def _start_warmup_at_one(values: dict[str, Setting]) -> None:
-    """Have the first step of a warm-up train: where verl counts a cosine's steps from 0, its rate is 0."""
-    optimizer = "actor_rollout_ref.actor.optim"
-    schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
-    if schedule is not None and schedule.value == "cosine" and key not in values:
-        values[key] = Setting(key, False, "ours", "otherwise the warm-up starts with a learning rate of 0")
 
 
 _QUEUE, _QUEUE_ROWS = "transfer_queue.backend.SimpleStorage.total_storage_size", 100_000

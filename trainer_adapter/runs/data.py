@@ -194,31 +194,19 @@ def read_again(
     """
     way_out = f"remove {folder} and run the same command to export {header.ref} again"
     data = read_data(folder, verify=True, way_out=way_out)
-    if data.content_hash != header.content_hash:
-        raise InputError(
-            f"{folder}: contains {data.set_ref}, but --set is {header.ref}. A run cannot change its set. "
-            "Choose another --name for another set."
-        )
     held_back = validation_size(validation_share, data.questions + data.validation_questions)
-    if held_back != data.validation_questions:
+    compared = {
+        "set": (data.content_hash, header.content_hash),
+        "validation_share": (data.validation_questions, held_back),
+        "preset or prompt_file": ((data.instruction, data.system), (template.instruction, template.system)),
+        "strategies": (data.strategies, tuple(sorted(strategies))),
+        "answer_kind or tolerance": (data.answers, answers),
+    }
+    changed = [name for name, (was, now) in compared.items() if was != now]
+    if changed:
         raise InputError(
-            f"validation_share={validation_share:g} holds back {held_back} questions, but the run started "
-            f"with {data.validation_questions}. Use the original share."
-        )
-    if (data.instruction, data.system) != (template.instruction, template.system):
-        raise InputError(
-            f"{folder}: was exported with another prompt. Use the run's original --preset and prompt_file, "
-            "or choose another --name."
-        )
-    if data.strategies != tuple(sorted(strategies)):
-        raise InputError(
-            f"{folder}: was exported with strategies={list(data.strategies)}. Pass the same, or choose "
-            "another --name."
-        )
-    if data.answers != answers:
-        raise InputError(
-            f"{folder}: its answers have kind {data.answers.kind} and tolerance {data.answers.tolerance}. "
-            "Use the run's original answer_kind and tolerance, or choose another --name."
+            f"{folder}: the run has exported {data.set_ref} with another {', '.join(changed)}. Use the run's "
+            "original settings, or choose another --name."
         )
     return data
 

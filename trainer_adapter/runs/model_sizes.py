@@ -85,13 +85,11 @@ class KnownModel:
         repositories: its names on the Hub.
         shape: its size, so that plans need no download.
         chat_template_kwargs: for its chat template.
-        positions: tokens of its longest sequence; None where recipes come nowhere near it.
     """
 
     repositories: tuple[str, ...]
     shape: ModelShape
     chat_template_kwargs: tuple[tuple[str, Any], ...] = ()
-    positions: int | None = None
 
 
 _NO_THINKING = (("enable_thinking", False),)
@@ -112,8 +110,8 @@ MODELS: dict[str, KnownModel] = {
         ("meta-llama/Llama-3.2-3B-Instruct", "meta-llama/Llama-3.2-3B"),
         ModelShape(128256, 3072, 28, 24, 8, 128, 8192),
     ),
-    "Qwen2.5-Math-7B": KnownModel(("Qwen/Qwen2.5-Math-7B",), _QWEN_7B, positions=4096),
-    "Qwen2.5-Math-7B-Instruct": KnownModel(("Qwen/Qwen2.5-Math-7B-Instruct",), _QWEN_7B, positions=4096),
+    "Qwen2.5-Math-7B": KnownModel(("Qwen/Qwen2.5-Math-7B",), _QWEN_7B),
+    "Qwen2.5-Math-7B-Instruct": KnownModel(("Qwen/Qwen2.5-Math-7B-Instruct",), _QWEN_7B),
     "DeepSeek-R1-Distill-Qwen-1.5B": KnownModel(
         ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",),
         ModelShape(151936, 1536, 28, 12, 2, 128, 8960, tied=False, biases=True),

@@ -142,7 +142,6 @@ def tracked_step(folder: Path) -> int | None:
         return None
 
 
-_PART = re.compile(r"(\w+)_world_size_(\d+)_rank_(\d+)\.pt")
 _FILES = {"model": "model", "optimizer": "optim", "extra": "extra_state"}
 """What verl's FSDP engine calls the files of what it saves, one of each for every rank."""
 
@@ -170,32 +169,22 @@ def fresh_parts(parts: Collection[str]) -> list[str]:
     ]
 
 
-def fault_of(folder: Path, step: int, *, gpus: int, parts: Collection[str]) -> str | None:
+def fault_of(folder: Path, step: int, parts: Collection[str]) -> str | None:
     """Return what the checkpoint of a step lacks; None where it is whole.
 
-    verl writes the parts of all ranks first and the state of the data loader after them; the parts of ranks
-    on other nodes may lie there.
+    verl writes the parts of all ranks first and the state of the data loader after them.
 
     Args:
-        gpus: of a node.
         parts: see `loaded_parts`.
     """
     place = folder / f"global_step_{step}"
     if not place.is_dir():
         return "does not exist"
-    ranks: dict[str, dict[int, set[int]]] = {}
-    for path in (place / "actor").glob("*.pt"):
-        if match := _PART.fullmatch(path.name):
-            ranks.setdefault(match[1], {}).setdefault(int(match[2]), set()).add(int(match[3]))
+    held = sorted((place / "actor").glob("*_world_size_*.pt"))
     for part in parts:
-        if part not in ranks:
+        if not any(path.name.startswith(f"{part}_world_size_") for path in held):
             return f"has no actor/{part}_world_size_*.pt"
-        for world, present in ranks[part].items():
-            if len(present) not in (world, gpus):
-                first = min(present) // gpus * gpus  # this node's ranks follow each other
-                missing = min({*range(first, first + gpus)} - present, default=first + gpus)
-                return f"has no actor/{part}_world_size_{world}_rank_{missing}.pt"
-    for path in (*sorted((place / "actor").glob("*_world_size_*.pt")), place / "data.pt"):
+    for path in (*held, place / "data.pt"):
         if not path.exists():
             return f"has no {path.name}"
         if not zipfile.is_zipfile(path):
@@ -203,14 +192,14 @@ def fault_of(folder: Path, step: int, *, gpus: int, parts: Collection[str]) -> s
     return None
 
 
-def mend(folder: Path, *, gpus: int, parts: Collection[str], ended: bool = False) -> str | None:
+def mend(folder: Path, parts: Collection[str], *, ended: bool = False) -> str | None:
     """Let verl's tracker name the last whole checkpoint; return what had to be done, None where nothing had.
 
     verl stops at a tracker that a kill left empty and at a part that is missing, and begins at step 1 without
     a word where the checkpoint it names is gone.
 
     Args:
-        gpus, parts: see `fault_of`.
+        parts: see `loaded_parts`.
         ended: nothing is left to train, so that only the weights are looked at.
 
     Raises:
@@ -228,13 +217,13 @@ def mend(folder: Path, *, gpus: int, parts: Collection[str], ended: bool = False
         )
     fault = "does not contain a step number"
     if step is not None:
-        lack = fault_of(folder, step, gpus=gpus, parts=parts)
+        lack = fault_of(folder, step, parts)
         if lack is None:
             return None
         fault = f"points to step {step}, which {lack}"
     matches = [_STEP.fullmatch(path.name) for path in folder.glob("global_step_*")]
     steps = sorted((int(match[1]) for match in matches if match), reverse=True)
-    whole = (other for other in steps if fault_of(folder, other, gpus=gpus, parts=parts) is None)
+    whole = (other for other in steps if fault_of(folder, other, parts) is None)
     if (last := next(whole, None)) is not None:
         write_text(tracker, str(last), overwrite=True)
         return f"{tracker.name} {fault}; training resumes from the checkpoint at step {last}"

@@ -254,8 +254,8 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     """Return how the run ended where its last step is saved, else None; verl's tracker is mended before."""
     attempts, composition = prepared.folder.attempts(), prepared.composition
     ended = bool(attempts) and attempts[-1].returncode == 0 and attempts[-1].stopped_by is None
-    parts, gpus = loaded_parts(composition.user), composition.machine.gpus
-    mended = mend(prepared.folder.checkpoints, gpus=gpus, parts=parts, ended=ended)
+    parts = loaded_parts(composition.user)
+    mended = mend(prepared.folder.checkpoints, parts, ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
         notes.append(mended or "the run has no checkpoint yet; training restarts from step 1")

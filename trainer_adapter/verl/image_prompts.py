@@ -3,20 +3,14 @@
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.engines.images import open_held, open_processor, takes_images
 from service.errors import InputError, PrerequisiteError, first_line
 from trainer_adapter.verl.plugin.images.placing import with_images
 
-if TYPE_CHECKING:
-    from trainer_adapter.runs.composing import Composition
-    from trainer_adapter.runs.data import TrainingData
-
 COLUMN = "images"
 _ROWS_AT_ONCE = 50
-_NAMED = 5
-_OPTIONS = "data.mm_processor_kwargs."
 
 
 def holds_images(file: Path) -> bool:
@@ -99,41 +93,3 @@ def prompt_lengths(
                 full = processor(text=[text], images=images, **options)["input_ids"][0] if images else ()
                 of_images = len(full) - length if images else 0
             yield name, length + of_images
-
-
-def check_image_lengths(composition: "Composition", data: "TrainingData") -> list[str]:
-    """Count all prompts of an export with the tokens of their images; return what a user should know.
-
-    Raises:
-        InputError: the model takes no images, or prompts are over the limit, with the first of them.
-        PrerequisiteError: the model is a folder of this machine without a processor that can be loaded.
-    """
-    model: str | None = composition.value("actor_rollout_ref.model.path")
-    if model is None:
-        return ["questions have images, but without a model their tokens cannot be counted"]
-    try:
-        processor = load_processor(model)
-    except PrerequisiteError as error:
-        if Path(model).is_dir() and importlib.util.find_spec("transformers") is not None:
-            raise
-        return [f"tokens of prompts with images were not counted; some may be too long: {error}"]
-    if (template := composition.value("actor_rollout_ref.model.custom_chat_template")) is not None:
-        processor.chat_template = template
-    given = {each.name: each.value for each in composition.values if each.name.startswith(_OPTIONS)}
-    options = {name.removeprefix(_OPTIONS): value for name, value in given.items()}
-    limit, longest, over = int(composition.value("data.max_prompt_length")), 0, list[str]()
-    for file in filter(None, (data.train_file, data.validation_file)):
-        neighbors = composition.recipe.neighbors
-        for name, length in prompt_lengths(file, processor, data.chat_template_kwargs, options, neighbors):
-            longest = max(longest, length)
-            if length > limit:
-                over.append(f"{name} in {file.name} has {length}")
-    if not over:
-        return [f"the longest prompt has {longest} tokens, including those of its images"]
-    named = "; ".join(over[:_NAMED]) + ("; ..." if len(over) > _NAMED else "")
-    raise InputError(
-        f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens "
-        f"including images ({named}). verl stops at these. Pass data.max_prompt_length={longest}, or reduce "
-        f"the images: with +{_OPTIONS}min_pixels=3136 +{_OPTIONS}max_pixels=200704 an image has at most 256 "
-        "tokens in Qwen 2.5 VL."
-    )

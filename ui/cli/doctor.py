@@ -62,7 +62,7 @@ def doctor(
         base_url: Address of the model's server. Repeat the option for several servers.
         training: Also check every verl and Ray function that tagrpo extends.
     """
-    checks = [_python(), *_packages(), _database(db.place), _disk(db.place), *_keys()]
+    checks = [_python(), *_packages(), _programs(), _database(db.place), _disk(db.place), *_keys()]
     if model is not None:
         checks += _endpoints(model, base_url or [])
     recipes: dict[str, Any] = {}
@@ -119,6 +119,13 @@ def _packages() -> list[Check]:
             detail = ", ".join(f"{package} {version}" for package, version in versions.items())
             checks.append(Check(what, "ok", detail))
     return checks
+
+
+def _programs() -> Check:
+    from service.enclosure.running import refusal
+
+    what = "isolation of programs"
+    return Check(what, "missing", *why) if (why := refusal()) else Check(what, "ok", "by bubblewrap")
 
 
 def _contract(folders: Mapping[str, Path]) -> list[Check]:

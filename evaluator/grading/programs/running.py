@@ -2,6 +2,7 @@
 
 import math
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,8 +19,8 @@ from evaluator.grading.types import (
     GradeCase,
     GradeValue,
 )
-from service.enclosure.namespaces import Limits
-from service.enclosure.running import Enclosures, Program, ProgramResult, refusal
+from service.enclosure.inside import Limits
+from service.enclosure.running import Enclosure, ProgramResult, refusal
 from service.errors import PrerequisiteError
 from service.program_gold import ProgramGold, read_gold
 from service.telling import TellProgress
@@ -43,53 +44,27 @@ _MAX_REMEMBERED = 100_000
 
 
 class ProgramGrader:
-    """Runs programs in enclosures, `workers` at a time; a program's time is counted in seconds of a CPU."""
+    """Runs programs in enclosures, `workers` at a time; the time limit counts a program's CPU seconds."""
 
     def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
         self._workers = workers
         seconds = max(1, math.ceil(time_limit_s))
-        self.limits = Limits(seconds, 3.0 * seconds, min(memory_limit_mb, 1024))
-        self._enclosures = Enclosures()
-        self._threads: ThreadPoolExecutor | None = None
-        self._process = os.getpid()
+        self._limits = Limits(seconds, 3.0 * seconds, min(memory_limit_mb, 1024))
         self._known: dict[GradeCase, Grade] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="programs")
+        self._of_thread = threading.local()
+        self._enclosures: list[Enclosure] = []
 
     def close(self) -> None:
         """End the enclosures."""
-        self._enclosures.close()
-        if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
-
-    def grade_many(
-        self,
-        cases: Sequence[GradeCase],
-        progress: TellProgress | None = None,
-        deadline: float = math.inf,
-    ) -> list[Grade]:
-        """Grade each response by the tests of its gold; what is not graded by the deadline is unknown.
-
-        Raises:
-            PrerequisiteError: no program can be run here.
-        """
-        if not cases:
-            return []
-        if (why := refusal()) is not None:
-            raise PrerequisiteError(why)
-        if self._threads is None or self._process != os.getpid():  # threads do not go along with a fork
-            self._process = os.getpid()
-            self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="programs")
-        # Equal cases are run once: samples repeat themselves.
-        times = Counter(cases)
-        futures = {self._threads.submit(self._grade, case, deadline): case for case in times}
-        grades: dict[GradeCase, Grade] = {}
-        done = 0
-        for future in as_completed(futures):
-            case = futures[future]
-            grades[case] = future.result() if future.exception() is None else CRASHED
-            done += times[case]
-            if progress is not None:
-                progress(done, len(cases))
-        return [grades[case] for case in cases]
+        if self._process == os.getpid():
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            for enclosure in self._enclosures:
+                enclosure.close()
 
     def grade_among(
         self,
@@ -98,26 +73,34 @@ class ProgramGrader:
         progress: TellProgress | None = None,
         deadline: float = math.inf,
     ) -> list[Grade]:
-        """Grade the programs among the cases, those that it remembers at once, and have the others graded."""
-        rest = [place for place, case in enumerate(cases) if case.kind is not AnswerKind.CODE]
-        grades = dict(zip(rest, others([cases[place] for place in rest]), strict=True))
+        """Grade the programs among the cases by the tests of their golds, and have the others graded.
+
+        Equal cases run once. Programs that did not run by the deadline are unknown.
+
+        Raises:
+            PrerequisiteError: this machine cannot run programs.
+        """
+        rest = iter(others([case for case in cases if case.kind is not AnswerKind.CODE]))
+        times = Counter(case for case in cases if case.kind is AnswerKind.CODE)
         if len(self._known) > _MAX_REMEMBERED:
             self._known.clear()
-        waiting = []
-        for place in sorted(set(range(len(cases))) - set(rest)):
-            grade = self._known.get(cases[place])
-            if grade is None:
-                waiting.append(place)
-            else:
-                grades[place] = grade
-        ahead = len(grades)
-        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
-        run = self.grade_many([cases[place] for place in waiting], report, deadline)
-        for place, grade in zip(waiting, run, strict=True):
-            grades[place] = grade
+        grades = {case: self._known[case] for case in times if case in self._known}
+        waiting = [case for case in times if case not in grades]
+        if waiting and (why := refusal()) is not None:
+            raise PrerequisiteError(" ".join(why))
+        if self._process != os.getpid():  # a fork has neither the threads nor their enclosures
+            self._begin()
+        futures = {self._threads.submit(self._grade, case, deadline): case for case in waiting}
+        done = len(cases) - sum(times[case] for case in waiting)
+        for future in as_completed(futures):
+            case = futures[future]
+            grade = grades[case] = future.result() if future.exception() is None else CRASHED
             if grade.value is not GradeValue.UNKNOWN:
-                self._known[cases[place]] = grade
-        return [grades[place] for place in range(len(cases))]
+                self._known[case] = grade
+            done += times[case]
+            if progress is not None:
+                progress(done, len(cases))
+        return [grades[case] if case.kind is AnswerKind.CODE else next(rest) for case in cases]
 
     def check_among(
         self, cases: Sequence[GradeCase], others: Callable[[Sequence[GradeCase]], list[Grade]]
@@ -134,11 +117,15 @@ class ProgramGrader:
         A gold whose tests pass without any program is unknown ("bad tests"), as is one without a reference
         whose tests are no Python.
         """
-        cases = [GradeCase(f"```python\n{reference or 'pass'}\n```", gold) for gold, reference in golds]
+        cases = [
+            GradeCase(f"```python\n{reference or 'pass'}\n```", gold, AnswerKind.CODE)
+            for gold, reference in golds
+        ]
+        grades = self.grade_among(cases, lambda none: [])
         fail = Grade(GradeValue.CORRECT, None, "tests failed")  # as they must without any program
         return [
             fail if grade.value is GradeValue.WRONG and not reference.strip() else grade
-            for (_, reference), grade in zip(golds, self.grade_many(cases), strict=True)
+            for (_, reference), grade in zip(golds, grades, strict=True)
         ]
 
     def _grade(self, case: GradeCase, deadline: float) -> Grade:
@@ -150,8 +137,11 @@ class ProgramGrader:
         programs = find_programs(case.response, gold)
         if programs is None:
             return NO_ANSWER
-        program = Program(programs.sources, gold.helpers, gold.names)
-        result = self._enclosures.run(program, gold.tests, self.limits)
+        enclosure = getattr(self._of_thread, "enclosure", None)
+        if enclosure is None:
+            enclosure = self._of_thread.enclosure = Enclosure()
+            self._enclosures.append(enclosure)
+        result = enclosure.run(programs.sources, gold, self._limits)
         if programs.source != "code block" and result.text.startswith(_NO_PYTHON):
             return NO_ANSWER  # prose
         value = GradeValue.CORRECT if result.value == "passed" else GradeValue.WRONG

@@ -11,12 +11,12 @@ It is put in by verl's own setting `actor_rollout_ref.rollout.agent.agent_loop_m
 
 import asyncio
 import copy
-import json
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import cycle
 from typing import Any
-from uuid import uuid4
 
 import hydra
 import ray
@@ -28,13 +28,9 @@ from verl.experimental.agent_loop.agent_loop import (
     ToolListWrap,
     _agent_loop_registry,
 )
-from verl.trainer.ppo.v1.agent_loop_tq import (
-    AgentLoopManagerTQ,
-    AgentLoopWorkerTQ,
-    apply_greedy_sampling_params,
-)
-from verl.workers.rollout.llm_server import LLMServerClient
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
+from trainer_adapter.verl.cpu import server_name
 from trainer_adapter.verl.plugin.grading import OF_THE_LOOP, grade
 from trainer_adapter.verl.transfer import add_responses, set_status
 
@@ -50,11 +46,11 @@ _Asked = tuple[list[int], dict[str, Any], "asyncio.Future[Any]"]
 _Worker: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class.__ray_actor_class__
 
 
-class GatheringClient(LLMServerClient):  # type: ignore[misc]
-    """Asks the samplers for what comes within a moment in calls of many requests."""
+class GatheringClient:
+    """Asks the samplers for what comes within a moment in calls of many requests, each sampler in turn."""
 
-    def __init__(self, client: LLMServerClient) -> None:
-        super().__init__(client.config, client._load_balancer)
+    def __init__(self) -> None:
+        self._servers: Iterator[Any] = iter(())
         self._waiting: list[_Asked] = []
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -90,12 +86,7 @@ class GatheringClient(LLMServerClient):  # type: ignore[misc]
 
     async def _send(self, asked: Sequence[_Asked]) -> None:
         try:
-            name = uuid4().hex
-            server_id, server = await self._acquire_server(name)
-            try:
-                outputs = await server.generate_many.remote([(ids, params) for ids, params, _ in asked])
-            finally:
-                self._release_server(server_id, request_id=name)
+            outputs = await self._next_server().generate_many.remote([each[:2] for each in asked])
         except Exception as error:
             outputs = [error] * len(asked)
         for (_, _, answer), output in zip(asked, outputs, strict=True):
@@ -106,32 +97,22 @@ class GatheringClient(LLMServerClient):  # type: ignore[misc]
             else:
                 answer.set_result(output)
 
+    def _next_server(self) -> Any:
+        """Return a sampler; verl has started all of them before it asks for responses."""
+        server = next(self._servers, None)
+        if server is None:
+            servers = [ray.get_actor(server_name(0))]
+            with suppress(ValueError):
+                while True:
+                    servers.append(ray.get_actor(server_name(len(servers))))
+            self._servers = cycle(servers)
+            server = next(self._servers)
+        return server
+
     def _keep(self, sending: Any) -> None:
         task = asyncio.create_task(sending)
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
-
-
-class _RememberingBuilder:
-    """Renders a prompt once, not for each of its responses."""
-
-    def __init__(self, builder: Any) -> None:
-        self._builder = builder
-        self._initial_tokens: dict[str, list[int]] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._builder, name)
-
-    def build_initial_tokens(self, messages: Any, **kwargs: Any) -> list[int]:
-        if any(value is not None and value != {} for value in kwargs.values()):
-            built: list[int] = self._builder.build_initial_tokens(messages, **kwargs)
-            return built
-        asked = json.dumps(messages, sort_keys=True, default=repr)
-        if asked not in self._initial_tokens:
-            if len(self._initial_tokens) >= 4096:
-                self._initial_tokens.clear()
-            self._initial_tokens[asked] = self._builder.build_initial_tokens(messages, **kwargs)
-        return list(self._initial_tokens[asked])
 
 
 class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
@@ -142,7 +123,7 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
         self._by_verl = self.processor is not None or self.distillation_enabled
         self._loops: dict[str, Any] = {}
         if not self._by_verl:
-            self.llm_client: Any = GatheringClient(self.llm_client)
+            self.llm_client: Any = GatheringClient()
 
     async def _run_prompt(
         self,
@@ -161,13 +142,12 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
         status = "failure"
         try:
             rollout = self.config.actor_rollout_ref.rollout
-            sessions = prompt.pop("__rollout_n__", rollout.val_kwargs.n if validate else rollout.n)
-            params = dict(sampling_params)
-            if not prompt.pop("__do_sample__", True) and not validate:
-                apply_greedy_sampling_params(params)
             name = prompt.pop("agent_name")
             drawn = await asyncio.gather(
-                *(self._draw(name, params, prompt, session) for session in range(sessions)),
+                *(
+                    self._loop(name).run(dict(sampling_params), **prompt, session_id=session)
+                    for session in range(rollout.val_kwargs.n if validate else rollout.n)
+                ),
                 return_exceptions=True,
             )
             errors = [each for each in drawn if isinstance(each, BaseException)]
@@ -184,52 +164,31 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
             _LOG.exception("question %s failed", uid)
         await set_status(partition, uid, status)
 
-    async def _draw(
-        self, name: str, params: dict[str, Any], prompt: dict[str, Any], session: int
-    ) -> AgentLoopOutput | list[AgentLoopOutput]:
-        return await self._loop(name).run(dict(params), **prompt, session_id=session)
-
     def _loop(self, name: str) -> Any:
         """Return a loop for one response: a copy of one that was made, which reads a dozen settings."""
         if name not in self._loops:
-            loop = hydra.utils.instantiate(
+            self._loops[name] = hydra.utils.instantiate(
                 config=_agent_loop_registry[name],
                 trainer_config=DictConfigWrap(config=self.config),
                 server_manager=self.llm_client,
                 tokenizer=self.tokenizer,
                 processor=self.processor,
-                hf_model_type=self.hf_model_type,
+                hf_model_type=getattr(self, "hf_model_type", None),  # verl 0.9.0 has none
                 dataset_cls=self.dataset_cls,
                 data_config=DictConfigWrap(self.config.data),
                 tools=ToolListWrap(self.tools),
             )
-            loop.continuous_token_builder = _RememberingBuilder(loop.continuous_token_builder)
-            self._loops[name] = loop
         return copy.copy(self._loops[name])
 
     async def _finish(
-        self, outputs: dict[int, Any], prompt: dict[str, Any], validate: bool
+        self, outputs: dict[int, AgentLoopOutput], prompt: dict[str, Any], validate: bool
     ) -> list[BaseException]:
         """Grade and store responses by session; return what went wrong with single ones."""
-        errors: list[BaseException] = []
-        single: dict[int, AgentLoopOutput] = {}
-        for session, output in outputs.items():
-            if not isinstance(output, list):
-                single[session] = output
-                continue
-            try:  # a loop of several turns, which verl stores by the response
-                await self._agent_loop_postprocess(output, validate, **prompt, session_id=session)
-            except Exception as error:
-                errors.append(error)
-        errors += await self._grade(single, prompt)
+        errors = await self._grade(outputs, prompt)
         rows: dict[frozenset[str], list[tuple[str, dict[str, Any], dict[str, Any]]]] = {}
         columns = _of_every_row(prompt)
-        for session, output in single.items():
-            try:
-                row = _row(output, prompt, columns, session)
-            except Exception as error:
-                errors.append(error)
-                continue
+        for session, output in outputs.items():
+            row = _row(output, prompt, columns, session)
             rows.setdefault(frozenset(row[1]), []).append(row)
         for alike in rows.values():
             keys, fields, tags = zip(*alike, strict=True)

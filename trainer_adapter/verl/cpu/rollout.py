@@ -20,6 +20,7 @@ from service.engines.decoding import Decoder, LoadImages, Row
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
 from service.engines.loading import Device, memory_for_keys, model_class
 from service.models.settings import NEUTRAL, Sampling
+from trainer_adapter.verl.cpu import server_name
 
 BATCH_SIZE = 512
 """Responses at a time if memory allows: a step costs a small model nearly the same for 64 as for 512."""
@@ -189,7 +190,7 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
     """Starts the server for verl."""
 
     async def launch_servers(self) -> None:
-        name = _server_name(self.replica_rank)
+        name = server_name(self.replica_rank)
         server = (
             ray.remote(ResponseServer)
             .options(name=name, num_cpus=1, max_concurrency=self.max_concurrency)
@@ -208,13 +209,6 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
 
 class TransformersRollout(BaseRollout):  # type: ignore[misc]
     """Sends the policy's weights from the training worker to the server of its replica."""
-
-    def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
-        super().__init__(config, model_config, device_mesh)
-        rank, size = int(os.environ["RANK"]), self.config.tensor_model_parallel_size
-        self.replica_rank = rank // size if replica_rank == -1 else replica_rank
-        self._sends = rank % size == 0
-        self.sleep_level = 1
 
     async def resume(self, tags: list[str]) -> None:
         """The server's weights never leave the memory."""
@@ -243,9 +237,6 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
             raise ValueError(f"the CPU rollout needs full weights, not {wire_format}")
         # Each rank walks through the weights, because gathering a shard takes all of them.
         gathered = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
-        if self._sends:
-            await ray.get_actor(_server_name(self.replica_rank)).load.remote(gathered, global_steps)
-
-
-def _server_name(replica_rank: int) -> str:
-    return f"transformers_rollout_{replica_rank}"
+        replica, rank = divmod(int(os.environ["RANK"]), self.config.tensor_model_parallel_size)
+        if rank == 0:
+            await ray.get_actor(server_name(replica)).load.remote(gathered, global_steps)

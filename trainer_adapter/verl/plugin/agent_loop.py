@@ -9,6 +9,7 @@ from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentL
 
 from service.engines.images import FORBIDDEN, image_tokens
 from service.engines.prompts import Prompt
+from service.errors import InputError
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin import ABOUT_FIELD
 from trainer_adapter.verl.plugin.checks import check_config
@@ -56,6 +57,11 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         trains = self._trains(kwargs)
         session = _session(kwargs, self.recipe.rollouts) if trains else 0
         neighbors = kwargs.get("neighbors") if trains else None
+        if trains and neighbors is None and self.recipe.neighbors:
+            raise InputError(
+                f"recipe {self.recipe.name} needs {self.recipe.neighbors} neighbors per question, but the "
+                "training data has no column neighbors. Export the set with --layout grouped."
+            )
         usable = 0 if neighbors is None else min(len(neighbors), self.recipe.neighbors)
         if not usable:
             return await self._draw(sampling_params, priority, kwargs, session, 0)

@@ -1,6 +1,6 @@
-"""Checks before a recipe is trained: verl's version, and a config and data that match."""
+"""Checks before a recipe is trained: verl's version, and a config that matches."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -105,25 +105,6 @@ def _problems_without_trainer(config: Mapping[str, Any], recipe: Recipe) -> list
             f"actor_rollout_ref.rollout.agent.num_workers={workers}"
         )
     return problems
-
-
-def check_columns(columns: Collection[str], recipe: Recipe) -> None:
-    """Raise unless `recipe` can be trained on data with these columns.
-
-    Raises:
-        InputError: the recipe needs neighbors and the data has none, or the data names an agent loop.
-    """
-    if "agent_name" in columns:
-        raise InputError(
-            f"recipe {recipe.name}: the training data has a column agent_name, which would make verl use "
-            "its own agent loop. Remove it."
-        )
-    if recipe.neighbors and "neighbors" not in columns:
-        raise InputError(
-            f"recipe {recipe.name} needs {recipe.neighbors} neighbors per question, but the training data "
-            "has no column neighbors. Export the set with --layout grouped, or choose a recipe without "
-            "neighbors."
-        )
 
 
 def value_at(config: Any, key: str) -> Any:

@@ -18,7 +18,7 @@ from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.alarms import MARK, Alarms
 from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, questions_of
-from trainer_adapter.verl.plugin.checks import check_columns, check_config
+from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.importance import Importance, importance, log_probs_of, own_log_probs
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS
@@ -71,9 +71,30 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         with open_dict(config):
             # Any other name would select the asynchronous replay buffer (`trainer_base.py:153`).
             config.trainer.v1.trainer_mode = "sync"
+            self._choose_buffer(config)
         super().__init__(config)
         self._record = open_record(plain, self.recipe, self.settings)
         self._failures_told = 0
+
+    def _choose_buffer(self, config: Any) -> None:
+        sampler, batch_size = config.trainer.v1.sampler, config.data.train_batch_size
+        filters = self.recipe.drops_dead_groups
+        refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
+        exact = filters or refills_failed
+        sampler.custom_sampler = {
+            "path": f"pkg://{NeighborReplayBuffer.__module__}",
+            "name": NeighborReplayBuffer.__name__,
+        }
+        sampler.sampler_kwargs = {
+            "waves": self.settings.waves,
+            "max_prompts": self.settings.max_gen_batches * batch_size,
+            "poll_interval": self.settings.poll_interval_s,
+            "filter_groups_metric": CORRECTNESS if filters else None,
+            "sync_refill_failed_groups": refills_failed,
+            "train_batch_size": batch_size,
+            "gen_batch_size": 1 if exact else (config.data.get("gen_batch_size") or batch_size),
+            "max_inflight_gen_batches": config.algorithm.filter_groups.get("max_inflight_gen_batches", 1),
+        }
 
     def fit(self, agent_loop_manager: Any) -> None:
         try:
@@ -82,40 +103,6 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             if self._record is not None:
                 self._record.close()
                 self._tell_failures()
-
-    def _init_dataloader(self) -> None:
-        super()._init_dataloader()
-        held = getattr(self.train_dataset, "dataframe", None)
-        if held is not None:
-            check_columns(held.column_names, self.recipe)
-        schedule = self.config.actor_rollout_ref.actor.optim
-        if not schedule.get("zero_indexed_step", True):
-            schedule.total_training_steps += (
-                1  # counted from 1, the last step would get the end of the cosine, 0
-            )
-
-    def _build_replay_buffer(self) -> NeighborReplayBuffer:
-        batch_size = self.config.data.train_batch_size
-        metric = CORRECTNESS if self.recipe.drops_dead_groups else None
-        sampler = self.config.trainer.v1.sampler
-        refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
-        exact = metric is not None or refills_failed
-        return NeighborReplayBuffer(
-            waves=self.settings.waves,
-            max_prompts=self.settings.max_gen_batches * batch_size,
-            refill_fn=self._add_prompts_to_generate,
-            trainer_mode="sync",
-            trainer_config=self.config.trainer.v1.sync,
-            max_off_policy_threshold=sampler.max_off_policy_threshold,
-            max_off_policy_strategy=sampler.max_off_policy_strategy,
-            sampler_kwargs=sampler.sampler_kwargs,
-            poll_interval=self.settings.poll_interval_s,
-            filter_groups_metric=metric,
-            sync_refill_failed_groups=refills_failed,
-            train_batch_size=batch_size,
-            gen_batch_size=1 if exact else (self.config.data.get("gen_batch_size") or batch_size),
-            max_inflight_gen_batches=self.config.algorithm.filter_groups.get("max_inflight_gen_batches", 1),
-        )
 
     def on_init_end(self) -> None:
         manager, limit_s = self.checkpoint_manager, self.settings.weight_update_limit_s
@@ -137,6 +124,18 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         actor = self.config.actor_rollout_ref.actor
         terms = LossTerms(self.recipe.loss, self.config.data.max_response_length, actor.entropy_coeff)
         self.actor_rollout_wg.set_loss_fn(partial(recipe_loss, terms=terms))
+        self._resume(self.global_steps - 1)
+
+    def _resume(self, step: int) -> None:
+        """Restore the state of the step whose checkpoint verl has loaded, if any."""
+        if step:
+            trainer = self.config.trainer
+            named = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
+            folder = Path(named) if named else self._checkpoint(step)
+            self._skipping.load(folder)
+            self._replaying.load(folder)
+            if self._record is not None:  # the first step's entropy is that of the first start
+                look_back(self._alarms, self._record.folder, step)
 
     def _fetch_one_gen_batch(self) -> Any:
         """Name the questions in drawing order; verl makes up random names."""
@@ -144,7 +143,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self._drawn_in != self.global_steps:
             self._drawn, self._drawn_in = Counter(), self.global_steps
         if self.recipe.filter == "predicted":
-            for _ in range(len(self.train_dataset)):  # if all would be skipped, none is
+            most = self.settings.max_gen_batches * self.config.data.train_batch_size
+            for _ in range(most):  # if all would be skipped, none is
                 if not self._skipping.skips(questions_of(batch)[0], self.global_steps):
                     break
                 batch = super()._fetch_one_gen_batch()
@@ -185,16 +185,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Let verl fill and balance a batch, then restore whole questions per update, in key order."""
         batch = super()._balance_batch(batch, metrics, **kwargs)
         metrics.update(order_updates(batch, keys, mini_batch=self._mini_batch, ranks=self._ranks))
-        return batch
-
-    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        return super()._compute_old_log_prob(self._for_workers(batch), metrics)
-
-    def _compute_ref_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        return super()._compute_ref_log_prob(self._for_workers(batch), metrics)
-
-    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        return super()._update_actor(self._for_workers(batch), metrics)
+        return self._for_workers(batch)
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Compute advantages and weights over the whole step, and let verl write them."""
@@ -271,25 +262,14 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             self._record.write_metrics(self.global_steps, self._metrics)
         # Before verl marks the checkpoint as complete.
         if self.recipe.filter == "predicted":
-            self._skipping.save(self._checkpoint())
+            self._skipping.save(self._checkpoint(self.global_steps))
         if self.recipe.filter == "replay":
-            self._replaying.save(self._checkpoint())
+            self._replaying.save(self._checkpoint(self.global_steps))
         super()._save_checkpoint()
 
-    def _load_checkpoint(self) -> None:
-        super()._load_checkpoint()
-        if self.global_steps:
-            trainer = self.config.trainer
-            named = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
-            folder = Path(named) if named else self._checkpoint()
-            self._skipping.load(folder)
-            self._replaying.load(folder)
-            if self._record is not None:  # the first step's entropy is that of the first start
-                look_back(self._alarms, self._record.folder, self.global_steps)
-
-    def _checkpoint(self) -> Path:
-        """Return the folder of this step's checkpoint."""
-        return Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
+    def _checkpoint(self, step: int) -> Path:
+        """Return the folder of a step's checkpoint."""
+        return Path(self.config.trainer.default_local_dir, f"global_step_{step}")
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
@@ -353,8 +333,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             lengths = read_rows(batch, ["response_mask"])["response_mask"].offsets().diff().tolist()
             rows = [weights_AT[row, :length] for row, length in enumerate(lengths)]
             fields["rollout_is_weights"] = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-        # The result names the fields that the workers will need.
-        return write_fields(batch, fields)
+        return self._for_workers(write_fields(batch, fields))
 
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Inspect a step before the policy is updated."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -24,6 +24,8 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     `dead` names the groups without a gradient that the last step drew.
 
+    Its settings are the `sampler_kwargs` of verl's config: those of verl's buffer, and these.
+
     Args:
         waves: whether to inspect groups only when none is in flight, so that the draws do not depend on the
             order of arrival.
@@ -31,10 +33,12 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
     """
 
     def __init__(
-        self, *, waves: bool, max_prompts: int, refill_fn: Callable[[int], int], **kwargs: Any
+        self, *, sampler_kwargs: Mapping[str, Any], refill_fn: Callable[[int], int], **kwargs: Any
     ) -> None:
-        super().__init__(refill_fn=self._refill, **kwargs)
-        self._submit, self._waves, self._max_prompts = refill_fn, waves, max_prompts
+        given = dict(sampler_kwargs)
+        self._submit, self._waves, self._max_prompts = refill_fn, given.pop("waves"), given.pop("max_prompts")
+        super().__init__(refill_fn=self._refill, sampler_kwargs={}, **given, **kwargs)
+        self._filters = given["filter_groups_metric"] is not None
         self._step, self._wanted, self._drawn = 0, 0, 0
         self._kept: dict[str, float] = {}
         self.all_right = self.all_wrong = 0
@@ -54,7 +58,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         self.dead = set()
         self._kept = {}
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
-        if self.filter_groups_metric is None:
+        if not self._filters:
             return batch, metrics
         self._count(Counter(self._kept.values()))
         taken = {_uid(key) for key in batch.keys}
@@ -105,8 +109,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _in_hand(self, partition_id: str) -> int:
         """Return how many groups are ready or in flight."""
-        states = (self.pending_keys, self.running_keys, self.finished_keys, self.failure_keys)
-        return sum(len(keys[partition_id]) for keys in states)
+        return len(self.prompt_global_steps[partition_id])
 
     def _count(self, groups: Counter[float]) -> None:
         for correctness, number in groups.items():
@@ -114,15 +117,6 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
                 self.all_right += number
             else:
                 self.all_wrong += number
-
-    def _evict_terminal_groups(
-        self, global_steps: int, partition_id: str, eviction_reasons: _Reasons
-    ) -> tuple[set[str], int, int, dict[str, Any]]:
-        evicted: tuple[set[str], int, int, dict[str, Any]] = super()._evict_terminal_groups(
-            global_steps, partition_id, eviction_reasons
-        )
-        self._count(eviction_reasons[3])
-        return evicted
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
         """Return the groups without a gradient to drop: as many as others can still be drawn for."""
@@ -138,7 +132,9 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         gone = ordered[: max(0, replaceable)]
         self._kept = {uid: rewards[uid] for uid in ordered[len(gone) :]}
         self.dead |= dead
-        return set(gone), Counter(rewards[uid] for uid in gone)
+        counts = Counter(rewards[uid] for uid in gone)
+        self._count(counts)
+        return set(gone), counts
 
     def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons: _Reasons) -> set[str]:
         if self._must_wait(partition_id):
@@ -148,12 +144,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _must_wait(self, partition_id: str) -> bool:
         under_way = self.pending_keys[partition_id] or self.running_keys[partition_id]
-        return (
-            self._waves
-            and self.filter_groups_metric is not None
-            and partition_id != "val"
-            and bool(under_way)
-        )
+        return self._waves and self._filters and partition_id != "val" and bool(under_way)
 
     def _select_prompt_uids(
         self, partition_id: str, sampleable_keys: set[str], batch_size: int

@@ -1,0 +1,178 @@
+"""What runs in bubblewrap: a server that stays, and for each program a process of its tests and its own.
+
+The server reads programs with their limits. It forks the tests' process, which forks the program's process
+before it reads the tests, so that the program's memory never holds them. The program is alone in a process
+namespace: it can neither name another process nor signal it.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import random
+import resource
+import signal
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from service.enclosure.channel import pack, receive
+from service.enclosure.program import serve
+from service.enclosure.testing import run_tests
+
+_NEW_MOUNTS, _NEW_USERS, _NEW_PROCESSES = 0x00020000, 0x10000000, 0x20000000
+_NOSUID, _NODEV = 2, 4
+_CAPABILITY_VERSION = 0x20080522
+_NOBODY = 65534
+_OPEN_FILES = 64
+
+# Isolation does not cover these system calls: memory that no limit counts, keys, other programs, parts of the
+# kernel that a program does not need.
+_FORBIDDEN = """
+    add_key bpf execve execveat io_uring_setup kcmp keyctl memfd_create memfd_secret mq_open msgget
+    perf_event_open process_vm_readv process_vm_writev ptrace request_key semget shmget userfaultfd
+"""
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
+_NOT_EQUAL, _ALL_BITS = 1, 7
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program may use.
+
+    Attributes:
+        seconds: CPU time of each of its processes.
+        wall_seconds: time from its start to the end of its tests.
+        memory_mb: memory of each of its processes, and of all of them together.
+        file_mb: size of all its files, which lie in memory.
+        processes: number of processes and threads.
+    """
+
+    seconds: int = 10
+    wall_seconds: float = 30.0
+    memory_mb: int = 1024
+    file_mb: int = 8
+    processes: int = 16
+
+
+def main() -> None:
+    """Run programs one after another, until standard input ends."""
+    _forbid_calls()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    requests, results = os.dup(0), os.dup(1)
+    for number in range(3):
+        os.dup2(os.open("/dev/null", os.O_RDWR), number)
+    sys.path.pop(0)  # the folder of this package
+    while (asked := receive(lambda size: os.read(requests, size))) is not None:
+        tests = os.fork()
+        if tests == 0:
+            with contextlib.suppress(BaseException):
+                limits = Limits(**asked["limits"])
+                os.write(results, pack(_run(requests, asked["program"], asked["user"], limits)))
+                os._exit(0)
+            os._exit(1)
+        if os.waitpid(tests, 0)[1] != 0:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)  # all that the program and its tests have started
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.wait()
+
+
+def _forbid_calls() -> None:
+    """Keep this process and its children from system calls, by libseccomp."""
+    seccomp = ctypes.CDLL("libseccomp.so.2")
+    seccomp.seccomp_init.restype = ctypes.c_void_p
+    rules = ctypes.c_void_p(seccomp.seccomp_init(_ALLOW))
+
+    def forbid(name: str, code: int = errno.EPERM, compare: int = _NOT_EQUAL, *values: int) -> None:
+        call = seccomp.seccomp_syscall_resolve_name(name.encode())
+        first = struct.pack("IIQQ", 0, compare, *values) if values else b""
+        if call >= 0:  # this libseccomp and this processor know it
+            failed = seccomp.seccomp_rule_add_array(rules, _FAIL | code, call, len(first) // 24, first)
+            assert failed == 0, f"no rule for {name}: {os.strerror(-failed)}"
+
+    for each in _FORBIDDEN.split():
+        forbid(each)
+    forbid("clone3", errno.ENOSYS)  # its flags lie in memory; the C library falls back to clone
+    for each in ("clone", "unshare"):
+        forbid(each, errno.EPERM, _ALL_BITS, _NEW_USERS, _NEW_USERS)
+    forbid("socket", errno.EPERM, _NOT_EQUAL, socket.AF_UNIX, 0)
+    forbid("prlimit64", errno.EPERM, _NOT_EQUAL, 0, 0)  # of other processes
+    failed = seccomp.seccomp_load(rules)
+    assert failed == 0, f"seccomp: {os.strerror(-failed)}"
+
+
+def _run(requests: int, program: dict[str, Any], user: int, limits: Limits) -> dict[str, Any]:
+    """Confine this process, fork the program's, read the tests, run them and return the result."""
+    _check(_libc.unshare(_NEW_MOUNTS | _NEW_PROCESSES))
+    size = f"size={limits.file_mb}m,nr_inodes=2048,mode=1777".encode()
+    _check(_libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), size))
+    os.chdir("/tmp")
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        (resource.RLIMIT_FSIZE, limits.file_mb * 2**20),
+        (resource.RLIMIT_AS, limits.memory_mb * 2**20),
+    ):
+        _lower(kind, value)
+    random.seed(0)  # a program does the same each time
+    mine, other = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.dup2(other.detach(), 3)
+            os.closerange(4, _OPEN_FILES)
+            os.setsid()
+            _drop_privileges(user)
+            _lower(resource.RLIMIT_CPU, limits.seconds)
+            _lower(resource.RLIMIT_NPROC, limits.processes)
+            serve(socket.socket(fileno=3), **program)
+        os._exit(0)
+    other.close()
+    _drop_privileges(user)
+    _lower(resource.RLIMIT_NPROC, limits.processes)
+    sys.setrecursionlimit(2_000)
+    deadline = time.monotonic() + limits.wall_seconds
+    message = receive(lambda size: os.read(requests, size))
+    os.close(requests)
+    assert message is not None
+    token = message.pop("token")
+    result = run_tests(mine, **message, deadline=deadline)
+    if result["value"] == "ended":
+        os.kill(child, signal.SIGKILL)  # it may only have closed its end or sent nonsense
+        usage = os.wait4(child, 0)[2]
+        if usage.ru_utime + usage.ru_stime >= 0.9 * limits.seconds:
+            result["value"] = "too slow"
+    return {**result, "token": token}
+
+
+def _drop_privileges(user: int) -> None:
+    if os.geteuid() == 0:
+        os.setgroups([])
+        try:
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+        except OSError:  # a user namespace with fewer users
+            os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+            os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    _check(_libc.capset(struct.pack("II", _CAPABILITY_VERSION, 0), bytes(24)))
+
+
+def _lower(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
