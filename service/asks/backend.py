@@ -67,6 +67,7 @@ class Endpoint(Protocol):
         Raises:
             PrerequisiteError: the provider does not take a setting, raw text or an extra field.
         """
+        return
 
     async def open(self) -> None:
         """Load and check everything that the first request needs.
@@ -93,6 +94,8 @@ class Endpoint(Protocol):
 
     def wake(self) -> None:
         """Let everyone who waits for a slot look at `stopping` again."""
+        return
 
     async def close(self) -> None:
         """End what `open` began."""
+        return
