@@ -45,10 +45,7 @@ class LlmProposer(ProposerSampling, Model):
     )
 
 
-class RulesProposer(Config):
-    """Rules of English wording rephrase the questions; no model is asked."""
-
-    kind: Literal["rules"] = Field(description="Rules.")
+class _WithoutModel(Config):
     min_distance: float = Field(
         0.0,
         ge=0,
@@ -57,7 +54,13 @@ class RulesProposer(Config):
     )
 
 
-class FileProposer(Config):
+class RulesProposer(_WithoutModel):
+    """Rules of English wording rephrase the questions; no model is asked."""
+
+    kind: Literal["rules"] = Field(description="Rules.")
+
+
+class FileProposer(_WithoutModel):
     """Candidates that you have."""
 
     kind: Literal["file"] = Field(description="A file.")
@@ -73,12 +76,6 @@ class FileProposer(Config):
         pattern=r"^[a-z][a-z0-9_-]{0,39}$",
         description="Name for these candidates, such as harder, easier, choice or cloze. Publishing, exports "
         "and training can select neighbors by this name.",
-    )
-    min_distance: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Minimum share of words that differ from the question and earlier candidates.",
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,25 +15,6 @@ from service.questions.contamination.store import store_check
 from service.telling import TellStage
 
 
-@dataclass(frozen=True)
-class Contamination:
-    """What the comparison found.
-
-    Attributes:
-        checks: A row for each set of texts and benchmark, with the number of pairs by measure.
-        pairs: A row for each text that repeats a problem, without their words; rows count from 0.
-    """
-
-    settings: Settings
-    checks: list[dict[str, Any]]
-    pairs: list[dict[str, Any]]
-
-    @property
-    def repeated(self) -> int:
-        """Benchmark problems that are repeated; variants do not count."""
-        return sum(check["repeated_problems"] for check in self.checks)
-
-
 def check_contamination(
     database: Database,
     set_name: str,
@@ -43,18 +23,22 @@ def check_contamination(
     settings: Settings,
     grader: Grader,
     progress: TellStage,
-) -> Contamination:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Compare a question set, and the neighbors of a published set, with benchmarks; store the result.
+
+    Return a row for each set of texts and benchmark, with the number of pairs by measure, and a row for each
+    text that repeats a problem, without their words; rows count from 0.
 
     Raises:
         NotFoundError: there is no such set.
         InputError: settings that cannot be.
     """
 
-    def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-        return [value == "correct" for value in grader.equal_many(pairs)]
+    def equal(answers: Sequence[tuple[str, str]]) -> list[bool]:
+        return [value == "correct" for value in grader.equal_many(answers)]
 
-    result = Contamination(settings, [], [])
+    checks: list[dict[str, Any]] = []
+    pairs: list[dict[str, Any]] = []
     sides = _load_sides(database, set_name, neighbors)
     for against in benchmarks:
         problems = [Text(each.id, each.text, each.answer, each.images) for each in against.problems]
@@ -68,7 +52,7 @@ def check_contamination(
                 progress=partial(progress, f"{name} and {against.name}"),
             )
             by_measure = Counter(overlap.measure for overlap in overlaps)
-            result.checks.append(
+            checks.append(
                 {
                     "set": name,
                     "texts": len(texts),
@@ -81,7 +65,7 @@ def check_contamination(
                     "pairs": {measure: by_measure[measure] for measure in MEASURES},
                 }
             )
-            result.pairs.extend(
+            pairs.extend(
                 {
                     "set": name,
                     "benchmark": against.name,
@@ -104,7 +88,7 @@ def check_contamination(
                     settings=settings,
                     overlaps=overlaps,
                 )
-    return result
+    return checks, pairs
 
 
 def _load_sides(

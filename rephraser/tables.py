@@ -250,47 +250,37 @@ for sealed in (NeighborSetQuestionRow, NeighborSetMemberRow):
 _COUNTED_REVIEW = """
     SELECT MAX(id) FROM reviews
     WHERE candidate_id = {0}.candidate_id AND id NOT IN (SELECT review_id FROM review_withdrawals)""".strip()
-_ONE_MORE = """
-        INSERT INTO standing_counts (run_id, proposer, strategy, strategy_hash, model, status, candidates)
-        VALUES (NEW.run_id, NEW.proposer, NEW.strategy, NEW.strategy_hash, NEW.model, NEW.status, 1)
-        ON CONFLICT (run_id, proposer, strategy, strategy_hash, model, status)
-        DO UPDATE SET candidates = standing_counts.candidates + 1;""".strip()
-_ONE_LESS = """
-        UPDATE standing_counts SET candidates = candidates - 1
-        WHERE run_id = OLD.run_id AND proposer = OLD.proposer AND strategy = OLD.strategy
-              AND strategy_hash = OLD.strategy_hash AND model = OLD.model AND status = OLD.status;""".strip()
-on_creation(
+row_trigger(
     ProposalRow,
+    "proposals_standing",
+    "AFTER INSERT",
     f"""
-    CREATE TRIGGER proposals_standing AFTER INSERT ON proposals BEGIN
         INSERT INTO standings (proposal_id, run_id, question_id, ordinal, candidate_id, proposer, strategy,
                                strategy_hash, model, status, verdict_id, review_id)
         SELECT NEW.id, NEW.run_id, NEW.question_id, NEW.ordinal, NEW.candidate_id, NEW.proposer, NEW.strategy,
                NEW.strategy_hash, NEW.model, COALESCE(r.decision, v.status, 'pending'), v.id, r.id
-        FROM (SELECT 1)
+        FROM (SELECT 1) AS one
         LEFT JOIN verdicts AS v ON v.id = (
             SELECT MAX(id) FROM verdicts WHERE run_id = NEW.run_id AND candidate_id = NEW.candidate_id)
         LEFT JOIN reviews AS r ON r.id = ({_COUNTED_REVIEW.format("NEW")});
-    END""",
-    """
-    CREATE TRIGGER proposals_standing_gone AFTER DELETE ON proposals BEGIN
-        DELETE FROM standings WHERE proposal_id = OLD.id;
-    END""",
+    """,
 )
-on_creation(
+row_trigger(
+    ProposalRow,
+    "proposals_standing_gone",
+    "AFTER DELETE",
+    "DELETE FROM standings WHERE proposal_id = OLD.id;",
+)
+row_trigger(
     VerdictRow,
+    "verdicts_standing",
+    "AFTER INSERT",
     """
-    CREATE TRIGGER verdicts_standing AFTER INSERT ON verdicts BEGIN
         UPDATE standings SET
             verdict_id = NEW.id, status = CASE WHEN review_id IS NULL THEN NEW.status ELSE status END
         WHERE candidate_id = NEW.candidate_id AND run_id = NEW.run_id
               AND (verdict_id IS NULL OR verdict_id < NEW.id);
-        INSERT INTO candidate_findings (name, question_id, candidate_id, run_id)
-        SELECT json_extract(f.value, '$.name'), c.question_id, c.id, NEW.run_id
-        FROM candidates AS c, json_each(NEW.evidence, '$.findings') AS f
-        WHERE c.id = NEW.candidate_id AND json_extract(f.value, '$.name') IS NOT NULL
-        ON CONFLICT DO NOTHING;
-    END""",
+    """,
 )
 row_trigger(
     ReviewRow,
@@ -315,81 +305,45 @@ row_trigger(
         WHERE candidate_id = (SELECT candidate_id FROM reviews WHERE id = NEW.review_id);
     """,
 )
-_COUNTED = ("run_id", "proposer", "strategy", "strategy_hash", "model", "status")
-on_creation(
+_ONE_MORE = """
+        INSERT INTO standing_counts (run_id, proposer, strategy, strategy_hash, model, status, candidates)
+        VALUES (NEW.run_id, NEW.proposer, NEW.strategy, NEW.strategy_hash, NEW.model, NEW.status, 1)
+        ON CONFLICT (run_id, proposer, strategy, strategy_hash, model, status)
+        DO UPDATE SET candidates = standing_counts.candidates + 1;"""
+_ONE_LESS = """
+        UPDATE standing_counts SET candidates = candidates - 1
+        WHERE run_id = OLD.run_id AND proposer = OLD.proposer AND strategy = OLD.strategy
+              AND strategy_hash = OLD.strategy_hash AND model = OLD.model AND status = OLD.status;"""
+row_trigger(StandingRow, "standings_counted", "AFTER INSERT", _ONE_MORE)
+row_trigger(
     StandingRow,
-    f"CREATE TRIGGER standings_counted AFTER INSERT ON standings BEGIN {_ONE_MORE} END",
-    "CREATE TRIGGER standings_moved AFTER UPDATE OF status ON standings WHEN OLD.status <> NEW.status BEGIN "
-    f"{_ONE_LESS} {_ONE_MORE} END",
-    f"CREATE TRIGGER standings_gone AFTER DELETE ON standings BEGIN {_ONE_LESS} END",
+    "standings_moved",
+    "AFTER UPDATE OF status",
+    _ONE_LESS + _ONE_MORE,
+    condition="OLD.status <> NEW.status",
 )
-
-# The same for PostgreSQL, by statements instead of rows.
-statement_trigger(
-    ProposalRow,
-    "proposals_standing",
-    "INSERT",
-    f"""
-        INSERT INTO standings (proposal_id, run_id, question_id, ordinal, candidate_id, proposer, strategy,
-                               strategy_hash, model, status, verdict_id, review_id)
-        SELECT p.id, p.run_id, p.question_id, p.ordinal, p.candidate_id, p.proposer, p.strategy,
-               p.strategy_hash, p.model, COALESCE(r.decision, v.status, 'pending'), v.id, r.id
-        FROM new_rows AS p
-        LEFT JOIN verdicts AS v ON v.id = (
-            SELECT MAX(id) FROM verdicts WHERE run_id = p.run_id AND candidate_id = p.candidate_id)
-        LEFT JOIN reviews AS r ON r.id = ({_COUNTED_REVIEW.format("p")});
-    """,
-)
-statement_trigger(
-    ProposalRow,
-    "proposals_standing_gone",
-    "DELETE",
-    "DELETE FROM standings USING old_rows WHERE proposal_id = old_rows.id;",
+row_trigger(StandingRow, "standings_gone", "AFTER DELETE", _ONE_LESS)
+on_creation(
+    VerdictRow,
+    """
+    CREATE TRIGGER verdicts_findings AFTER INSERT ON verdicts BEGIN
+        INSERT INTO candidate_findings (name, question_id, candidate_id, run_id)
+        SELECT json_extract(f.value, '$.name'), c.question_id, c.id, NEW.run_id
+        FROM candidates AS c, json_each(NEW.evidence, '$.findings') AS f
+        WHERE c.id = NEW.candidate_id AND json_extract(f.value, '$.name') IS NOT NULL
+        ON CONFLICT DO NOTHING;
+    END""",
 )
 statement_trigger(
     VerdictRow,
-    "verdicts_standing",
+    "verdicts_findings",
     "INSERT",
     """
-        UPDATE standings SET
-            verdict_id = v.id, status = CASE WHEN review_id IS NULL THEN v.status ELSE standings.status END
-        FROM (SELECT DISTINCT ON (candidate_id, run_id) * FROM new_rows
-              ORDER BY candidate_id, run_id, id DESC) AS v
-        WHERE standings.candidate_id = v.candidate_id AND standings.run_id = v.run_id
-              AND (verdict_id IS NULL OR verdict_id < v.id);
         INSERT INTO candidate_findings (name, question_id, candidate_id, run_id)
         SELECT DISTINCT f.value ->> 'name', c.question_id, c.id, v.run_id
         FROM new_rows AS v JOIN candidates AS c ON c.id = v.candidate_id,
              json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
         WHERE f.value ->> 'name' IS NOT NULL
         ON CONFLICT DO NOTHING;
-    """,
-)
-for verb, changed in (
-    ("INSERT", "SELECT *, 1 AS one FROM new_rows"),
-    ("UPDATE", "SELECT *, 1 AS one FROM new_rows UNION ALL SELECT *, -1 FROM old_rows"),
-):
-    statement_trigger(
-        StandingRow,
-        f"standings_{verb.lower()}",
-        verb,
-        f"""
-        INSERT INTO standing_counts ({", ".join(_COUNTED)}, candidates)
-        SELECT {", ".join(_COUNTED)}, SUM(one) FROM ({changed}) AS changed
-        GROUP BY {", ".join(_COUNTED)} HAVING SUM(one) <> 0
-        ON CONFLICT ({", ".join(_COUNTED)})
-        DO UPDATE SET candidates = standing_counts.candidates + excluded.candidates;
-        """,
-    )
-# Where a run is removed its counts go first, and do not come again.
-statement_trigger(
-    StandingRow,
-    "standings_delete",
-    "DELETE",
-    f"""
-        UPDATE standing_counts SET candidates = standing_counts.candidates - gone.candidates
-        FROM (SELECT {", ".join(_COUNTED)}, COUNT(*) AS candidates FROM old_rows
-              GROUP BY {", ".join(_COUNTED)}) AS gone
-        WHERE {" AND ".join(f"standing_counts.{key} = gone.{key}" for key in _COUNTED)};
     """,
 )

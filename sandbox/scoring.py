@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.exact_interval import exact_interval
-from rephraser.checks import Severity
+from rephraser.checks.finding import Severity
 from rephraser.reviews.status import current_statuses
 from rephraser.tables import VerdictRow
 from service.errors import InputError

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.pages.made_texts import Texts
 from evaluator.grading import GRADER_VERSION
-from rephraser.checks import FATAL, Finding
+from rephraser.checks.finding import FATAL, Finding
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import candidate_id

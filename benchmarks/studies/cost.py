@@ -15,8 +15,8 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.harness import add_data
-from rephraser.proposing.request import build_messages
 from rephraser.proposing.strategies import load_strategy
+from rephraser.run.requests import build_messages
 from rephraser.verdict import OverlapRule
 from service.asks.money import PICO_PER_USD, Price, cost_pico, find_price
 from service.asks.providers import litellm

@@ -28,7 +28,7 @@ from evaluator.signal.cost import compare_choices
 from evaluator.signal.groups import count_groups
 from evaluator.signal.rate_model import fit_rates
 from rephraser.checks.wording import MIN_DISTANCE, distance
-from rephraser.sets import Adaptive, draft, make_selection
+from rephraser.sets import Adaptive, Selection, draft
 from service.database import Database
 from ui.shipped_demo.unpacking import SHIPPED, unpack
 
@@ -130,7 +130,7 @@ def report_chosen(db: Database) -> dict[str, Any]:
         for prefer in ("at random", "any", "easier", "level", "harder"):
             wish = {} if prefer == "at random" else {"n": 2, "prefer": prefer}
             near, solved, kinds = [], [], dict.fromkeys(("easier", "level", "harder"), 0)
-            for entry in draft(session, RUN, make_selection(**wish)).entries:
+            for entry in draft(session, RUN, Selection(**wish)).entries:
                 neighbors = list(entry.neighbors)
                 if not wish:  # ids are hashes of the texts
                     neighbors = sorted(neighbors, key=lambda one: one.candidate_id)[:2]
@@ -150,7 +150,7 @@ def report_chosen(db: Database) -> dict[str, Any]:
 
 def report_choices(db: Database, pilot: str | None) -> list[dict[str, Any]]:
     with db.read() as session:
-        one = draft(session, RUN, make_selection(n=N, adaptive=Adaptive(g=G, pilot=pilot)))
+        one = draft(session, RUN, Selection(n=N, adaptive=Adaptive(g=G, pilot=pilot)))
     model = fit_rates(count_groups(one.groups))
     rows = compare_choices(one.groups, model, G, N)[:-1]
     for chance in UNMIXED:

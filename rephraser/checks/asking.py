@@ -1,7 +1,5 @@
 """Check the question of a candidate: present, single, and with the original's answer form."""
 
-from __future__ import annotations
-
 import re
 
 from rephraser.checks.finding import Finding

@@ -1,12 +1,10 @@
 """What a structural check reports: named findings, and the options of a check."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-CHECKS_VERSION = "5"
+CHECKS_VERSION = "6"
 """Stored with the evidence of every verdict. Change it if a check may decide differently."""
 
 

@@ -1,7 +1,5 @@
 """The language and script of a candidate."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """A candidate must not state the answer or begin to solve."""
 
-from __future__ import annotations
-
 import re
 
 from rephraser.checks.finding import Finding
@@ -61,16 +59,11 @@ def _is_new(formula: str | None, original: str) -> bool:
 
 def check_answer(answer: str, original: str, candidate: str) -> list[Finding]:
     """Return finding answer_leaked if the candidate states the gold answer and the original does not."""
-    gold = numbers_of(answer).stated
-    text = skeleton(answer)
+    text, after, before = skeleton(answer), skeleton(candidate), skeleton(original)
+    leaked = bool(text) and after.endswith(f"={text}") and f"={text}" not in before
     if re.fullmatch(r"-?[\d.,]+", text):
-        stated = numbers_of(candidate).stated - numbers_of(original).offered
-        leaked = any(number >= _LEAST_NUMBER or number.denominator > 1 for number in gold & stated)
-    else:
-        leaked = (
-            3 <= len(text) <= 400
-            and re.search(r"[\d\\]", text) is not None
-            and text in skeleton(candidate)
-            and text not in skeleton(original)
-        )
+        new = numbers_of(answer).stated & numbers_of(candidate).stated - numbers_of(original).offered
+        leaked |= any(number >= _LEAST_NUMBER or number.denominator > 1 for number in new)
+    elif 3 <= len(text) <= 400 and re.search(r"[\d\\]", text):
+        leaked |= text in after and text not in before
     return [Finding("answer_leaked", f"the candidate contains the answer {answer.strip()}")] if leaked else []

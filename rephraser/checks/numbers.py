@@ -5,8 +5,6 @@ offers 2, "60%" offers 0.6, and "3/5" offers both 0.6 and 60. A number is missin
 and the candidate does not offer it; an added number is the reverse.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from fractions import Fraction

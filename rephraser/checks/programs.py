@@ -3,14 +3,11 @@
 Numbers and formulas are not compared: in code they are examples, and the tests see what was changed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
-from rephraser.checks.chatter import check_chatter
 from rephraser.checks.finding import CheckOptions, Finding, shorten
-from rephraser.checks.shape import check_shape
+from rephraser.checks.shape import check_chatter, check_shape
 from rephraser.checks.wording import check_sameness
 
 _EXAMPLE = re.compile(r"^[ \t]*((?:>>>|assert)[ \t].+)$", re.MULTILINE)

@@ -1,7 +1,5 @@
 """A question as the checks read it: its figure code, and the rest as plain lower-case words."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Similarity of wordings: repetitions, near-repetitions, and the most different of several."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -51,7 +49,11 @@ def likeness_of_words(first: Sequence[str], second: Sequence[str]) -> float:
 
 def distance(first: str, second: str) -> float:
     """Return 1 - likeness."""
-    return round(1 - likeness(first, second), DIGITS)
+    return _away(wording(first), wording(second))
+
+
+def _away(first: Sequence[str], second: Sequence[str]) -> float:
+    return round(1 - likeness_of_words(first, second), DIGITS)
 
 
 def choose_apart(
@@ -72,10 +74,7 @@ def choose_apart(
         ranks: of each candidate.
     """
 
-    def away(first: Sequence[str], second: Sequence[str]) -> float:
-        return round(1 - likeness_of_words(first, second), DIGITS)
-
-    nearest = {place: away(question, words) for place, words in enumerate(candidates)}
+    nearest = {place: _away(question, words) for place, words in enumerate(candidates)}
     chosen: list[int] = []
     while True:
         far = [place for place, apart in nearest.items() if apart >= min_distance]
@@ -85,7 +84,7 @@ def choose_apart(
         chosen.append(best)
         del nearest[best]
         for place in nearest:
-            nearest[place] = min(nearest[place], away(candidates[place], candidates[best]))
+            nearest[place] = min(nearest[place], _away(candidates[place], candidates[best]))
 
 
 _KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from evaluator.grading.extraction import after_thinking
-from rephraser.checks.chatter import MARKUP
 from rephraser.checks.language import check_language
+from rephraser.checks.shape import MARKUP
 from rephraser.checks.wording import skeleton
 
 
@@ -106,18 +106,7 @@ _JSON_ARRAY = re.compile(
     re.S,
 )
 _REMARKS = frozenset(
-    {
-        "answer",
-        "changes",
-        "comment",
-        "explanation",
-        "note",
-        "notes",
-        "original",
-        "reason",
-        "reasoning",
-        "solution",
-    }
+    "answer changes comment explanation note notes original reason reasoning solution".split()  # noqa: SIM905
 )
 _TEXT_KEYS = (
     *("rephrasing", "rephrased_question", "rewritten_question", "rephrased", "rewritten", "rewrite"),
@@ -179,7 +168,9 @@ def _read(body: str, count: int, truncated: bool) -> list[str]:
     from_json = _from_json(body)
     if from_json is not None:
         return [_clean(item) for item in from_json]
-    items = _whole_items(body, count) if truncated else _from_text(body, count)
+    items = _from_text(body, count)
+    if truncated:
+        items.pop()  # it broke off
     return [_clean(_without_chatter(_strip_fences(item.strip()).strip())) for item in items]
 
 
@@ -223,22 +214,14 @@ def _from_json(body: str) -> list[str] | None:
         except RecursionError:  # a model that went on opening brackets
             continue
         except ValueError:
-            whole = _whole_json_strings(prepared)
-            if whole is not None:
-                return whole
+            array = _JSON_ARRAY.match(prepared)  # it breaks off or is badly closed
+            if array is not None:
+                return [json.loads(text, strict=False) for text in _JSON_STRING.findall(array["strings"])]
             continue
         strings = _strings(value)
         if strings is not None and (any(strings) or not piece[:start].strip()):
             return strings
     return None
-
-
-def _whole_json_strings(broken: str) -> list[str] | None:
-    """Return the complete strings of a JSON array that breaks off or is badly closed."""
-    array = _JSON_ARRAY.match(broken)
-    if array is None:
-        return None
-    return [json.loads(string, strict=False) for string in _JSON_STRING.findall(array.group("strings"))]
 
 
 def _strings(value: Any) -> list[str] | None:
@@ -271,7 +254,7 @@ def _strings(value: Any) -> list[str] | None:
 
 def _from_text(body: str, count: int) -> list[str]:
     body = _strip_fences(_without_opening(body)).strip()
-    starts = [match for match in _ITEM.finditer(body) if _starts_item(body, match)]
+    starts = [match for match in _ITEM.finditer(body) if body[match.end() : match.end() + 1].strip()]
     # The options of a problem itself stand behind its first words.
     leads = len(starts) >= 2 and not body[: starts[0].start()].strip(" \t\n*#_")
     if count > 1 and leads:
@@ -284,16 +267,6 @@ def _from_text(body: str, count: int) -> list[str]:
     if count == 1 and leads and all(_PREFIX.match(match.group()) for match in starts):
         return [body[starts[0].end() : starts[1].start()]]
     return [body]
-
-
-def _starts_item(body: str, match: re.Match[str]) -> bool:
-    return bool(body[match.end() : match.end() + 1].strip())
-
-
-def _whole_items(body: str, count: int) -> list[str]:
-    """Return the items of a text answer that broke off, without the last."""
-    items = _from_text(body, count)
-    return items[:-1] if len(items) > 1 else []
 
 
 def _strip_fences(body: str) -> str:

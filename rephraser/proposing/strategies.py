@@ -10,7 +10,8 @@ from service.hashing import content_hash
 
 SHIPPED = ("perspectives", "paraphrase", "rename", "format", "programs")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
-_HEADER_KEYS = {"version", "summary"}
+_HEADER_LINE = re.compile(r"^[ \t]*(version|summary)[ \t]*:[ \t]*(.*?)[ \t]*$", re.M)
+_HEADER = re.compile(r"(?:(?:[ \t]*(?:version|summary)[ \t]*:.*)?\n)+---\n")
 
 
 @dataclass(frozen=True)
@@ -57,21 +58,9 @@ def load_strategy(reference: str) -> Strategy:
 
 
 def _parse(name: str, text: str, *, place: str) -> Strategy:
-    header: dict[str, str] = {}
-    head, separator, body = text.partition("\n---\n")
-    if separator and all(
-        line.partition(":")[0].strip() in _HEADER_KEYS for line in head.splitlines() if line
-    ):
-        for line in filter(None, head.splitlines()):
-            key, _, value = line.partition(":")
-            header[key.strip()] = value.strip()
-    else:
-        body = text
-    if not body.strip():
+    head = _HEADER.match(text)
+    header = dict(_HEADER_LINE.findall(head[0])) if head else {}
+    body = (text[head.end() :] if head else text).strip()
+    if not body:
         raise InputError(f"{place}: the instruction is empty.")
-    return Strategy(
-        name=name,
-        version=header.get("version", "1"),
-        summary=header.get("summary", "custom instruction"),
-        text=body.strip(),
-    )
+    return Strategy(name, header.get("version", "1"), header.get("summary", "custom instruction"), body)

@@ -20,24 +20,15 @@ def load_token_counter(reference: str) -> Callable[[str], int]:
     path = Path(reference)
     if path.is_dir():
         path = path / "tokenizer.json"
-    if path.suffix == ".json" or path.exists():
-        if not path.is_file():
-            raise InputError(f"{path}: no such file. Give a tokenizer.json or a Hub name.")
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # tokenizers raises bare Exception
-            raise InputError(f"{path}: not a tokenizer.json ({error}).") from error
-    else:
-        try:
-            tokenizer = Tokenizer.from_pretrained(reference)
-        except Exception as error:
-            raise PrerequisiteError(
-                f"tokenizer {reference!r} could not be loaded from the Hub ({error}). Give a local "
-                "tokenizer.json, log in for gated models (HF_TOKEN), or remove the setting tokenizer "
-                "to use an estimate."
-            ) from error
-
-    def count(text: str) -> int:
-        return len(tokenizer.encode(text, add_special_tokens=False).ids)
-
-    return count
+    is_file = path.suffix == ".json" or path.exists()
+    try:
+        tokenizer = Tokenizer.from_file(str(path)) if is_file else Tokenizer.from_pretrained(reference)
+    except Exception as error:  # tokenizers raises bare Exception
+        if is_file:
+            raise InputError(f"{path}: not a tokenizer.json ({error}). Give one, or a Hub name.") from error
+        raise PrerequisiteError(
+            f"tokenizer {reference!r} could not be loaded from the Hub ({error}). Give a local "
+            "tokenizer.json, log in for gated models (HF_TOKEN), or remove the setting tokenizer "
+            "to use an estimate."
+        ) from error
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

@@ -8,8 +8,16 @@ from typing import Any, Literal, cast
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.rates import ErrorRates, GroupRate, error_rates, group_rate
-from rephraser.reviews.sampling import STRATA, AuditMember, draw, draw_groups
+from rephraser.reviews.rates import (
+    STRATA,
+    AuditMember,
+    ErrorRates,
+    GroupRate,
+    draw,
+    draw_groups,
+    error_rates,
+    group_rate,
+)
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, in_parts, utc_now
@@ -18,6 +26,7 @@ from service.runs.store import Run
 from service.runs.tables import RunRow
 
 Kind = Literal["candidates", "groups"]
+_AUDITS = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
 
 
 @dataclass(frozen=True)
@@ -39,17 +48,6 @@ class Audit:
     created_at: str
 
 
-@dataclass(frozen=True)
-class AuditHeader:
-    """An audit without its members."""
-
-    id: int
-    kind: str  # candidates, groups
-    seed: int
-    size: int
-    created_at: str
-
-
 def open_audit(
     db: Database, run: Run, *, kind: Kind = "candidates", size: int, seed: int
 ) -> tuple[Audit, bool]:
@@ -62,15 +60,17 @@ def open_audit(
     Raises:
         InputError: the run has no candidate with a final verdict, or no accepted one for an audit of groups.
     """
-    with db.read() as session:
-        audit = _find(session, run.id, kind, size=size, seed=seed)
-    if audit is not None:
-        return audit, False
     with db.write() as session:
-        # Another process may have drawn it meanwhile.
-        audit = _find(session, run.id, kind, size=size, seed=seed)
-        if audit is not None:
-            return audit, False
+        number = session.scalar(
+            select(AuditRow.id).where(
+                AuditRow.run_id == run.id,
+                AuditRow.kind == kind,
+                AuditRow.seed == seed,
+                AuditRow.size == size,
+            )
+        )
+        if number is not None:
+            return get_audit(session, number), False
         strata = final_verdicts(session, run.id)
         if kind == "groups":
             accepted = _by_question(session, strata["accepted"])
@@ -102,36 +102,27 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     Raises:
         NotFoundError: no such audit; the message lists those there are.
     """
-    audits = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
-    stored = session.execute(audits.where(AuditRow.id == audit_id)).one_or_none()
+    stored = session.execute(_AUDITS.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
-        audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
+        audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(_AUDITS))
         hint = audits_there or "none yet. Create one with `tagrpo rephrase audit`"
         raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
-    row, name = stored
     members = session.execute(
         select(*columns_of(AuditMemberRow, AuditMember))
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
-    return Audit(
-        row.id,
-        row.run_id,
-        name,
-        cast(Kind, row.kind),
-        row.seed,
-        row.size,
-        tuple(AuditMember(*member) for member in members),
-        row.created_at,
-    )
+    return _audit(*stored, *(AuditMember(*member) for member in members))
 
 
-def list_audits(session: Session, run_id: str) -> list[AuditHeader]:
-    """Return the audits of a run, oldest first."""
-    rows = session.execute(
-        select(*columns_of(AuditRow, AuditHeader)).where(AuditRow.run_id == run_id).order_by(AuditRow.id)
-    )
-    return [AuditHeader(*row) for row in rows]
+def list_audits(session: Session, run_id: str) -> list[Audit]:
+    """Return the audits of a run, oldest first, without their members."""
+    return [_audit(row, name) for row, name in session.execute(_AUDITS.where(AuditRow.run_id == run_id))]
+
+
+def _audit(row: AuditRow, run: str, *members: AuditMember) -> Audit:
+    kind = cast(Kind, row.kind)
+    return Audit(row.id, row.run_id, run, kind, row.seed, row.size, members, row.created_at)
 
 
 def audit_rates(session: Session, audit: Audit) -> ErrorRates:
@@ -176,18 +167,6 @@ def _by_question(session: Session, candidate_ids: Sequence[str]) -> dict[str, li
         for identity, question in session.execute(query):
             grouped[question].append(identity)
     return grouped
-
-
-def _find(session: Session, run_id: str, kind: Kind, *, size: int, seed: int) -> Audit | None:
-    number = session.scalar(
-        select(AuditRow.id).where(
-            AuditRow.run_id == run_id,
-            AuditRow.kind == kind,
-            AuditRow.seed == seed,
-            AuditRow.size == size,
-        )
-    )
-    return None if number is None else get_audit(session, number)
 
 
 def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:

@@ -1,17 +1,16 @@
 """Edit a candidate's text: add a new candidate of the same run, linked to its origin."""
 
-from dataclasses import dataclass
-
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.tokens import load_token_counter
+from rephraser.reviews.status import CandidateStatus, read_status
 from rephraser.reviews.store import find_candidate
-from rephraser.run.check import check_structure
+from rephraser.run.judge import check_structure
 from rephraser.run.spec import RunSpec
 from rephraser.run.start import find_neighbor_run
-from rephraser.run.store import Proposed, read_statuses, read_subjects, read_texts, store_candidates
-from rephraser.tables import ProposalRow, VerdictRow, candidate_id
+from rephraser.run.store import Proposed, read_statuses, read_subjects, store_candidates
+from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from service.asks.tables import OPEN, TaskRow
 from service.errors import InputError, NotFoundError
 from service.hashing import canonical_text
@@ -25,22 +24,13 @@ _FIRST_PLACE = 1_000_000_000
 """Ordinals from here on belong to edited candidates, after all that a run proposes itself."""
 
 
-@dataclass(frozen=True)
-class EditedCandidate:
-    """An edited candidate and the run that checks and judges it."""
-
-    candidate_id: str
-    origin_id: str
-    run: Run
-
-
 def mend_candidate(
     session: Session, reference: str, text: str, *, reviewer: str, run: str | None = None
-) -> EditedCandidate:
+) -> tuple[CandidateStatus, Run]:
     """Store another text for a candidate as a new candidate; the old one stays unchanged.
 
     It keeps the old one's strategy, model and round, and fills its slot in the run if it is accepted. The
-    structural checks run at once. `tagrpo resume` compares its answers.
+    structural checks run at once. `tagrpo resume` compares its answers. Returns its status and its run.
 
     Args:
         run: name or id of the new candidate's run; optional if only one run has the old one.
@@ -86,7 +76,7 @@ def mend_candidate(
         .where(TaskRow.run_id == stored.id, TaskRow.item == origin.question_id)
         .values(state=OPEN, error=None)
     )
-    return EditedCandidate(identity, origin.id, stored)
+    return read_status(session, stored.id, identity), stored
 
 
 def _check(session: Session, run: Run, candidate: str, mended_from: str, question_id: str) -> None:
@@ -99,7 +89,8 @@ def _check(session: Session, run: Run, candidate: str, mended_from: str, questio
         for each in statuses
         if each.status != "rejected" and each.candidate_id not in (candidate, mended_from)
     ]
-    texts = read_texts(session, [candidate, *others])
+    of_ids = select(CandidateRow.id, CandidateRow.text).where(CandidateRow.id.in_([candidate, *others]))
+    texts = {row.id: row.text for row in session.execute(of_ids)}
     siblings = [texts[other] for other in others]
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
     verdict = check_structure(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from sqlalchemy import Select, exists, func, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
@@ -121,27 +121,14 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
 
 def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress:
     """Return the numbers of the reviewer's decisions on a run's candidates."""
-    newest = (
-        select(func.max(ReviewRow.id))
-        .where(
-            ReviewRow.reviewer == reviewer,
-            counts(),
-            exists().where(StandingRow.candidate_id == ReviewRow.candidate_id, StandingRow.run_id == run_id),
-        )
-        .group_by(ReviewRow.candidate_id)
-    )
     total = select(func.sum(StandingCountRow.candidates)).where(StandingCountRow.run_id == run_id)
-    return _progress(session, session.scalar(total) or 0, newest)
+    of_run = exists().where(StandingRow.candidate_id == ReviewRow.candidate_id, StandingRow.run_id == run_id)
+    return _progress(session, session.scalar(total) or 0, reviewer, of_run)
 
 
 def audit_progress(session: Session, audit_id: int, members: int, reviewer: str) -> ReviewProgress:
     """Return the numbers of the reviewer's decisions on an audit's members."""
-    newest = (
-        select(func.max(ReviewRow.id))
-        .where(ReviewRow.audit_id == audit_id, ReviewRow.reviewer == reviewer, counts())
-        .group_by(ReviewRow.candidate_id)
-    )
-    return _progress(session, members, newest)
+    return _progress(session, members, reviewer, ReviewRow.audit_id == audit_id)
 
 
 def read_decisions(
@@ -161,9 +148,12 @@ def read_decisions(
     return decisions
 
 
-def _progress(session: Session, total: int, newest: Select[int]) -> ReviewProgress:
+def _progress(session: Session, total: int, reviewer: str, which: ColumnElement[bool]) -> ReviewProgress:
+    newest = select(func.max(ReviewRow.id)).where(ReviewRow.reviewer == reviewer, counts(), which)
     rows = session.execute(
-        select(ReviewRow.decision, func.count()).where(ReviewRow.id.in_(newest)).group_by(ReviewRow.decision)
+        select(ReviewRow.decision, func.count())
+        .where(ReviewRow.id.in_(newest.group_by(ReviewRow.candidate_id)))
+        .group_by(ReviewRow.decision)
     )
     made = dict[str, int]((decision, number) for decision, number in rows)
     return ReviewProgress(total, made.get("accepted", 0), made.get("rejected", 0))

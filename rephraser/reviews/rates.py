@@ -1,12 +1,210 @@
-"""Error rates of the verdict, from an audit's members and the reviewers' decisions. No I/O."""
+"""Audits as numbers: the sample to draw, error rates of the verdict, agreement of reviewers."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from evaluator.passk.exact_interval import exact_interval
-from rephraser.reviews.agreement import Agreement, agreements
-from rephraser.reviews.sampling import STRATA, AuditMember
-from rephraser.reviews.store import Review
+from rephraser.reviews.store import Review, counts
+from rephraser.tables import ReviewRow, StandingRow, VerdictRow
+from service.database import in_parts
+from service.hashing import content_hash
+
+STRATA: dict[str, int] = {"accepted": 2, "rejected": 2, "unverified": 2, "undecided": 1}
+"""Strata with their weights. Both error rates are measured, so accepted and rejected get equal shares;
+undecided ones belong to neither rate and get half as many.
+"""
+
+
+@dataclass(frozen=True)
+class AuditMember:
+    """A candidate in an audit: its verdict at the draw, and the number of candidates with that verdict.
+
+    In an audit of groups, `stratum_size` is the number of questions with accepted neighbors.
+    """
+
+    candidate_id: str
+    status: str
+    stratum_size: int
+
+
+def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
+    """Distribute `places` over strata by their weights, at most as many as a stratum has.
+
+    Each place goes to the stratum with the fewest for its weight, so that places that a small stratum cannot
+    use go to the others. With at least 4 places, every non-empty stratum gets one. With fewer candidates than
+    places, all are taken.
+
+    Args:
+        sizes: number of candidates by stratum; keys of `STRATA`.
+        places: number of candidates to draw, at least 0.
+    """
+    allotted = dict.fromkeys(STRATA, 0)
+    for _ in range(min(places, sum(sizes.values()))):
+        open_strata = [name for name in STRATA if allotted[name] < sizes.get(name, 0)]
+        poorest = min(open_strata, key=lambda name: ((allotted[name] + 1) / STRATA[name], allotted[name]))
+        allotted[poorest] += 1
+    return allotted
+
+
+def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
+    """Draw `size` candidates at random without replacement, in the shuffled order of their review.
+
+    Randomness comes from hashes of seed and candidate id: the same candidates, size and seed give the same
+    sample on every machine, in any input order.
+
+    Args:
+        strata: candidate ids by verdict.
+    """
+    places = allocate({name: len(ids) for name, ids in strata.items()}, size)
+    drawn = [
+        AuditMember(candidate_id, name, len(ids))
+        for name, ids in strata.items()
+        for candidate_id in sorted(ids, key=lambda identity: _chance("draw", seed, identity))[: places[name]]
+    ]
+    return sorted(drawn, key=lambda member: _chance("order", seed, member.candidate_id))
+
+
+def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
+    """Draw `size` questions at random, with all their accepted neighbors, question by question.
+
+    Args:
+        accepted: candidate ids by question id.
+    """
+    questions = sorted(accepted, key=lambda identity: _chance("draw", seed, identity))[:size]
+    return [
+        AuditMember(candidate_id, "accepted", len(accepted))
+        for question in questions
+        for candidate_id in sorted(
+            accepted[question], key=lambda candidate_id: _chance("order", seed, candidate_id)
+        )
+    ]
+
+
+def _chance(what: str, seed: int, candidate_id: str) -> str:
+    return content_hash(f"audit-{what}", [seed, candidate_id])
+
+
+VERDICT = "verdict"
+"""Represents the run's own verdict among the raters."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of two reviewers on the candidates that both have decided.
+
+    Attributes:
+        shared: candidates that both have decided, at least 1.
+        agreed: those with the same decision.
+        kappa: Cohen's kappa; None if undefined.
+    """
+
+    first: str
+    second: str
+    shared: int
+    agreed: int
+    kappa: float | None
+
+
+@dataclass(frozen=True)
+class RunAgreement:
+    """Agreement of a run's reviewers with each other and with its verdicts.
+
+    Attributes:
+        reviewers: pairs of reviewers on the candidates that both have decided.
+        with_verdict: each reviewer against the verdict, on candidates that it accepted or rejected.
+        disputed: ids of candidates on which reviewers differ.
+        against_verdict: ids of candidates on which a reviewer differs from the verdict, outside of audits;
+            findings of an audit stay hidden until it is complete.
+    """
+
+    reviewers: tuple[Agreement, ...]
+    with_verdict: tuple[Agreement, ...]
+    disputed: tuple[str, ...]
+    against_verdict: tuple[str, ...]
+
+
+def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Return Cohen's kappa of two raters (Cohen, Educational and Psychological Measurement 1960).
+
+    kappa = (p_o - p_e) / (1 - p_e), with p_o the share of equal ratings and p_e the share expected by chance
+    from each rater's own shares. None if p_e is 1: both gave the same rating to every item.
+    """
+    items, equal = len(pairs), sum(first == second for first, second in pairs)
+    firsts, seconds = (Counter(ratings) for ratings in zip(*pairs, strict=True))
+    by_chance = sum(count * seconds[rating] for rating, count in firsts.items())
+    if by_chance == items * items:
+        return None
+    return (equal * items - by_chance) / (items * items - by_chance)
+
+
+def agreements(decisions: Mapping[str, Mapping[str, str]]) -> tuple[Agreement, ...]:
+    """Return how far each two reviewers agree that have decided on the same candidates, by their names.
+
+    Args:
+        decisions: by reviewer, then by candidate.
+    """
+    pairs = combinations(sorted(decisions.items()), 2)
+    agreeing = (_agreement(first, mine, second, theirs) for (first, mine), (second, theirs) in pairs)
+    return tuple(agreement for agreement in agreeing if agreement is not None)
+
+
+def run_agreement(session: Session, run_id: str) -> RunAgreement:
+    """Return how far reviewers agree on a run's candidates, inside and outside audits."""
+    # Reviews are few, since people make them: from them to the run's candidates, not the other way round.
+    made = session.execute(
+        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision, ReviewRow.audit_id)
+        .where(counts())
+        .order_by(ReviewRow.id)
+    ).all()
+    verdicts: dict[str, str | None] = {}
+    reviewed = sorted({row.candidate_id for row in made})
+    for part in in_parts(reviewed):
+        rows = session.execute(
+            select(StandingRow.candidate_id, VerdictRow.status)
+            .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
+            .where(StandingRow.run_id == run_id, StandingRow.candidate_id.in_(part))
+        )
+        verdicts.update((candidate_id, status) for candidate_id, status in rows)
+    by_reviewer: dict[str, dict[str, str]] = {}
+    outside: dict[tuple[str, str], str] = {}
+    for reviewer, candidate_id, decision, audit_id in made:
+        if candidate_id in verdicts:
+            by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
+            if audit_id is None:
+                outside[candidate_id, reviewer] = decision
+    judged = {
+        id: status
+        for id, status in verdicts.items()
+        if status is not None and status in ("accepted", "rejected")
+    }
+    decisions: dict[str, set[str]] = {}
+    for mine in by_reviewer.values():
+        for candidate_id, decision in mine.items():
+            decisions.setdefault(candidate_id, set()).add(decision)
+    with_verdict = (_agreement(name, mine, VERDICT, judged) for name, mine in by_reviewer.items())
+    return RunAgreement(
+        reviewers=agreements(by_reviewer),
+        with_verdict=tuple(agreement for agreement in with_verdict if agreement is not None),
+        disputed=tuple(id for id, made in sorted(decisions.items()) if len(made) > 1),
+        against_verdict=tuple(
+            sorted({id for (id, _), decision in outside.items() if judged.get(id, decision) != decision})
+        ),
+    )
+
+
+def _agreement(
+    first: str, mine: Mapping[str, str], second: str, theirs: Mapping[str, str]
+) -> Agreement | None:
+    shared = [(mine[id], theirs[id]) for id in mine if id in theirs]
+    if not shared:
+        return None
+    return Agreement(first, second, len(shared), sum(a == b for a, b in shared), cohens_kappa(shared))
+
 
 CONFIDENCE = 0.95
 PUBLISHABLE = ("accepted", "unverified")
@@ -167,15 +365,16 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
         if review.candidate_id in ids:
             by_reviewer.setdefault(review.reviewer, {})[review.candidate_id] = review.decision
             standing[review.candidate_id] = review.decision
-    strata = tuple(
-        _stratum(status, [member for member in members if member.status == status], standing)
-        for status in STRATA
-        if any(member.status == status for member in members)
-    )
+    strata = []
+    for status in STRATA:
+        drawn = [member for member in members if member.status == status]
+        if drawn:
+            rejected = _rate(drawn, standing, status, "rejected")
+            strata.append(Stratum(status, drawn[0].stratum_size, len(drawn), rejected))
     return ErrorRates(
         drawn=len(members),
         reviewed=len(standing),
-        strata=strata,
+        strata=tuple(strata),
         false_accept=_rate(members, standing, "accepted", "rejected"),
         false_reject=_rate(members, standing, "rejected", "accepted"),
         broken=_broken(strata),
@@ -275,11 +474,6 @@ def _share(count: int, reviewed: int) -> Rate:
         return Rate(0, 0, None, None, None)
     low, high = exact_interval(count, reviewed, CONFIDENCE)
     return Rate(count, reviewed, count / reviewed, low, high)
-
-
-def _stratum(status: str, members: Sequence[AuditMember], standing: Mapping[str, str]) -> Stratum:
-    rejected = _rate(members, standing, status, "rejected")
-    return Stratum(status, members[0].stratum_size, len(members), rejected)
 
 
 def _broken(strata: Sequence[Stratum]) -> BrokenShare:

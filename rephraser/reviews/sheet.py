@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
@@ -25,6 +26,21 @@ WORDS: dict[str, DecisionWord] = {
     "reject": "rejected",
     "rejected": "rejected",
 }
+
+
+class _SheetRow(BaseModel):
+    model_config = ConfigDict(strict=True, str_strip_whitespace=True)
+
+    candidate: str = Field(min_length=1)
+    decision: Literal["", "accept", "accepted", "reject", "rejected"] | None = None
+    reason: str | None = None
+    reviewer: str | None = None
+    audit: int | None = None
+
+    @field_validator("decision", mode="before")
+    @classmethod
+    def _lower(cls, word: Any) -> Any:
+        return word.strip().lower() if isinstance(word, str) else word
 
 
 @dataclass(frozen=True)
@@ -122,13 +138,28 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
     """
     decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}
     blank = 0
-    for number, row in read_objects(path, 'like {"candidate": ..., "decision": ..., "reason": ...}'):
+    for number, values in read_objects(path, 'like {"candidate": ..., "decision": ..., "reason": ...}'):
         place = f"{path}:{number}"
-        word = _text(row, "decision", place)
-        if not word:
+        try:
+            row = _SheetRow.model_validate(values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise InputError(f'{place}: "{first["loc"][0]}" is {first["input"]!r}: {first["msg"]}.') from None
+        if not row.decision:
             blank += 1
             continue
-        decision = _decision(session, row, word, place, reviewer=reviewer, audit_id=audit_id)
+        if row.audit is not None and audit_id is not None and row.audit != audit_id:
+            raise InputError(f"{place}: belongs to audit {row.audit}, not to --audit {audit_id}.")
+        try:
+            decision = Decision(
+                candidate_id=find_candidate(session, row.candidate).id,
+                decision=WORDS[row.decision],
+                reason=row.reason or "",
+                reviewer=row.reviewer or reviewer or "",
+                audit_id=audit_id if row.audit is None else row.audit,
+            )
+        except (InputError, NotFoundError) as error:
+            raise type(error)(f"{place}: {error}") from error
         key = (decision.candidate_id, decision.reviewer, decision.audit_id)
         earlier = decisions.setdefault(key, (number, decision))
         if earlier[1] != decision:
@@ -139,45 +170,3 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         rows = f"none of its {blank} rows has" if blank else "no row has"
         raise InputError(f'{path}: {rows} a "decision". Fill in accept or reject.')
     return Sheet(tuple(decision for _, decision in decisions.values()), blank)
-
-
-def _text(row: dict[str, Any], name: str, place: str) -> str:
-    value = row.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise InputError(f'{place}: "{name}" is {value!r}, not text.')
-    return value.strip()
-
-
-def _decision(
-    session: Session,
-    row: dict[str, Any],
-    word: str,
-    place: str,
-    *,
-    reviewer: str | None,
-    audit_id: int | None,
-) -> Decision:
-    if word.lower() not in WORDS:
-        raise InputError(f'{place}: "decision" is {word!r}. Write accept or reject, or leave it empty.')
-    reference = _text(row, "candidate", place)
-    if not reference:
-        raise InputError(f'{place}: "candidate" is missing.')
-    own_audit = row.get("audit")
-    if own_audit is not None and (not isinstance(own_audit, int) or isinstance(own_audit, bool)):
-        raise InputError(f'{place}: "audit" is {own_audit!r}, which is not an audit number.')
-    if own_audit is not None and audit_id is not None and own_audit != audit_id:
-        raise InputError(f"{place}: belongs to audit {own_audit}, not to --audit {audit_id}.")
-    try:
-        return Decision(
-            candidate_id=find_candidate(session, reference).id,
-            decision=WORDS[word.lower()],
-            reason=_text(row, "reason", place),
-            reviewer=_text(row, "reviewer", place) or reviewer or "",
-            audit_id=audit_id if own_audit is None else own_audit,
-        )
-    except NotFoundError as error:
-        raise NotFoundError(f"{place}: {error}") from error
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error

@@ -3,7 +3,6 @@
 A withdrawn review does not count. Triggers keep the status in the table of standings.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,14 +80,6 @@ def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
 def current_statuses(session: Session, run_id: str) -> list[CandidateStatus]:
     """Return the run's proposals with their current status, by question id and ordinal."""
     return [CandidateStatus(*row) for row in session.execute(status_query(run_id))]
-
-
-def statuses_by_question(session: Session, run_id: str) -> dict[str, list[CandidateStatus]]:
-    """Return the run's candidates by question."""
-    grouped: dict[str, list[CandidateStatus]] = defaultdict(list)
-    for status in current_statuses(session, run_id):
-        grouped[status.question_id].append(status)
-    return grouped
 
 
 def read_status(session: Session, run_id: str, candidate_id: str) -> CandidateStatus:

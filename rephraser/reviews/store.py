@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, insert, select
+from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
@@ -16,15 +16,6 @@ from service.questions.tables import QuestionRow
 DecisionWord = Literal["accepted", "rejected"]
 NEAR_IDS_SHOWN = 2  # on either side
 _BEHIND_HEX = "g"  # sorts after every hex digit
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A candidate as stored."""
-
-    id: str
-    question_id: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,7 @@ def counts() -> ColumnElement[bool]:
     return ReviewRow.id.not_in(select(ReviewWithdrawalRow.review_id))
 
 
-def find_candidate(session: Session, reference: str) -> Candidate:
+def find_candidate(session: Session, reference: str) -> CandidateRow:
     """Return the candidate whose id is or starts with `reference` (with or without its `c_`).
 
     Raises:
@@ -105,8 +96,7 @@ def find_candidate(session: Session, reference: str) -> Candidate:
             f'no candidate has an id that starts with "{reference}"; {hint}. `tagrpo rephrase list --run '
             "RUN` lists them."
         )
-    row = (exact or rows)[0]
-    return Candidate(row.id, row.question_id, row.text)
+    return (exact or rows)[0]
 
 
 def record_changes(session: Session, changes: Sequence[Decision | Withdrawal]) -> None:
@@ -194,7 +184,18 @@ def review_rows(
         .scalar_subquery()
     )
     query = (
-        select(ReviewRow, ReviewWithdrawalRow.created_at, standing, CandidateRow.text, QuestionRow)
+        select(
+            ReviewRow.id.label("review"),
+            ReviewRow.candidate_id.label("candidate"),
+            QuestionRow.id.label("question"),
+            *(ReviewRow.decision, ReviewRow.reason, ReviewRow.reviewer, ReviewRow.audit_id.label("audit")),
+            ReviewRow.created_at,
+            ReviewWithdrawalRow.created_at.label("withdrawn_at"),
+            func.coalesce(ReviewRow.id == standing, False).label("counts"),
+            QuestionRow.text.label("question_text"),
+            QuestionRow.answer,
+            CandidateRow.text.label("candidate_text"),
+        )
         .join(CandidateRow, CandidateRow.id == ReviewRow.candidate_id)
         .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
         .outerjoin(ReviewWithdrawalRow, ReviewWithdrawalRow.review_id == ReviewRow.id)
@@ -205,43 +206,14 @@ def review_rows(
         query = query.where(ReviewRow.candidate_id.in_(of_run))
     if audit_id is not None:
         query = query.where(ReviewRow.audit_id == audit_id)
-    for review, withdrawn_at, counting, text, question in session.execute(query):
-        yield {
-            "review": review.id,
-            "candidate": review.candidate_id,
-            "question": question.id,
-            "decision": review.decision,
-            "reason": review.reason,
-            "reviewer": review.reviewer,
-            "audit": review.audit_id,
-            "created_at": review.created_at,
-            "withdrawn_at": withdrawn_at,
-            "counts": review.id == counting,
-            "question_text": question.text,
-            "answer": question.answer,
-            "candidate_text": text,
-        }
+    for row in session.execute(query):
+        yield dict(row._mapping)
 
 
 def as_review(row: ReviewRow) -> Review:
     """Return a stored review as a value."""
-    return Review(
-        row.id,
-        row.candidate_id,
-        row.reviewer,
-        _word(row.decision),
-        row.reason,
-        row.audit_id,
-        row.created_at,
-    )
-
-
-def _word(decision: str) -> DecisionWord:
-    if decision == "accepted":
-        return "accepted"
-    if decision == "rejected":
-        return "rejected"
-    raise ValueError(f"a stored review has the invalid decision {decision!r}")
+    decision = cast(DecisionWord, row.decision)
+    return Review(row.id, row.candidate_id, row.reviewer, decision, row.reason, row.audit_id, row.created_at)
 
 
 def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
@@ -269,7 +241,9 @@ def _decisions(session: Session, candidate_ids: Sequence[str]) -> dict[str, list
         query = select(ReviewRow).where(ReviewRow.candidate_id.in_(part), counts()).order_by(ReviewRow.id)
         for row in session.scalars(query):
             decisions[row.candidate_id].append(
-                Decision(row.candidate_id, _word(row.decision), row.reason, row.reviewer, row.audit_id)
+                Decision(
+                    row.candidate_id, cast(DecisionWord, row.decision), row.reason, row.reviewer, row.audit_id
+                )
             )
     return decisions
 

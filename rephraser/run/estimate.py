@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from sqlalchemy.orm import Session
-
-from rephraser.proposing.request import build_messages
+from rephraser.config import RephraseConfig
+from rephraser.run.execution import plan_spec, premise_model, read_source, wanted_questions
+from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import read_subjects
+from service.database import Database
+from service.engines.opening import price_of
+from service.models.access import Model
 from service.models.estimate import (
     IMAGE_TOKENS,
     SHORT_ANSWER,
@@ -27,25 +31,36 @@ REWRITE_LENGTH = (0.8, 1.6)  # of a rewrite, in lengths of its question
 INSTRUCTIONS = 800  # tokens of the instructions about premises
 
 
-def estimate_run(session: Session, spec: RunSpec, question_ids: Sequence[str], price_of: PriceOf) -> Estimate:
-    """Estimate a run: from the largest finished run with the same settings, else from its questions alone.
+def estimate(config: RephraseConfig, db: Database) -> Estimate:
+    """Return what the run of a config will ask and cost; nothing is sent or stored.
 
+    The estimate is made from the largest finished run with the same settings, else from the questions alone.
     From a trial of k questions everything is scaled, give or take 2/sqrt(k): what questions cost varies about
     as much as it is. From the questions alone the least is one round, the most all rounds for all of them.
+
+    Raises:
+        InputError: Settings that cannot be used.
     """
-    trials = [
-        (len(run_question_ids(session, run.id)), run.name, run)
-        for run in list_runs(session)
-        if run.finished_at and run.spec == spec.to_json()
-    ]
-    if not trials:
-        subjects = read_subjects(session, question_ids)
-        images = sum(len(subject.images) for subject in subjects)
-        texts = [subject.text for subject in subjects]
-        stages = _from_questions(spec, texts, images, price_of)
-        return Estimate(len(question_ids), stages, images=images)
-    count, _, trial = max(trials, key=lambda sized: sized[:2])
-    return scaled(session, trial, count, len(question_ids), len(question_ids) / count)
+    spec = plan_spec(config, db)
+    if (candidates := read_source(config, db)) is not None:
+        spec = replace(spec, source=candidates.content)
+    asked: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
+    if config.premises is not None:
+        asked.append(premise_model(config, config.premises))
+    with db.read() as session:
+        ids = wanted_questions(session, spec, config.limit)
+        trials = [
+            (len(run_question_ids(session, run.id)), run.name, run)
+            for run in list_runs(session)
+            if run.finished_at and run.spec == spec.to_json()
+        ]
+        if trials:
+            count, _, trial = max(trials, key=lambda sized: sized[:2])
+            return scaled(session, trial, count, len(ids), len(ids) / count)
+        subjects = read_subjects(session, ids)
+    images = sum(len(subject.images) for subject in subjects)
+    stages = _from_questions(spec, [subject.text for subject in subjects], images, price_of(asked))
+    return Estimate(len(ids), stages, images=images)
 
 
 def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: PriceOf) -> tuple[Stage, ...]:

@@ -4,42 +4,50 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from sqlalchemy.orm import Session
+
 from evaluator.grading import Grader
 from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, Verdict
 from rephraser.proposing.file import FileCandidates, read_candidates
-from rephraser.proposing.request import REQUEST_VERSION
-from rephraser.proposing.rules import propose_by_rules
-from rephraser.proposing.strategies import load_strategy
+from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
+from rephraser.proposing.strategies import Strategy, load_strategy
 from rephraser.proposing.tokens import load_token_counter
-from rephraser.run.estimate import estimate_run
 from rephraser.run.rephrase import Rephrasing, Source
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
     PROGRAM_INSTRUCTION,
+    REQUEST_VERSION,
     PremiseSpec,
     RunSpec,
     SolverSpec,
     ask_seed,
 )
-from rephraser.run.start import local_strategy, start_run, wanted_questions
+from rephraser.run.start import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models
 from service.asks.request import prompt_request
-from service.asks.store import Store, reopen_failed
+from service.asks.store import Store, add_tasks, reopen_failed
 from service.asks.work import Outcome, work_on
 from service.config import pick
 from service.database import Database
-from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
+from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
-from service.models.estimate import Estimate
 from service.models.prompts import PromptConfig
 from service.models.settings import PromptSpec, Sampling
 from service.questions import load_question_set
 from service.questions.store import set_kinds
 from service.runs.spending import hold_cap
-from service.runs.store import Run, finish_run
+from service.runs.store import (
+    Run,
+    find_same_run,
+    finish_run,
+    keep_config,
+    open_run,
+    package_versions,
+    run_question_ids,
+)
 from service.telling import TellStage
 
 
@@ -70,12 +78,12 @@ async def rephrase(
     """
     planned = plan_spec(config, db)  # what cannot be used is refused before a model is reached
     count_tokens = load_token_counter(config.tokenizer) if config.tokenizer else None
-    candidates = _read_candidates(config, db)
+    candidates = read_source(config, db)
     async with OpenModels(engine_logs(db), config) as models:
         spec = await _open(config, planned, models)
         if candidates is not None:
             spec = replace(spec, source=candidates.content)
-        run = start_run(db, config, spec, note=note)
+        run = _start_run(db, config, spec, note=note)
         if candidates is not None and candidates.unmatched:
             note(
                 f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows match no "
@@ -97,21 +105,52 @@ async def rephrase(
     return run, outcome
 
 
-def estimate(config: RephraseConfig, db: Database) -> Estimate:
-    """Return what the run of a config will ask and cost; nothing is sent or stored.
+def _start_run(
+    db: Database, config: RephraseConfig, spec: RunSpec, *, note: Callable[[str], None] = lambda _: None
+) -> Run:
+    """Return the run of this name, made if there is none; it holds the usable questions of its set.
 
     Raises:
-        InputError: Settings that cannot be used.
+        NotFoundError: there is no such question set.
+        InputError: the set has no usable question, or a run of this name has other settings.
     """
-    spec = plan_spec(config, db)
-    if (candidates := _read_candidates(config, db)) is not None:
-        spec = replace(spec, source=candidates.content)
-    asked: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
-    if config.premises is not None:
-        asked.append(_premise_model(config, config.premises))
-    with db.read() as session:
+    with db.write() as session:
         questions = wanted_questions(session, spec, config.limit)
-        return estimate_run(session, spec, questions, price_of(asked))
+        known = find_same_run(
+            session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=questions
+        )
+        if known is not None:
+            note(f"resuming run {config.name}")
+            before = len(run_question_ids(session, known.id))
+            if len(questions) > before:
+                now = f"{len(questions):,} question{'s' * (len(questions) != 1)}"
+                note(f"run {config.name} grows from {before:,} to {now}")
+        run, _ = open_run(
+            session,
+            name=config.name,
+            kind=KIND,
+            spec=spec.to_json(),
+            question_ids=questions,
+            versions=package_versions(),
+        )
+        add_tasks(session, run.id, questions)
+        keep_config(session, run.id, config.stored())
+        return run
+
+
+def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+    """Return the usable questions of a run's set, at most `limit`.
+
+    Raises:
+        InputError: there is none.
+    """
+    questions = load_question_set(session, spec.questions)[:limit]
+    if not questions:
+        raise InputError(
+            f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
+            f"{spec.questions} --held` lists the reasons."
+        )
+    return [question.id for question in questions]
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
@@ -135,7 +174,11 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
         )
         output: Literal["json", "tags"] = "tags" if proposer.reply == "auto" else proposer.reply
     else:
-        strategies = (local_strategy(proposer),)
+        strategies = (
+            Strategy(proposer.strategy, "1", "candidates from a file", "")
+            if isinstance(proposer, FileProposer)
+            else Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),
+        )
         model, sampling, attempts, output = proposer.kind, None, 3, "tags"
     solvers = tuple(
         SolverSpec(
@@ -193,11 +236,11 @@ async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> Ru
         endpoint.check(request)
         solvers.append(opened)
     if config.premises is not None:
-        await models.open(_premise_model(config, config.premises))
+        await models.open(premise_model(config, config.premises))
     return replace(spec, solvers=tuple(solvers), **changes)
 
 
-def _premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
+def premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
     """Return how the model for premises is asked: the proposer at its server if no other is named."""
     proposer = config.proposer
     if isinstance(proposer, LlmProposer) and (proposer.model, premises.base_url) == (premises.model, ()):
@@ -223,7 +266,7 @@ def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> b
     return True
 
 
-def _read_candidates(config: RephraseConfig, db: Database) -> FileCandidates | None:
+def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
     """Return a file's candidates for the usable questions of a set, None without a file.
 
     For all, so that a trial can grow; rows of none of the first `limit` belong to no question of its run.
@@ -270,15 +313,9 @@ def _source(spec: RunSpec, candidates: FileCandidates | None) -> Source | None:
     if candidates is not None:
         by_question = candidates.by_question
         return lambda question_id, _, count: by_question.get(question_id, ())[:count]
-    return _by_rules(spec) if spec.proposer == "rules" else None
-
-
-def _by_rules(spec: RunSpec) -> Source:
-    def propose(question_id: str, text: str, count: int) -> list[str]:
-        seed = ask_seed(spec.seed, question_id) or 0
-        return [candidate.text for candidate in propose_by_rules(text, count, seed=seed)]
-
-    return propose
+    if spec.proposer != "rules":
+        return None
+    return lambda id, text, count: propose_by_rules(text, count, seed=ask_seed(spec.seed, id) or 0)
 
 
 async def rephrase_run(
@@ -295,16 +332,7 @@ async def rephrase_run(
 ) -> Outcome:
     """Work on a run until it is done, stopped by a cap, or only failed requests are left.
 
-    Args:
-        db: The database.
-        run: The run.
-        models: Its proposer, solvers and the model that is asked about premises, open.
-        report: Told how many questions are done.
-        source: Gives the candidates of a run that asks no proposer.
-        count_tokens: Counts the tokens of candidates.
-        stop_below: See `Rephrasing`.
-        retry_final: Send requests again that failed for good.
-        grader_workers: Processes that compare answers; by default one per core.
+    `models` are open; see `Rephrasing` for the other arguments.
 
     Raises:
         InputError: The run began with requests of another version.

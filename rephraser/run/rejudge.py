@@ -2,20 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Row, insert, select
 
 from evaluator.grading import Grader
 from rephraser.checks.premises import Premises
-from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.rephrase import CheckedCandidate, Rephrasing
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import read_subjects, read_texts
-from rephraser.tables import StandingRow, VerdictRow
+from rephraser.run.store import read_subjects
+from rephraser.tables import CandidateRow, StandingRow, VerdictRow
 from rephraser.verdict import OverlapRule, rule_spec
 from service.asks.ask import Asker, Models
 from service.asks.store import Store
@@ -84,77 +82,77 @@ def judge_again(
         )
     spec = replace(spec, rule=rule)
     with db.read() as session:
-        statuses = current_statuses(session, run.id)
-        standings = _standings(session, run.id)
-    judged = [status for status in statuses if status.candidate_id in standings]
-    waiting = [status for status in judged if not standings[status.candidate_id].final]
-    compared = [
-        status
-        for status in judged
-        if standings[status.candidate_id].final and "counts" in standings[status.candidate_id].evidence
-    ]
-    before = {status.candidate_id: standings[status.candidate_id].status for status in judged}
+        candidates = session.execute(
+            select(
+                StandingRow.question_id,
+                StandingRow.candidate_id,
+                StandingRow.ordinal,
+                StandingRow.review_id,
+                CandidateRow.text,
+                VerdictRow.status,
+                VerdictRow.final,
+                VerdictRow.evidence,
+            )
+            .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
+            .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
+            .where(StandingRow.run_id == run.id)
+            .order_by(StandingRow.question_id, StandingRow.ordinal)
+        ).all()
+    final = [each for each in candidates if each.final]
+    compared = [each for each in final if "counts" in each.evidence]
+    before = {each.candidate_id: each.status for each in candidates if each.status is not None}
     after: dict[str, str] = {}
     changes: list[Change] = []
     stored = looked_at = 0
     for batch in in_parts(compared, CANDIDATES_PER_BATCH):
-        rows = asyncio.run(_judge(db, run.id, spec, batch, standings, grader))
-        fresh = [
-            row
-            for candidate_id, row in rows.items()
-            if row["status"] != before[candidate_id]
-            or standings[candidate_id].evidence.get("rule") != rule_spec(rule)
-        ]
+        verdicts = asyncio.run(_judge(db, run.id, spec, batch, grader))
+        fresh = []
+        for each in batch:
+            if (verdict := verdicts.get(each.candidate_id)) is None:
+                continue
+            after[each.candidate_id] = status = verdict["status"]
+            if status != each.status:
+                reviewed = each.review_id is not None
+                changes.append(
+                    Change(
+                        each.candidate_id, each.question_id, each.status, status, verdict["reason"], reviewed
+                    )
+                )
+            if status != each.status or each.evidence.get("rule") != rule_spec(rule):
+                fresh.append(verdict)
         if fresh and not dry_run:
             with db.write() as session:
                 session.execute(insert(VerdictRow), fresh)
             stored += len(fresh)
-        after |= {candidate_id: row["status"] for candidate_id, row in rows.items()}
-        changes += [
-            Change(
-                candidate_id=status.candidate_id,
-                question_id=status.question_id,
-                before=before[status.candidate_id],
-                after=after[status.candidate_id],
-                reason=rows[status.candidate_id]["reason"],
-                reviewed=status.reviewed,
-            )
-            for status in batch
-            if after.get(status.candidate_id, before[status.candidate_id]) != before[status.candidate_id]
-        ]
         looked_at += len(batch)
         report(looked_at, len(compared))
     return Rejudged(
         judged=len(after),
-        waiting=len(waiting) + len(statuses) - len(judged),
-        without_answers=len(judged) - len(waiting) - len(compared),
+        waiting=len(candidates) - len(final),
+        without_answers=len(final) - len(compared),
         too_few=len(compared) - len(after),
-        before=_counted(before),
-        after=_counted(before | after),
+        before=dict(sorted(Counter(before.values()).items())),
+        after=dict(sorted(Counter((before | after).values()).items())),
         changes=tuple(changes),
         stored=stored,
     )
 
 
 async def _judge(
-    db: Database,
-    run_id: str,
-    spec: RunSpec,
-    batch: Sequence[CandidateStatus],
-    standings: Mapping[str, Any],
-    grader: Grader,
+    db: Database, run_id: str, spec: RunSpec, batch: Sequence[Row[Any]], grader: Grader
 ) -> dict[str, dict[str, Any]]:
     """Return the last verdict that the stored answers of each candidate allow; without any it is left out."""
     by_question: dict[str, list[CheckedCandidate]] = {}
-    with db.read() as session:
-        texts = read_texts(session, [status.candidate_id for status in batch])
-        for status in batch:
-            id, evidence = status.candidate_id, standings[status.candidate_id].evidence
-            by_question.setdefault(status.question_id, []).append(
-                CheckedCandidate(
-                    id, texts[id], status.ordinal, evidence["findings"], False, _premises(evidence)
-                )
+    for each in batch:
+        evidence, stored = each.evidence, each.evidence.get("premises")
+        states = ("kept", "changed", "dropped")
+        premises = None if stored is None else Premises(*(tuple(stored[state]) for state in states))
+        by_question.setdefault(each.question_id, []).append(
+            CheckedCandidate(
+                each.candidate_id, each.text, each.ordinal, evidence["findings"], False, premises
             )
+        )
+    with db.read() as session:
         subjects = read_subjects(session, list(by_question))
     store = Store(db)
     rephrasing, replay = Rephrasing(store, run_id, spec, grader), Asker(store, run_id, 0, Models({}))
@@ -166,22 +164,3 @@ async def _judge(
         rephrasing.close()
         store.close()
     return {row["candidate_id"]: {**row, "final": True} for rows in judged for row in rows if row is not None}
-
-
-def _premises(evidence: Mapping[str, Any]) -> Premises | None:
-    stored, states = evidence.get("premises"), ("kept", "changed", "dropped")
-    return None if stored is None else Premises(*(tuple(stored[state]) for state in states))
-
-
-def _standings(session: Session, run_id: str) -> dict[str, Any]:
-    """Return status, final and evidence of the run's newest verdict on each candidate."""
-    query = (
-        select(VerdictRow.candidate_id, VerdictRow.status, VerdictRow.final, VerdictRow.evidence)
-        .join(StandingRow, StandingRow.verdict_id == VerdictRow.id)
-        .where(StandingRow.run_id == run_id)
-    )
-    return {row.candidate_id: row for row in session.execute(query.execution_options(yield_per=1000))}
-
-
-def _counted(statuses: dict[str, str]) -> dict[str, int]:
-    return dict(sorted(Counter(statuses.values()).items()))

@@ -9,17 +9,21 @@ from typing import Any
 from evaluator.grading import AnswerKind, Grader
 from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.proposing.parsing import Outcome, parse_candidates
-from rephraser.proposing.request import Earlier
 from rephraser.reviews.status import CandidateStatus
-from rephraser.run.check import check_structure, premise_findings
-from rephraser.run.judge import Case, extract_answer, judge_cases, too_many_unread
-from rephraser.run.requests import EARLIER_SHOWN, premise_request, proposing_request, solving_request
+from rephraser.run.judge import (
+    Case,
+    check_structure,
+    extract_answer,
+    judge_cases,
+    premise_findings,
+    too_many_unread,
+)
+from rephraser.run.requests import EARLIER_SHOWN, Earlier, premise_request, proposing_request, solving_request
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import (
-    Checked,
     Proposed,
     Subject,
-    read_mended,
+    read_edited,
     read_reasons,
     read_statuses,
     read_subjects,
@@ -29,6 +33,7 @@ from rephraser.run.store import (
 from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
+from service.asks.request import Answer
 from service.asks.store import Grouped, Store
 
 Source = Callable[[str, str, int], Sequence[str]]
@@ -80,14 +85,14 @@ class Rephrasing:
         """
         self.store, self.run_id, self.spec = store, run_id, spec
         self.source, self.count_tokens, self.stop_below = source, count_tokens, stop_below
-        self._judging = Grouped(
+        self.judging = Grouped(
             lambda groups: [judge_cases(run_id, spec, cases, grader) for cases in groups.values()]
         )
         self._judged = self._accepted = 0
 
     def close(self) -> None:
         """End the thread that compares answers."""
-        self._judging.close()
+        self.judging.close()
 
     async def rephrase(self, asker: Asker, question_id: str) -> None:
         """Propose and judge candidates for a question until enough are accepted or all rounds are used.
@@ -121,11 +126,6 @@ class Rephrasing:
         """
         state = _Question(self, asker, question)
         return await asyncio.gather(*map(state.last_verdict, candidates))
-
-    async def judge(self, case: Case) -> dict[str, Any]:
-        """Return the row of a verdict; answers of several candidates are compared together."""
-        row: dict[str, Any] = await self._judging.do("judge", case)
-        return row
 
     async def _count_accepted(self, asker: Asker, question_id: str) -> None:
         """Stop the run if too few of its candidates are accepted."""
@@ -232,16 +232,9 @@ class _Question:
                     count=missing[strategy],
                     truncated=choice.finish_reason == "length",
                 )
-                columns = {
-                    "ask_id": answer.ask_id,
-                    "model": answer.model or self._spec.model,
-                    "strategy": strategy,
-                    "round": round_number,
-                    "first": proposal_ordinal(round_number, strategy, attempt, 0),
-                }
-                new = await self._add(
-                    parsed.candidates, columns, _outcome(choice.finish_reason, parsed.outcome)
-                )
+                refused = choice.finish_reason in {"content_filter", "refusal"}
+                outcome = Outcome.REFUSED if refused else parsed.outcome
+                new = await self._add(parsed.candidates, round_number, strategy, attempt, answer, outcome)
                 candidates += new
                 earlier[strategy] += [Earlier(each.text) for each in new]
                 missing[strategy] -= len(new)
@@ -257,24 +250,24 @@ class _Question:
         seen = {each.text for each in self._proposed}
         texts = source(self._question.id, self._question.text, len(seen) + count)
         fresh = [text for text in texts if text not in seen][:count]
-        columns = {
-            "ask_id": None,
-            "model": self._spec.model,
-            "strategy": 0,
-            "round": round_number,
-            "first": proposal_ordinal(round_number, 0, 0, 0),
-        }
-        return await self._add(fresh, columns, None)
+        return await self._add(fresh, round_number)
 
     async def _add(
-        self, texts: Sequence[str], columns: dict[str, Any], outcome: Outcome | None
+        self,
+        texts: Sequence[str],
+        round_number: int,
+        strategy: int = 0,
+        attempt: int = 0,
+        answer: Answer | None = None,
+        outcome: Outcome | None = None,
     ) -> list[CheckedCandidate]:
         """Check texts and store those that are new to the question, with their first verdicts."""
-        strategy = self._spec.strategies[columns["strategy"]]
+        made_by = self._spec.strategies[strategy]
         seen = {each.id for each in self._proposed}
         proposed, new, verdicts = [], list[CheckedCandidate](), list[dict[str, Any]]()
         for index, text in enumerate(texts):
-            identity, ordinal = candidate_id(self._question.id, text), columns["first"] + index
+            identity = candidate_id(self._question.id, text)
+            ordinal = proposal_ordinal(round_number, strategy, attempt, index)
             if identity in seen:
                 continue
             seen.add(identity)
@@ -293,24 +286,24 @@ class _Question:
             self._proposed.append(new[-1])
             verdicts.append(verdict)
             row = {
-                "ask_id": columns["ask_id"],
+                "ask_id": answer and answer.ask_id,
                 "proposer": self._spec.proposer,
-                "strategy": strategy.name,
-                "strategy_hash": strategy.hash,
-                "model": columns["model"],
-                "round": columns["round"],
+                "strategy": made_by.name,
+                "strategy_hash": made_by.hash,
+                "model": (answer and answer.model) or self._spec.model,
+                "round": round_number,
                 "ordinal": ordinal,
             }
             proposed.append(Proposed(self._question.id, self._question.text, text, row))
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
-        outcomes = {} if columns["ask_id"] is None or outcome is None else {columns["ask_id"]: outcome.value}
-        await self._store.write(store_checked, Checked(self._run.run_id, proposed, verdicts, outcomes))
+        outcomes = {} if answer is None or outcome is None else {answer.ask_id: outcome.value}
+        await self._store.write(store_checked, (self._run.run_id, proposed, verdicts, outcomes))
         return new
 
     async def judge_mended(self) -> None:
         """Judge the texts that people wrote for candidates of this question."""
-        mended = await self._store.read(read_mended, (self._run.run_id, self._question.id))
+        mended = await self._store.read(read_edited, (self._run.run_id, self._question.id))
         await self.settle(
             [CheckedCandidate(id, text, place, findings, False) for id, text, place, findings in mended]
         )
@@ -371,7 +364,7 @@ class _Question:
                 kind=self._question.kind,
                 closed=closed,
             )
-            yield look, await self._run.judge(case)
+            yield look, await self._run.judging.do("judge", case)  # with those of other candidates
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""
@@ -406,12 +399,8 @@ class _Question:
             request = premise_request(
                 self._spec.premises, self._question.text, candidate.id, candidate.text, attempt
             )
-            try:
-                answer = await self._asker.ask(request)
-            except Failed as failed:
-                if not failed.final:
-                    raise
-                self.failed = self.failed or failed
+            [answer] = await self._finish([self._asker.ask(request)])
+            if answer is None:
                 break
             choice = answer.choices[0]
             premises = parse_premises(choice.text, truncated=choice.finish_reason == "length")
@@ -436,7 +425,3 @@ class _Question:
 
 def _flat(answers: Answers) -> tuple[str | None, ...]:
     return tuple(answer for drawn in answers.values() for answer in drawn)
-
-
-def _outcome(finish_reason: str, parsed: Outcome) -> Outcome:
-    return Outcome.REFUSED if finish_reason in {"content_filter", "refusal"} else parsed

@@ -5,15 +5,90 @@ The proposer gets earlier candidates and why they failed: one line each, never a
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rephraser.checks import Severity
+from rephraser.checks.finding import Severity
 from rephraser.checks.premises import build_messages as premise_messages
-from rephraser.proposing.request import RESPONSE_SCHEMA, Earlier, build_messages
+from rephraser.proposing.strategies import Strategy
 from rephraser.reviews.status import CandidateStatus
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, ask_seed
 from service.asks.request import Message, Request, message_with_images, prompt_request
 from service.questions.images import Image
+
+RESPONSE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"rephrasings": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
+    "required": ["rephrasings"],
+    "additionalProperties": False,
+}
+
+_AVOID = "Keep clearly away from these earlier rewrites:"
+_FAILED = (
+    "Keep clearly away from these earlier rewrites. Below some of them stands what was wrong; make none of "
+    "these mistakes again:"
+)
+_ONE = "Write one rewrite of the problem below."
+_MANY = (
+    "Write {count} rewrites of the problem below that differ from each other in wording, format and order of "
+    "information."
+)
+_JSON = (
+    'Answer with a JSON object {{"rephrasings": [...]}} that holds {strings} and nothing else. Inside JSON '
+    'every backslash of LaTeX is written twice, as in "\\\\frac".'
+)
+_IMAGES = (
+    "Images belong to the problem: {images}. Whoever reads a rewrite sees them too, so put nothing of them "
+    "into words. Write <image> where an image belongs, exactly {images} times in each rewrite, in the order "
+    "of the problem."
+)
+_TAGS = "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier candidate, and in one line what was wrong with it; None: nothing, or nothing known."""
+
+    text: str
+    reason: str | None = None
+
+
+def build_messages(
+    strategy: Strategy,
+    question: str,
+    count: int,
+    *,
+    avoid: Sequence[Earlier] = (),
+    structured: bool,
+    images: int = 0,
+) -> tuple[dict[str, str], ...]:
+    """Return the chat messages that ask for `count` candidates of one question.
+
+    `avoid` are earlier candidates, which the new ones must differ from. With `structured` the model answers
+    in JSON (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes. The images
+    of the question stand in the problem, which is the last part of the messages.
+    """
+    many = count > 1
+    lines = [_MANY.format(count=count) if many else _ONE]
+    if avoid:
+        lines.append(_FAILED if any(earlier.reason for earlier in avoid) else _AVOID)
+        lines += [
+            f"<earlier>\n{earlier.text}\n</earlier>"
+            + (f"\nWrong: {earlier.reason}" if earlier.reason else "")
+            for earlier in avoid
+        ]
+    if structured:
+        lines.append(_JSON.format(strings=f"exactly {count} strings" if many else "exactly one string"))
+    else:
+        lines.append(_TAGS)
+    if images:
+        lines.append(_IMAGES.format(images=images))
+    lines.append(f"<problem>\n{question}\n</problem>")
+    return (
+        {"role": "system", "content": strategy.text},
+        {"role": "user", "content": "\n\n".join(lines)},
+    )
+
 
 EARLIER_SHOWN = 6
 """How many earlier candidates the proposer gets to keep away from."""
@@ -22,7 +97,7 @@ REASON_LENGTH = 240  # characters
 HINTS = 3
 
 # Not which answers: the next rewrite would give them away, or be bent to them.
-_BY_ANSWERS = {
+BY_ANSWERS = {
     "rejected": "its answers differ from those of the problem, so something in it changes the problem",
     "undecided": "its answers do not clearly match those of the problem, so it may not mean the same",
 }
@@ -131,12 +206,7 @@ def failure_reason(candidate: CandidateStatus, evidence: Mapping[str, Any]) -> s
     if candidate.reviewed:
         reason = _BY_REVIEW
     else:
-        reason = "; ".join(fatal) or _BY_ANSWERS[str(candidate.status)]
+        reason = "; ".join(fatal) or BY_ANSWERS[str(candidate.status)]
     if hints:
         reason += f". Check: {'; '.join(hints[:HINTS])}"
     return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")
-
-
-def failed_by_answers(candidate: CandidateStatus) -> bool:
-    """Return whether a candidate failed in a way that the proposer should hear of."""
-    return candidate.status in _BY_ANSWERS

@@ -5,14 +5,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from rephraser.checks import CHECKS_VERSION
+from pydantic import TypeAdapter
+
+from rephraser.checks.finding import CHECKS_VERSION
 from rephraser.checks.premises import PREMISES_VERSION
-from rephraser.proposing.request import REQUEST_VERSION
 from rephraser.proposing.strategies import Strategy
-from rephraser.verdict import OverlapRule, rule_from_spec, rule_spec
+from rephraser.verdict import OverlapRule, rule_spec
 from service.errors import InputError
 from service.hashing import content_hash, content_id
 from service.models.settings import PromptSpec, Sampling
+
+REQUEST_VERSION = "2"
+"""Stored with a run. Raise it if the requests change: a run that began with others is not resumed."""
 
 ProposerKind = Literal["llm", "rules", "file"]
 
@@ -57,7 +61,7 @@ class SolverSpec:
     @property
     def model_identity(self) -> str:
         """The solver as `Request.model` has it."""
-        return engine_identity(self.model, self.engine)
+        return self.model if self.engine is None else str(self.engine["identity"])
 
     @property
     def prompt_spec(self) -> PromptSpec:
@@ -79,15 +83,6 @@ class SolverSpec:
         if self.engine is not None:
             described["engine"] = dict(self.engine)
         return described
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "SolverSpec":
-        """Return the spec that `to_json` made; an id beside it is not read."""
-        fields = {key: value for key, value in data.items() if key != "id"}
-        fields["sampling"] = Sampling.model_validate(data["sampling"])
-        if "prompt" in fields:
-            fields["prompt"] = PromptSpec(**fields["prompt"])
-        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -111,11 +106,6 @@ class PremiseSpec:
             "seed": self.seed,
             "request_version": PREMISES_VERSION,
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "PremiseSpec":
-        """Return the spec that `to_json` made."""
-        return cls(data["model"], Sampling.model_validate(data["sampling"]), data["seed"])
 
 
 @dataclass(frozen=True)
@@ -171,7 +161,7 @@ class RunSpec:
     @property
     def model_identity(self) -> str:
         """The proposer as `Request.model` has it."""
-        return engine_identity(self.model, self.engine)
+        return self.model if self.engine is None else str(self.engine["identity"])
 
     def slots(self) -> tuple[int, ...]:
         """Return the number of neighbors wanted from each strategy; n in all."""
@@ -220,34 +210,7 @@ class RunSpec:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "RunSpec":
         """Return the spec of a stored run."""
-        return cls(
-            questions=data["questions"],
-            proposer=data["proposer"],
-            model=data["model"],
-            strategies=tuple(
-                Strategy(s["name"], s["version"], s["summary"], s["text"]) for s in data["strategies"]
-            ),
-            n=data["n"],
-            rounds=data["rounds"],
-            content_attempts=data["content_attempts"],
-            seed=data["seed"],
-            sampling=Sampling.model_validate(data["sampling"]) if data["sampling"] else None,
-            output=data["output"],
-            solvers=tuple(SolverSpec.from_json(solver) for solver in data["solvers"]),
-            rule=rule_from_spec(data["rule"]),
-            premises=PremiseSpec.from_json(data["premises"]) if "premises" in data else None,
-            token_limit=data["checks"]["token_limit"],
-            tokenizer=data["checks"]["tokenizer"],
-            source=data["source"],
-            engine=data.get("engine"),
-            request_version=data["request_version"],
-            min_distance=data["checks"]["min_distance"],
-        )
-
-
-def engine_identity(model: str, engine: Mapping[str, Any] | None) -> str:
-    """Return what tells a model apart from others: its name, with its weights and engine on this machine."""
-    return model if engine is None else str(engine["identity"])
+        return TypeAdapter(cls).validate_python(data | data["checks"])
 
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:

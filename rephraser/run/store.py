@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Table, func, insert, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import Table, insert, select, update
+from sqlalchemy.orm import Session
 
 from evaluator.grading import AnswerKind
 from rephraser.checks.wording import likeness
 from rephraser.reviews.status import CandidateStatus, status_query
-from rephraser.run.requests import failed_by_answers, failure_reason
+from rephraser.run.requests import BY_ANSWERS, failure_reason
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow, candidate_id
 from service.asks.tables import AskRow, NoteRow
 from service.database import in_parts, upsert, utc_now
@@ -67,7 +67,12 @@ def store_candidates(session: Session, run_id: str, proposed: Sequence[Proposed]
     The first of several identical texts is kept. All of `proposed` have the same columns.
     """
     ids = [candidate_id(each.question_id, each.text) for each in proposed]
-    there = _proposed_already(session, run_id, ids)
+    there: set[str] = set()
+    for part in in_parts(ids):
+        query = select(ProposalRow.candidate_id).where(
+            ProposalRow.run_id == run_id, ProposalRow.candidate_id.in_(part)
+        )
+        there.update(session.scalars(query))
     new = []
     for identity in ids:
         new.append(identity not in there)
@@ -94,45 +99,26 @@ def store_candidates(session: Session, run_id: str, proposed: Sequence[Proposed]
     return new
 
 
-def _proposed_already(session: Session, run_id: str, candidate_ids: Sequence[str]) -> set[str]:
-    there: set[str] = set()
-    for part in in_parts(candidate_ids):
-        query = select(ProposalRow.candidate_id).where(
-            ProposalRow.run_id == run_id, ProposalRow.candidate_id.in_(part)
-        )
-        there.update(session.scalars(query))
-    return there
-
-
-@dataclass(frozen=True)
-class Checked:
-    """Candidates of one question of a run, with the verdicts of their structural checks.
-
-    `outcomes` say by ask what parsing found in the proposer's reply.
-    """
-
-    run_id: str
-    proposed: Sequence[Proposed]
-    verdicts: Sequence[Mapping[str, Any]]
-    outcomes: Mapping[int, str]
+Checked = tuple[str, Sequence[Proposed], Sequence[Mapping[str, Any]], Mapping[int, str]]
+"""A run; candidates of a question; their first verdicts; by ask, what parsing found in the reply."""
 
 
 def store_checked(session: Session, checked: Sequence[Checked]) -> list[None]:
     """Store candidates with their first verdicts; a candidate that has a verdict in the run keeps it."""
-    for each in checked:
-        store_candidates(session, each.run_id, each.proposed)
-        ids = [verdict["candidate_id"] for verdict in each.verdicts]
+    for run_id, proposed, verdicts, outcomes in checked:
+        store_candidates(session, run_id, proposed)
+        ids = [verdict["candidate_id"] for verdict in verdicts]
         judged = set(
             session.scalars(
                 select(VerdictRow.candidate_id).where(
-                    VerdictRow.run_id == each.run_id, VerdictRow.candidate_id.in_(ids)
+                    VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(ids)
                 )
             )
         )
-        fresh = [dict(verdict) for verdict in each.verdicts if verdict["candidate_id"] not in judged]
+        fresh = [dict(verdict) for verdict in verdicts if verdict["candidate_id"] not in judged]
         if fresh:
             session.execute(insert(VerdictRow), fresh)
-        for ask_id, outcome in each.outcomes.items():
+        for ask_id, outcome in outcomes.items():
             session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
     return [None] * len(checked)
 
@@ -174,7 +160,7 @@ def read_reasons(session: Session, asked: Sequence[tuple[str, str]]) -> list[dic
     """Return by (run, question) why candidates failed, by their ordinals."""
     reasons = []
     for (run_id, _), candidates in zip(asked, read_statuses(session, asked), strict=True):
-        failed = {each.candidate_id: each for each in candidates if failed_by_answers(each)}
+        failed = {each.candidate_id: each for each in candidates if each.status in BY_ANSWERS}
         rows = session.execute(
             select(VerdictRow.candidate_id, VerdictRow.evidence)
             .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(failed))
@@ -190,47 +176,20 @@ def read_reasons(session: Session, asked: Sequence[tuple[str, str]]) -> list[dic
     return reasons
 
 
-def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
-    """Return the texts of questions and candidates by id."""
-    texts: dict[str, str] = {}
-    for part in in_parts(list(dict.fromkeys(ids))):
-        for table in (QuestionRow, CandidateRow):
-            rows = session.execute(select(table.id, table.text).where(table.id.in_(part)))
-            texts |= {row.id: row.text for row in rows}
-    return texts
-
-
-def read_mended(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, str, int, Any]]]:
-    """Return (id, text, ordinal, findings) of mended candidates that wait for answers, by (run, question)."""
-    waiting: dict[tuple[str, str], list[tuple[str, str, int, Any]]] = defaultdict(list)
-    newest, first = aliased(VerdictRow), aliased(VerdictRow)
-    first_id = (
-        select(func.min(VerdictRow.id))
-        .where(VerdictRow.run_id == ProposalRow.run_id, VerdictRow.candidate_id == ProposalRow.candidate_id)
-        .scalar_subquery()
-    )
-    rows = session.execute(
-        select(
-            ProposalRow.run_id,
-            ProposalRow.question_id,
-            CandidateRow.id,
-            CandidateRow.text,
-            ProposalRow.ordinal,
-            first.evidence,
+def read_edited(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, str, int, Any]]]:
+    """Return (id, text, ordinal, findings) of edited candidates that wait for answers, by (run, question)."""
+    waiting: list[list[tuple[str, str, int, Any]]] = []
+    for (run_id, _), candidates in zip(asked, read_statuses(session, asked), strict=True):
+        edited = {each.candidate_id: each for each in candidates if each.mended_from and not each.final}
+        if not edited:
+            waiting.append([])
+            continue
+        rows = session.execute(
+            select(CandidateRow.id, CandidateRow.text, VerdictRow.evidence)
+            .join(VerdictRow, VerdictRow.candidate_id == CandidateRow.id)
+            .where(VerdictRow.run_id == run_id, CandidateRow.id.in_(edited))
+            .order_by(VerdictRow.id.desc())
         )
-        .join(StandingRow, StandingRow.proposal_id == ProposalRow.id)
-        .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
-        .join(newest, newest.id == StandingRow.verdict_id)
-        .join(first, first.id == first_id)
-        .where(
-            ProposalRow.mended_from.is_not(None),
-            StandingRow.review_id.is_(None),
-            newest.final.is_(False),
-            ProposalRow.run_id.in_({run_id for run_id, _ in asked}),
-            ProposalRow.question_id.in_({question_id for _, question_id in asked}),
-        )
-        .order_by(ProposalRow.ordinal)
-    )
-    for run_id, question_id, identity, text, ordinal, evidence in rows:
-        waiting[run_id, question_id].append((identity, text, ordinal, evidence["findings"]))
-    return [waiting[key] for key in asked]
+        first = {id: (text, evidence["findings"]) for id, text, evidence in rows}  # before any answer
+        waiting.append([(id, first[id][0], each.ordinal, first[id][1]) for id, each in edited.items()])
+    return waiting

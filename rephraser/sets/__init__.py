@@ -1,40 +1,26 @@
 """Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, import."""
 
-from rephraser.sets.changes import Change, SetDiff, diff
-from rephraser.sets.counts import accept_rates
-from rephraser.sets.export import ExportReport, export_file, export_hf
-from rephraser.sets.publish import Draft, draft, make_selection, publish
-from rephraser.sets.reimport import import_set, read_published, read_set
-from rephraser.sets.selection import Adaptive
-from rephraser.sets.store import find_set, list_sets, load_entries, load_set, tag, untag
-from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, SetHeader
-from rephraser.sets.verify import verify
-
-__all__ = [
-    "Adaptive",
-    "Change",
-    "Draft",
-    "ExportReport",
-    "Neighbor",
-    "PublishedSet",
-    "SetDiff",
-    "SetEntry",
-    "SetHeader",
-    "accept_rates",
-    "diff",
-    "draft",
-    "export_file",
-    "export_hf",
-    "find_set",
-    "import_set",
-    "list_sets",
-    "load_entries",
-    "load_set",
-    "make_selection",
-    "publish",
-    "read_published",
-    "read_set",
-    "tag",
-    "untag",
-    "verify",
-]
+from rephraser.sets.changes import Change as Change
+from rephraser.sets.changes import SetDiff as SetDiff
+from rephraser.sets.changes import diff as diff
+from rephraser.sets.counts import accept_rates as accept_rates
+from rephraser.sets.export import export_set as export_set
+from rephraser.sets.publish import Adaptive as Adaptive
+from rephraser.sets.publish import Draft as Draft
+from rephraser.sets.publish import Selection as Selection
+from rephraser.sets.publish import draft as draft
+from rephraser.sets.publish import publish as publish
+from rephraser.sets.reimport import import_set as import_set
+from rephraser.sets.reimport import read_published as read_published
+from rephraser.sets.reimport import read_set as read_set
+from rephraser.sets.store import find_set as find_set
+from rephraser.sets.store import list_sets as list_sets
+from rephraser.sets.store import load_entries as load_entries
+from rephraser.sets.store import load_set as load_set
+from rephraser.sets.store import tag as tag
+from rephraser.sets.store import untag as untag
+from rephraser.sets.types import Neighbor as Neighbor
+from rephraser.sets.types import PublishedSet as PublishedSet
+from rephraser.sets.types import SetEntry as SetEntry
+from rephraser.sets.types import SetHeader as SetHeader
+from rephraser.sets.verify import verify as verify

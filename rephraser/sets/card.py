@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
-from rephraser.sets.rows import features
+from rephraser.sets.export import OTHER_LICENSE, SPLIT_FILE, features
 from rephraser.sets.types import SetHeader
 from rephraser.verdict.successes import solver_name
 
-OTHER_LICENSE = "other"
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
@@ -71,44 +70,47 @@ All other settings (instructions, sampling, package versions) are in `tagrpo.jso
 {license}
 """
 
+_STATED = "`{}`, as stated by the publisher of this set."
+_OTHER = (
+    "Not stated by the publisher. Neighbors are derived from the questions, so the license of their "
+    "source and the terms of the proposing model apply. Check both before using or sharing this set."
+)
 _IMAGES = "- `images` of the question and its neighbors; `<image>` in a text refers to them in order\n"
 
 
 def write_card(
-    folder: Path,
-    header: SetHeader,
-    *,
-    data_file: str,
-    memory_bytes: int,
-    license_name: str,
-    images: bool = False,
+    path: Path, header: SetHeader, *, data: Path, memory_bytes: int, license_name: str, images: bool
 ) -> None:
-    """Write `README.md`: a YAML header that `datasets` reads, then the card's text.
+    """Write a YAML header that `datasets` reads, then the card's text.
 
     Args:
-        data_file: the parquet file, relative to the folder; its size is stated.
+        data: the parquet file; its size is stated.
         memory_bytes: size of the rows in memory.
         images: whether questions have images.
     """
-    head = _yaml_header(
-        header,
-        data_file=data_file,
-        file_bytes=(folder / data_file).stat().st_size,
-        memory_bytes=memory_bytes,
-        license_name=license_name,
-        images=images,
+    from datasets.info import DatasetInfo, DatasetInfosDict
+    from datasets.splits import SplitDict, SplitInfo
+    from huggingface_hub import DatasetCardData
+
+    counts, file_bytes = header.counts, data.stat().st_size
+    questions = int(counts["questions"])
+    splits = SplitDict({"train": SplitInfo("train", num_bytes=memory_bytes, num_examples=questions)})
+    info = DatasetInfo(
+        features=features(images=images), splits=splits, download_size=file_bytes, dataset_size=memory_bytes
     )
-    text = f"---\n{head}\n---\n\n{card_text(header, license_name=license_name, images=images)}"
-    (folder / "README.md").write_text(text, encoding="utf-8", newline="\n")
-
-
-def card_text(header: SetHeader, *, license_name: str, images: bool = False) -> str:
-    """Return the card's Markdown after the YAML header."""
-    counts = header.counts
-    return _TEXT.format(
+    head = DatasetCardData(
+        license=license_name,
+        pretty_name=f"{header.name} v{header.version}",
+        tags=["math", "reinforcement-learning", "grpo", "ta-grpo", "tagrpo"],
+        task_categories=["text-generation"],
+        size_categories=[next((name for limit, name in _SIZES if questions < limit), "n>1M")],
+        configs=[{"config_name": "default", "data_files": [{"split": "train", "path": SPLIT_FILE}]}],
+    )
+    DatasetInfosDict({"default": info}).to_dataset_card_data(head)
+    text = _TEXT.format(
         name=header.name,
         version=header.version,
-        questions=counts["questions"],
+        questions=questions,
         neighbors=counts["neighbors"],
         images=_IMAGES if images else "",
         verified=_verified(counts["neighbors_by_verdict"]),
@@ -121,8 +123,9 @@ def card_text(header: SetHeader, *, license_name: str, images: bool = False) -> 
         successes=_successes(counts.get("successes")),
         rates=_rates(accept_rates(counts.get("proposals", []))),
         provenance=provenance(header),
-        license=_license(license_name),
+        license=_OTHER if license_name == OTHER_LICENSE else _STATED.format(license_name),
     )
+    path.write_text(f"---\n{head.to_yaml()}\n---\n\n{text}", encoding="utf-8", newline="\n")
 
 
 def percent(rate: AcceptRate) -> str:
@@ -208,15 +211,6 @@ def _json(title: str, value: object) -> str:
     return f"{title}:\n\n```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```"
 
 
-def _license(license_name: str) -> str:
-    if license_name != OTHER_LICENSE:
-        return f"`{license_name}`, as stated by the publisher of this set."
-    return (
-        "Not stated by the publisher. Neighbors are derived from the questions, so the license of their "
-        "source and the terms of the proposing model apply. Check both before using or sharing this set."
-    )
-
-
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [_line(columns), _line(["---"] * len(columns)), *(_line(row) for row in rows)]
     return "\n".join(lines)
@@ -225,27 +219,3 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def _line(cells: Sequence[object]) -> str:
     texts = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
     return "| " + " | ".join(" ".join(text.split()).replace("|", "\\|") for text in texts) + " |"
-
-
-def _yaml_header(
-    header: SetHeader, *, data_file: str, file_bytes: int, memory_bytes: int, license_name: str, images: bool
-) -> str:
-    from datasets.info import DatasetInfo, DatasetInfosDict
-    from datasets.splits import SplitDict, SplitInfo
-    from huggingface_hub import DatasetCardData
-
-    questions = int(header.counts["questions"])
-    splits = SplitDict({"train": SplitInfo("train", num_bytes=memory_bytes, num_examples=questions)})
-    info = DatasetInfo(
-        features=features(images=images), splits=splits, download_size=file_bytes, dataset_size=memory_bytes
-    )
-    card = DatasetCardData(
-        license=license_name,
-        pretty_name=f"{header.name} v{header.version}",
-        tags=["math", "reinforcement-learning", "grpo", "ta-grpo", "tagrpo"],
-        task_categories=["text-generation"],
-        size_categories=[next((name for limit, name in _SIZES if questions < limit), "n>1M")],
-        configs=[{"config_name": "default", "data_files": [{"split": "train", "path": data_file}]}],
-    )
-    DatasetInfosDict({"default": info}).to_dataset_card_data(card)
-    return str(card.to_yaml())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from rephraser.reviews.status import current_statuses
@@ -93,11 +93,6 @@ class SetDiff:
         """Whether both versions have the same content."""
         return self.a.content_hash == self.b.content_hash
 
-    @property
-    def verdicts_changed(self) -> tuple[Change, ...]:
-        """The changes in which the verdict itself differs."""
-        return tuple(change for change in self.changed if change.verdict_changed)
-
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form."""
         return {
@@ -156,15 +151,22 @@ def count_changes(session: Session, a_id: str, b_id: str) -> ChangeCounts:
 
     Reads one version once; published versions never change, so the result may be cached.
     """
-    in_both, changed = session.execute(_both(b_id, a_id)).one()
-    questions = _questions_in_both(session, a_id, b_id)
-    members = {id: _size(session, NeighborSetMemberRow, id) for id in (a_id, b_id)}
-    sizes = {id: _size(session, NeighborSetQuestionRow, id) for id in (a_id, b_id)}
+    here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
+    in_both, changed = session.execute(
+        select(func.count(), func.sum(case((_differs(here, there), 1), else_=0)))
+        .select_from(here)
+        .join(there, _same(here, there, a_id))
+        .where(here.set_id == b_id)
+    ).one()
+    sizes = {
+        id: session.scalar(select(func.count()).where(NeighborSetMemberRow.set_id == id)) or 0
+        for id in (a_id, b_id)
+    }
     return ChangeCounts(
-        questions_added=sizes[b_id] - questions,
-        questions_removed=sizes[a_id] - questions,
-        added=members[b_id] - in_both,
-        removed=members[a_id] - in_both,
+        questions_added=len(_only_in(session, b_id, a_id)),
+        questions_removed=len(_only_in(session, a_id, b_id)),
+        added=sizes[b_id] - in_both,
+        removed=sizes[a_id] - in_both,
         changed=int(changed or 0),
     )
 
@@ -212,17 +214,6 @@ def _statuses(session: Session, header: SetHeader) -> dict[str, str | None]:
     }
 
 
-def _both(of: str, other: str) -> Select[*tuple[Any, ...]]:
-    """Return the query of the number of common members, and of those that differ."""
-    here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
-    return (
-        select(func.count(), func.sum(case((_differs(here, there), 1), else_=0)))
-        .select_from(here)
-        .join(there, _same(here, there, other))
-        .where(here.set_id == of)
-    )
-
-
 def _members(of: str, other: str, kind: ChangeKind) -> Any:
     """Return the query of members of `of` that are missing or different in `other`, and both sides."""
     here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
@@ -240,21 +231,6 @@ def _same(here: Any, there: Any, other: str) -> ColumnElement[bool]:
 
 def _differs(here: Any, there: Any) -> ColumnElement[bool]:
     return or_(*(getattr(here, name).is_distinct_from(getattr(there, name)) for name in CONTENT))
-
-
-def _size(session: Session, table: Any, set_id: str) -> int:
-    return session.scalar(select(func.count()).where(table.set_id == set_id)) or 0
-
-
-def _questions_in_both(session: Session, a_id: str, b_id: str) -> int:
-    here, there = aliased(NeighborSetQuestionRow), aliased(NeighborSetQuestionRow)
-    query = (
-        select(func.count())
-        .select_from(here)
-        .join(there, and_(there.question_id == here.question_id, there.set_id == b_id))
-        .where(here.set_id == a_id)
-    )
-    return session.scalar(query) or 0
 
 
 def _only_in(session: Session, of: str, other: str) -> tuple[str, ...]:

@@ -3,122 +3,102 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rephraser.sets.rows import MANIFEST_NAME, features, manifest, to_row
+from rephraser.checks.wording import likeness_of_words, wording
 from rephraser.sets.store import load_set
-from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, set_hash
+from rephraser.sets.types import SetEntry, SetHeader, set_hash
+from rephraser.verdict.successes import COUNTS, to_json
 from service.database import Database
 from service.errors import DatabaseError, InputError
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
+from service.runs.store import package_versions
 from service.telling import TellProgress
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
+FORMAT = "tagrpo neighbor set"
+FORMAT_VERSION = 1
+MANIFEST_NAME = "tagrpo.json"
+NEIGHBOR_TEXTS = ("text", "proposer", "strategy", "strategy_hash", "model", "verdict")
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST_KEY = b"tagrpo"
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
-DEFAULT_LICENSE = "other"
+OTHER_LICENSE = "other"
 _ROWS_PER_GROUP = 1000
 _PICTURED_PER_GROUP = 50  # with images of up to 20 MB
 
 
-@dataclass(frozen=True)
-class ExportReport:
-    """Result of an export.
-
-    Attributes:
-        target: the file or folder.
-    """
-
-    header: SetHeader
-    target: Path
-    questions: int
-    neighbors: int
-
-
-def export_file(
+def export_set(
     db: Database,
     reference: str,
     target: Path,
-    form: Literal["jsonl", "parquet"],
+    form: Literal["hf", "jsonl", "parquet"],
     *,
-    license_name: str = DEFAULT_LICENSE,
+    license_name: str = OTHER_LICENSE,
     overwrite: bool = False,
     report: TellProgress | None = None,
-) -> ExportReport:
-    """Write a set as one file, one row per question.
+) -> SetHeader:
+    """Write a set, one row per question, and return its header.
 
-    The manifest is stored in a parquet file's schema, or for JSON Lines in `TARGET.tagrpo.json`.
+    `hf` is a folder that `datasets.load_dataset(TARGET)` reads without a network: typed parquet, a card, the
+    manifest. The other forms are one file; the manifest is stored in a parquet file's schema, or for JSON
+    Lines in `TARGET.tagrpo.json`.
+
+    Args:
+        license_name: license identifier for card and manifest; the source of the questions restricts it.
 
     Raises:
         InputError: the target exists, a bad license identifier, or a full disk.
         NotFoundError: no such set.
         DatabaseError: the set's members do not match its hash.
     """
-    _check_license(license_name)
-    sidecar = manifest_path(target) if form == "jsonl" else None
-    for path in filter(None, (sidecar, target)):
-        check_file_target(path, overwrite=overwrite)
-    whole = _load_unchanged(db, reference)
-    described, load = _manifest_text(whole.header, license_name), image_loader(db)
+    if not _LICENSE.fullmatch(license_name):
+        raise InputError(
+            f"{license_name!r} is not a license identifier. Use a Hub name: mit, cc-by-4.0, other."
+        )
+    if form == "hf":
+        check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
+    else:
+        for path in (manifest_path(target), target) if form == "jsonl" else (target,):
+            check_file_target(path, overwrite=overwrite)
+    with db.read() as session:
+        whole = load_set(session, reference)
+    header, entries = whole.header, whole.entries
+    if set_hash(entries) != header.content_hash:
+        raise DatabaseError(
+            f"{header.ref}: its members do not match its hash. `tagrpo sets show {header.ref} --verify` "
+            "reports the differences."
+        )
+    described, load = _manifest_text(header, license_name), image_loader(db)
 
-    def write(path: Path) -> None:
-        if form == "jsonl":
-            _write_jsonl(path, whole.entries, load, report)
-        else:
-            _write_parquet(path, whole.entries, described, load, report)
-
-    if sidecar is not None:
-        write_file(sidecar, lambda path: _write_text(path, described), overwrite=overwrite)
-    write_file(target, write, overwrite=overwrite)
-    return _report(whole, target)
-
-
-def export_hf(
-    db: Database,
-    reference: str,
-    target: Path,
-    *,
-    license_name: str = DEFAULT_LICENSE,
-    overwrite: bool = False,
-    report: TellProgress | None = None,
-) -> ExportReport:
-    """Write a Hugging Face dataset (typed parquet, a card, the manifest).
-
-    `datasets.load_dataset(TARGET)` reads it without a network.
-
-    Args:
-        license_name: license identifier for the card; the source of the questions restricts it.
-
-    Raises:
-        InputError: the target is not empty, a bad license, or a full disk.
-        NotFoundError: no such set.
-        DatabaseError: the set's members do not match its hash.
-    """
-    _check_license(license_name)
-    check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
-    whole = _load_unchanged(db, reference)
-    described = _manifest_text(whole.header, license_name)
-
-    def write(folder: Path) -> None:
+    def write_hf(folder: Path) -> None:
         from rephraser.sets.card import write_card
 
         (folder / SPLIT_FILE).parent.mkdir()
-        size = _write_parquet(folder / SPLIT_FILE, whole.entries, described, image_loader(db), report)
+        size = _write_parquet(folder / SPLIT_FILE, entries, described, load, report)
         _write_text(folder / MANIFEST_NAME, described)
         write_card(
-            folder,
-            whole.header,
-            data_file=SPLIT_FILE,
+            folder / "README.md",
+            header,
+            data=folder / SPLIT_FILE,
             memory_bytes=size,
             license_name=license_name,
-            images=_pictured(whole.entries),
+            images=_pictured(entries),
         )
 
-    write_folder(target, write, overwrite=overwrite, mark=MANIFEST_NAME)
-    return _report(whole, target)
+    if form == "hf":
+        write_folder(target, write_hf, overwrite=overwrite, mark=MANIFEST_NAME)
+    elif form == "parquet":
+        write_file(
+            target,
+            lambda path: _write_parquet(path, entries, described, load, report),
+            overwrite=overwrite,
+        )
+    else:
+        write_file(manifest_path(target), lambda path: _write_text(path, described), overwrite=overwrite)
+        write_file(target, lambda path: _write_jsonl(path, entries, load, report), overwrite=overwrite)
+    return header
 
 
 def manifest_path(target: Path) -> Path:
@@ -126,23 +106,55 @@ def manifest_path(target: Path) -> Path:
     return target.with_name(f"{target.name}.{MANIFEST_NAME}")
 
 
-def _check_license(license_name: str) -> None:
-    if not _LICENSE.fullmatch(license_name):
-        raise InputError(
-            f"{license_name!r} is not a license identifier. Use a Hub name: mit, cc-by-4.0, other."
-        )
+def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, Any]:
+    """Return the exported row of a question; it contains the ids and everything that the hashes cover.
+
+    `images` are its images in the export's form; None leaves the column out.
+    """
+    question = entry.question
+    words = wording(question.text)
+    return {
+        "id": question.id,
+        "question": question.text,
+        "answer": question.answer,
+        "level": question.level,
+        "subject": question.subject,
+        "kind": str(question.kind),
+        **({} if images is None else {"images": [*images]}),
+        "neighbors": [
+            {
+                "id": neighbor.candidate_id,
+                **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
+                "posterior": neighbor.posterior,
+                "reviewed": neighbor.reviewed,
+                "likeness": likeness_of_words(words, wording(neighbor.text)),
+                **(to_json(neighbor.successes) or dict.fromkeys(("solver", *COUNTS))),
+            }
+            for neighbor in entry.neighbors
+        ],
+    }
 
 
-def _load_unchanged(db: Database, reference: str) -> NeighborSet:
-    """Load a set, and refuse to export one that was tampered with."""
-    with db.read() as session:
-        whole = load_set(session, reference)
-    if set_hash(whole.entries) != whole.header.content_hash:
-        raise DatabaseError(
-            f"{whole.header.ref}: its members do not match its hash. `tagrpo sets show "
-            f"{whole.header.ref} --verify` reports the differences."
-        )
-    return whole
+def features(*, images: bool = False) -> Any:
+    """Return `datasets.Features` of an exported row; questions with `images` have a column for them."""
+    from datasets import Features, Image, List, Value
+
+    text, count = Value("string"), Value("int64")
+    neighbor = {
+        **dict.fromkeys(("id", *NEIGHBOR_TEXTS), text),
+        "posterior": Value("float64"),
+        "reviewed": Value("bool"),
+        "likeness": Value("float64"),
+        "solver": text,
+        **dict.fromkeys(COUNTS, count),
+    }
+    return Features(
+        {
+            **dict.fromkeys(("id", "question", "answer", "level", "subject", "kind"), text),
+            **({"images": List(Image())} if images else {}),
+            "neighbors": List(neighbor),
+        }
+    )
 
 
 def _pictured(entries: Sequence[SetEntry]) -> bool:
@@ -162,7 +174,7 @@ def _write_jsonl(
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for entry in _reporting(entries, report):
             images = [data_address(image) for image in _images(entry, load)] if pictured else None
-            file.write(json.dumps(to_row(entry, images), ensure_ascii=False) + "\n")
+            file.write(json.dumps(_to_row(entry, images), ensure_ascii=False) + "\n")
 
 
 def _write_parquet(
@@ -188,7 +200,7 @@ def _write_parquet(
 
         for entry in _reporting(entries, report):
             held = [parquet_cell(image) for image in _images(entry, load)]
-            rows.append(to_row(entry, held if pictured else None))
+            rows.append(_to_row(entry, held if pictured else None))
             if len(rows) == at_once:
                 size += flush()
         if rows:
@@ -204,13 +216,23 @@ def _reporting(entries: Sequence[SetEntry], report: TellProgress | None) -> Iter
 
 
 def _manifest_text(header: SetHeader, license_name: str) -> str:
-    return json.dumps(manifest(header, license_name=license_name), ensure_ascii=False, indent=2) + "\n"
+    """Return the manifest of an export: the version, its hash, spec and counts, and its writer."""
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "name": header.name,
+        "version": header.version,
+        "id": header.id,
+        "parent_id": header.parent_id,
+        "content_hash": header.content_hash,
+        "created_at": header.created_at,
+        "license": license_name,
+        "spec": header.spec,
+        "counts": header.counts,
+        "exported_with": package_versions(),
+    }
+    return json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
 
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _report(whole: NeighborSet, target: Path) -> ExportReport:
-    neighbors = sum(len(entry.neighbors) for entry in whole.entries)
-    return ExportReport(whole.header, target, len(whole.entries), neighbors)

@@ -4,25 +4,68 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from rephraser.checks.wording import likeness
 from rephraser.sets.counts import count_successes
-from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_path
-from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
+from rephraser.sets.export import (
+    FORMAT,
+    FORMAT_VERSION,
+    MANIFEST_KEY,
+    MANIFEST_NAME,
+    NEIGHBOR_TEXTS,
+    SPLIT_FILE,
+    manifest_path,
+)
 from rephraser.sets.store import write_set
-from rephraser.sets.types import PublishedSet, SetEntry, set_hash
-from rephraser.tables import CandidateRow
+from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
+from rephraser.tables import CandidateRow, candidate_id
+from rephraser.verdict.successes import COUNTS, Successes
+from service.answer_kinds import AnswerKind
 from service.database import Database, in_parts, upsert, utc_now
 from service.errors import InputError
+from service.hashing import canonical_text
 from service.json_lines import read_objects
-from service.questions import Question, hub, store_questions
-from service.questions.images import RowImages, store_images
+from service.questions import Question, hub, make_question, store_questions
+from service.questions.images import ImageProblem, RowImages, store_images
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name
+
+Filled = Annotated[str, AfterValidator(canonical_text), Field(min_length=1)]
+
+
+class _NeighborOfRow(BaseModel):
+    text: Filled
+    proposer: str
+    strategy: str
+    strategy_hash: str
+    model: str
+    verdict: Literal["accepted", "undecided", "unverified", "rejected"]
+    posterior: float | None = Field(None, ge=0, le=1)
+    reviewed: bool
+    successes: Successes | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _join_counts(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("solver") is not None:
+            return {**value, "successes": {name: value.get(name) for name in ("solver", *COUNTS)}}
+        return value
+
+
+class _Row(BaseModel):
+    question: Filled
+    answer: str
+    level: str | None = None
+    subject: str | None = None
+    kind: Annotated[AnswerKind | None, Field(strict=False)] = (
+        None  # sets exported without one are mathematics
+    )
+    neighbors: list[_NeighborOfRow]
 
 
 @dataclass(frozen=True)
@@ -84,12 +127,7 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     return list(read_set(path).entries)
 
 
-def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Return the rows of an export and its manifest, or None.
-
-    Raises:
-        InputError: no export there, or a damaged one.
-    """
+def _read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     if path.is_dir():
         described = path / MANIFEST_NAME
         if not described.is_file():
@@ -119,7 +157,7 @@ def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
         InputError: a damaged file, an unusable row, or content that does not match the manifest's hash.
     """
     images = RowImages()
-    rows, described = read_export(path)
+    rows, described = _read_export(path)
     entries = _entries(rows, path, images)
     content = set_hash(entries)
     edited = described is not None and (
@@ -152,7 +190,18 @@ def _read_manifest(text: bytes, path: Path) -> dict[str, Any]:
         value = json.loads(text)
     except ValueError as error:
         raise InputError(f"{path}: its manifest is not JSON ({error}).") from error
-    return check_manifest(value, place=str(path))
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise InputError(f"{path}: not the manifest of an exported neighbor set.")
+    version = value.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format version {version!r}, but this tagrpo reads only up to {FORMAT_VERSION}. "
+            "Upgrade tagrpo."
+        )
+    objects = [value.get("spec"), value.get("counts", {})]
+    if not isinstance(value.get("content_hash"), str) or not all(isinstance(part, dict) for part in objects):
+        raise InputError(f"{path}: the manifest has no content hash, no spec or no counts.")
+    return value
 
 
 def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> list[SetEntry]:
@@ -160,7 +209,7 @@ def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> l
     entries = []
     for number, row in enumerate(rows, start=1):
         place = f"{path}: row {number}"
-        entry = from_row(row, place=place, images=images)
+        entry = _entry(row, place, images)
         first = seen.setdefault(entry.question.id, number)
         if first != number:
             raise InputError(f"{place}: repeats the question of row {first}. Give each question once.")
@@ -171,6 +220,36 @@ def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> l
     if not entries:
         raise InputError(f"{path}: contains no rows.")
     return entries
+
+
+def _entry(values: dict[str, Any], place: str, images: RowImages) -> SetEntry:
+    """Return the entry of an exported row. Ids are recomputed; those in the row are ignored."""
+    try:
+        row = _Row.model_validate(values)
+        ids = images.take(values.get("images"))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["loc"][0] == "neighbors" and len(first["loc"]) > 1:
+            place += f", neighbor {int(first['loc'][1]) + 1}"
+        raise InputError(f'{place}: "{first["loc"][-1]}" is {first["input"]!r}: {first["msg"]}.') from error
+    except ImageProblem as problem:
+        raise InputError(f'{place}: "images": {problem}.') from problem
+    question = make_question(
+        row.question, row.answer, row.level, row.subject, row.kind or AnswerKind.LATEX, ids
+    )
+    return SetEntry(
+        question,
+        tuple(
+            Neighbor(
+                candidate_id=candidate_id(question.id, neighbor.text),
+                **{name: getattr(neighbor, name) for name in NEIGHBOR_TEXTS},
+                posterior=canonical_posterior(neighbor.posterior),
+                reviewed=neighbor.reviewed,
+                successes=neighbor.successes,
+            )
+            for neighbor in row.neighbors
+        ),
+    )
 
 
 def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:

@@ -25,8 +25,8 @@ from rephraser.tables import (
     NeighborSetRow,
     NeighborSetTagRow,
 )
-from rephraser.verdict.successes import from_json, to_json
-from service.database import upsert, utc_now
+from rephraser.verdict.successes import Successes, to_json
+from service.database import in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.questions.store import QUESTION_COLUMNS, as_question
 from service.questions.tables import QuestionRow
@@ -129,24 +129,33 @@ def load_set(session: Session, reference: str) -> NeighborSet:
     return NeighborSet(header, tuple(load_entries(session, header.id)))
 
 
-def load_entries(
-    session: Session, header_id: str, *, first: int = 0, limit: int | None = None
-) -> list[SetEntry]:
-    """Return the entries of a version in order, all or `limit` of them from position `first` on."""
-    place = NeighborSetQuestionRow.position
-    query = (
+def load_entries(session: Session, header_id: str, places: Sequence[int] | None = None) -> list[SetEntry]:
+    """Return the entries of a version in order, all or those at these positions."""
+    position, member = NeighborSetQuestionRow.position, NeighborSetMemberRow
+    asked = (
         select(*QUESTION_COLUMNS)
         .join(NeighborSetQuestionRow, NeighborSetQuestionRow.question_id == QuestionRow.id)
-        .where(NeighborSetQuestionRow.set_id == header_id, place >= first)
-        .order_by(place)
+        .where(NeighborSetQuestionRow.set_id == header_id)
+        .order_by(position)
     )
-    if limit is not None:
-        query = query.where(place < first + limit)
-    questions = [as_question(row) for row in session.execute(query)]
-    # A page reads only its own members; a whole set is one scan of the primary key.
-    page = None if limit is None else [question.id for question in questions]
-    members = _members(session, header_id, page)
-    return [SetEntry(question, tuple(members.get(question.id, ()))) for question in questions]
+    rephrased = (
+        select(member.question_id, *neighbor_columns(member))
+        .join(CandidateRow, CandidateRow.id == member.candidate_id)
+        .where(member.set_id == header_id)
+        .order_by(member.question_id, member.position)
+    )
+    if places is None:  # one scan of each primary key
+        questions = [as_question(row) for row in session.execute(asked)]
+        rows = [*session.execute(rephrased)]
+    else:
+        results = [session.execute(asked.where(position.in_(part))) for part in in_parts(places)]
+        questions = [as_question(row) for result in results for row in result]
+        parts = in_parts([question.id for question in questions])
+        rows = [row for ids in parts for row in session.execute(rephrased.where(member.question_id.in_(ids)))]
+    neighbors: dict[str, list[Neighbor]] = {}
+    for question_id, *columns in rows:
+        neighbors.setdefault(question_id, []).append(read_neighbor(columns))
+    return [SetEntry(question, tuple(neighbors.get(question.id, ()))) for question in questions]
 
 
 def member_ids(session: Session, header_id: str, question_id: str) -> frozenset[str]:
@@ -164,24 +173,8 @@ def neighbor_columns(member: Any) -> tuple[Any, ...]:
 
 def read_neighbor(columns: Sequence[Any]) -> Neighbor:
     """Return the neighbor of these `neighbor_columns`."""
-    values = (*columns[:-1], from_json(columns[-1]))
-    return Neighbor(*values)
-
-
-def _members(session: Session, header_id: str, question_ids: list[str] | None) -> dict[str, list[Neighbor]]:
-    row = NeighborSetMemberRow
-    query = (
-        select(row.question_id, *neighbor_columns(row))
-        .join(CandidateRow, CandidateRow.id == row.candidate_id)
-        .where(row.set_id == header_id)
-        .order_by(row.question_id, row.position)
-    )
-    if question_ids is not None:
-        query = query.where(row.question_id.in_(question_ids))
-    members: dict[str, list[Neighbor]] = {}
-    for question_id, *columns in session.execute(query):
-        members.setdefault(question_id, []).append(read_neighbor(columns))
-    return members
+    *values, successes = columns
+    return Neighbor(*values, successes=successes and Successes(**successes))
 
 
 def tag(session: Session, reference: str, tag_name: str) -> SetHeader:

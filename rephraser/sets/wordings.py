@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from rephraser.checks.wording import likeness_of_words, wording
-from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow
-from service.questions.tables import QuestionRow
+from rephraser.sets.store import load_entries
+from rephraser.tables import NeighborSetQuestionRow
 
 QUESTIONS_SAMPLED = 300
 
@@ -43,65 +43,40 @@ class Wordings:
     length: Summary | None
     from_question: Summary | None
     among_siblings: Summary | None
-    by_strategy: dict[str, tuple[Summary, Summary]]
+    by_strategy: dict[str, tuple[Summary | None, Summary | None]]
 
 
 def wordings(session: Session, set_id: str, *, questions: int = QUESTIONS_SAMPLED, seed: int = 0) -> Wordings:
     """Return lengths and differences of wording over a sample of a version's questions."""
-    last = session.scalar(
-        select(func.max(NeighborSetQuestionRow.position)).where(NeighborSetQuestionRow.set_id == set_id)
-    )
-    size = 0 if last is None else last + 1
+    row = NeighborSetQuestionRow
+    size = session.scalar(select(func.count()).select_from(row).where(row.set_id == set_id)) or 0
     places = range(size) if size <= questions else sorted(random.Random(seed).sample(range(size), questions))
-    texts = _texts(session, set_id, list(places))
-    lengths: dict[str, list[float]] = {}
-    distances: dict[str, list[float]] = {}
+    entries = load_entries(session, set_id, places)
+    measured: list[tuple[str, float, float]] = []  # strategy, length, distance from the question
     siblings: list[float] = []
-    for question, neighbors in texts:
-        words = wording(question)
-        sets = [(strategy, text, wording(text)) for strategy, text in neighbors]
-        for strategy, text, mine in sets:
-            lengths.setdefault(strategy, []).append(len(text) / max(len(question), 1))
-            distances.setdefault(strategy, []).append(1 - likeness_of_words(words, mine))
-        siblings += [1 - likeness_of_words(x, y) for (_, _, x), (_, _, y) in combinations(sets, 2)]
-    every = [value for values in lengths.values() for value in values]
+    for entry in entries:
+        question, words = entry.question.text, wording(entry.question.text)
+        sets = [wording(neighbor.text) for neighbor in entry.neighbors]
+        measured += [
+            (each.strategy, len(each.text) / max(len(question), 1), 1 - likeness_of_words(words, mine))
+            for each, mine in zip(entry.neighbors, sets, strict=True)
+        ]
+        siblings += [1 - likeness_of_words(x, y) for x, y in combinations(sets, 2)]
+
+    def summaries(strategy: str | None = None) -> tuple[Summary | None, Summary | None]:
+        chosen = [each for each in measured if strategy in (None, each[0])]
+        return _summary([length for _, length, _ in chosen]), _summary([away for _, _, away in chosen])
+
+    length, from_question = summaries()
     return Wordings(
-        questions=len(texts),
+        questions=len(entries),
         seed=seed,
-        neighbors=len(every),
-        length=_summary(every),
-        from_question=_summary([value for values in distances.values() for value in values]),
+        neighbors=len(measured),
+        length=length,
+        from_question=from_question,
         among_siblings=_summary(siblings),
-        by_strategy={
-            strategy: (length, distance)
-            for strategy in sorted(lengths)
-            if (length := _summary(lengths[strategy])) and (distance := _summary(distances[strategy]))
-        },
+        by_strategy={strategy: summaries(strategy) for strategy in sorted({each[0] for each in measured})},
     )
-
-
-def _texts(session: Session, set_id: str, places: Sequence[int]) -> list[tuple[str, list[tuple[str, str]]]]:
-    rows = session.execute(
-        select(
-            NeighborSetQuestionRow.position,
-            QuestionRow.text,
-            NeighborSetMemberRow.strategy,
-            CandidateRow.text,
-        )
-        .join(QuestionRow, QuestionRow.id == NeighborSetQuestionRow.question_id)
-        .outerjoin(
-            NeighborSetMemberRow,
-            and_(NeighborSetMemberRow.set_id == set_id, NeighborSetMemberRow.question_id == QuestionRow.id),
-        )
-        .outerjoin(CandidateRow, CandidateRow.id == NeighborSetMemberRow.candidate_id)
-        .where(NeighborSetQuestionRow.set_id == set_id, NeighborSetQuestionRow.position.in_(places))
-    )
-    entries: dict[int, tuple[str, list[tuple[str, str]]]] = {}
-    for position, question, strategy, text in rows:
-        entry = entries.setdefault(position, (question, []))
-        if text is not None:
-            entry[1].append((strategy, text))
-    return [entries[position] for position in sorted(entries)]
 
 
 def _summary(values: Sequence[float]) -> Summary | None:

@@ -13,7 +13,7 @@ class AnswerCounts:
     The class of the gold answer may have no hits; `gold` is None if the gold's class is unknown. Answers
     without a parsed result belong to no class and are counted separately: a solver cut off at its token limit
     is no evidence about the problem. So are unsettled answers, whose comparison stayed unknown: they are
-    neither shared nor new.
+    neither shared nor new. Truncated answers are those among the unparsed whose response was cut off.
     """
 
     original: tuple[int, ...]
@@ -23,6 +23,8 @@ class AnswerCounts:
     candidate_unparsed: int = 0
     original_unsettled: int = 0
     candidate_unsettled: int = 0
+    original_truncated: int = 0
+    candidate_truncated: int = 0
 
     @property
     def original_total(self) -> int:

@@ -1,20 +1,22 @@
-"""Judge answer counts: a verdict with its reason, by a rule that is stored as plain data."""
+"""Judge answer counts: a verdict with its reason, by a rule that is stored as plain data.
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+Programs that pass the tests of a question are equal answers. Failures are no evidence, since programs can
+fail in any way: all failures of the candidate count as one new answer, the strictest reading. Each failure of
+the question counts as a separate one, so that a question that is never solved has no stable answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from math import ceil
 
+from evaluator.grading import Clustering, Grade, GradeValue
 from rephraser.verdict.answer_counts import AnswerCounts
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
-from service.errors import InputError
 from service.hashing import Json
 
 RULE = "overlap"
 """The name of the rule in its stored form."""
-
-RETIRED = {"flagged_overlap", "flagged_over_new", "flagged_looks"}
-"""Fields of stored rules that are ignored: findings once made the thresholds stricter."""
 
 
 class Verdict(StrEnum):
@@ -77,10 +79,10 @@ def judge(
 
 
 def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, str] | None:
-    original = counts.original_drawn, counts.original_unparsed, counts.original_unsettled
-    candidate = counts.candidate_drawn, counts.candidate_unparsed, counts.candidate_unsettled
-    for side, numbers, fewest in (("original", original, 1), ("candidate", candidate, rule.looks[0])):
-        drawn, unparsed, unsettled = numbers
+    for side, fewest in (("original", 1), ("candidate", rule.looks[0])):
+        drawn, unparsed, unsettled, truncated = (
+            getattr(counts, f"{side}_{name}") for name in ("drawn", "unparsed", "unsettled", "truncated")
+        )
         if drawn == 0:
             return Verdict.UNVERIFIED, f"No answers to the {side} were sampled, so none were compared."
         if drawn < fewest:
@@ -89,9 +91,10 @@ def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, 
             )
         if unparsed + unsettled > rule.max_unparsed_share * drawn:
             what = "parsed or compared" if unsettled else "parsed"
+            cut = f" {truncated} were truncated: raise the solver's max_tokens." if truncated else ""
             return Verdict.UNDECIDED, (
                 f"{unparsed + unsettled} of {drawn} answers to the {side} could not be {what}; "
-                f"at most {rule.max_unparsed_share:.0%} may fail."
+                f"at most {rule.max_unparsed_share:.0%} may fail.{cut}"
             )
     return None
 
@@ -160,23 +163,36 @@ def rule_spec(rule: OverlapRule) -> dict[str, Json]:
     return {"rule": RULE, **values}
 
 
-def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
-    """Return the rule that `rule_spec` described; fields left out take their defaults.
+PASSING, FAILING = "passes the tests", "fails"
+_REJECT_SHARE = 0.75
 
-    Raises:
-        InputError: an unknown rule or field, or values that the rule refuses.
+
+def rule_for_programs(rule: OverlapRule) -> OverlapRule:
+    """Return the rule for programs: no rejection if over a quarter of the question's programs fail.
+
+    Without a dominant other answer, the only evidence against a candidate is that no program passes; if the
+    question itself is hard, a harder wording explains that.
     """
-    if spec.get("rule") != RULE:
-        raise InputError(f"verdict rule: {spec.get('rule')!r} is not a valid rule. Choose {RULE}")
-    names = {field.name for field in fields(OverlapRule)}
-    if unknown := sorted(set(spec) - names - RETIRED - {"rule"}):
-        raise InputError(
-            f"verdict rule: {RULE} has no {', '.join(unknown)}. Available: {', '.join(sorted(names))}"
-        )
-    values: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key in names
-    }
-    try:
-        return OverlapRule(**values)
-    except TypeError as error:
-        raise InputError(f"verdict rule: {RULE} cannot use {values}: {error}") from error
+    return replace(rule, reject_original_top=max(1, ceil(_REJECT_SHARE * rule.original_samples)))
+
+
+def cluster_programs(grades: Sequence[Grade | None], original: int) -> Clustering:
+    """Return the classes of programs: first those of the question, `original` of them, then the candidate's.
+
+    None is a response without a program; unknown grades are unsettled.
+    """
+    classes, assignment, unsettled = [PASSING, FAILING], list[int | None](), list[int]()
+    for place, grade in enumerate(grades):
+        if grade is None or grade.reason == "no answer found":
+            assignment.append(None)
+        elif grade.value is GradeValue.CORRECT:
+            assignment.append(0)
+        elif grade.value is GradeValue.UNKNOWN:
+            unsettled.append(place)
+            assignment.append(None)
+        elif place < original:
+            classes.append(grade.extracted or FAILING)
+            assignment.append(len(classes) - 1)
+        else:
+            assignment.append(1)
+    return Clustering(tuple(classes), tuple(assignment), 0, 0, tuple(unsettled))

@@ -6,8 +6,6 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Literal
 
-from service.errors import InputError
-
 Difficulty = Literal["easier", "level", "harder"]
 COUNTS = ("question_right", "question_drawn", "neighbor_right", "neighbor_drawn")
 
@@ -19,7 +17,7 @@ class Successes:
     Several solvers of a run are counted together and named together. Answers without a result count as wrong.
 
     Raises:
-        InputError: more correct than drawn answers, or none drawn.
+        ValueError: more correct than drawn answers, or none drawn.
     """
 
     solver: str
@@ -32,7 +30,7 @@ class Successes:
         for side in ("question", "neighbor"):
             right, drawn = getattr(self, f"{side}_right"), getattr(self, f"{side}_drawn")
             if not 0 <= right <= drawn or drawn == 0:
-                raise InputError(f"{right} correct answers out of {drawn} to the {side} are impossible.")
+                raise ValueError(f"{right} correct answers out of {drawn} to the {side} are impossible")
 
     @property
     def difficulty(self) -> Difficulty:
@@ -77,34 +75,6 @@ def solver_name(solver: Mapping[str, Any]) -> str:
 def to_json(successes: Successes | None) -> dict[str, Any] | None:
     """Return the stored form."""
     return None if successes is None else dict(vars(successes))
-
-
-def from_json(value: Mapping[str, Any] | None) -> Successes | None:
-    """Return the successes from their stored form."""
-    return None if value is None else Successes(**value)
-
-
-def from_columns(row: Mapping[str, Any], place: str) -> Successes | None:
-    """Return the counts in a neighbor's export columns; None if it has none.
-
-    Raises:
-        InputError: a number is missing, not a number, or impossible.
-    """
-    solver = row.get("solver")
-    if solver is None:
-        return None
-    numbers = {name: row.get(name) for name in COUNTS}
-    if not isinstance(solver, str) or any(type(number) is not int for number in numbers.values()):
-        raise InputError(f'{place}: "solver" must be a string, and {", ".join(COUNTS)} must be integers.')
-    try:
-        return Successes(solver, **numbers)  # type: ignore[arg-type]
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error
-
-
-def to_columns(successes: Successes | None) -> dict[str, Any]:
-    """Return the export columns; null without counts."""
-    return to_json(successes) or dict.fromkeys(("solver", *COUNTS))
 
 
 def _posterior(right: int, drawn: int) -> tuple[float, float]:

@@ -1,16 +1,17 @@
-"""Candidates of a run or a question, in pages, with all details of a single candidate."""
+"""Candidates of a run or a question, in pages, with the evidence and the cost of each."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import Select, exists, func, select, tuple_
+from sqlalchemy import Row, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from rephraser.checks import FINDINGS
-from rephraser.checks.wording import likeness
+from rephraser.checks.finding import FINDINGS
 from rephraser.reviews.status import PENDING, CandidateStatus, read_status, status_query
-from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_of
+from rephraser.reviews.store import Review, find_candidate, reviews_of
+from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
 from rephraser.tables import (
     CandidateFindingRow,
@@ -21,14 +22,158 @@ from rephraser.tables import (
     VerdictRow,
 )
 from rephraser.verdict.successes import Successes, read_successes
-from rephraser.views.evidence import Evidence, Exchange, read_evidence
-from service.asks.tables import SENT, AskRow
-from service.database import columns_of
+from service.answer_kinds import AnswerKind
+from service.asks.attempts import unpack
+from service.asks.request import read_reply
+from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
 from service.errors import InputError, NotFoundError
 from service.questions.images import load_images
 from service.questions.question import Question
 from service.runs.store import Run, find_run
 from service.runs.tables import PICO_PER_USD, RunRow
+
+
+@dataclass(frozen=True)
+class AnswerClass:
+    """Answers that are equal: how often the original and the candidate got one of them."""
+
+    answer: str
+    original: int
+    candidate: int
+    gold: bool
+
+
+@dataclass(frozen=True)
+class FoundFinding:
+    """A finding of the structural checks."""
+
+    name: str
+    severity: str  # fatal or evidence
+    detail: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What stands behind a verdict; answer fields are empty or None where answers were not compared.
+
+    Attributes:
+        classes: the most frequent answers of both sides first.
+        original_unparsed, candidate_unparsed: responses in which no answer was found.
+        overlap: answers in common; new_top, original_top: see `rephraser.verdict.judge`.
+        solvers: ids of those who drew the answers.
+        original_unsettled, candidate_unsettled: answers that could not be compared in time.
+    """
+
+    findings: tuple[FoundFinding, ...]
+    classes: tuple[AnswerClass, ...]
+    original_unparsed: int
+    candidate_unparsed: int
+    overlap: int | None
+    new_top: int | None
+    original_top: int | None
+    solvers: tuple[str, ...]
+    by_solver: dict[str, dict[str, int]]
+    original_unsettled: int = 0
+    candidate_unsettled: int = 0
+
+
+@dataclass(frozen=True)
+class SolverAnswer:
+    """An answer of a solver to a question or candidate: `text` is the response, `extracted` its answer."""
+
+    ordinal: int
+    text: str
+    extracted: str | None
+    finish_reason: str
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request for candidates and its answer.
+
+    Attributes:
+        prompt: (role, text) of the messages that were sent.
+        text: of the reply's first choice; None while there is no reply.
+        body: the reply as the server sent it.
+    """
+
+    prompt: tuple[tuple[str, str], ...]
+    text: str | None
+    body: str | None
+
+
+def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
+    """Return stored evidence as values. Keys that are missing (an older version, no answers) stay empty."""
+    counts = evidence.get("counts") or {}
+    gold = counts.get("gold")
+    classes = [
+        AnswerClass(str(answer), original, candidate, place == gold)
+        for place, (answer, original, candidate) in enumerate(
+            zip(
+                counts.get("classes", ()),
+                counts.get("original", ()),
+                counts.get("candidate", ()),
+                strict=False,
+            )
+        )
+    ]
+    return Evidence(
+        findings=tuple(
+            FoundFinding(str(finding.get("name")), str(finding.get("severity")), str(finding.get("detail")))
+            for finding in evidence.get("findings", ())
+        ),
+        classes=tuple(sorted(classes, key=lambda answers: -(answers.original + answers.candidate))),
+        original_unparsed=counts.get("original_unparsed", 0),
+        candidate_unparsed=counts.get("candidate_unparsed", 0),
+        overlap=evidence.get("overlap"),
+        new_top=evidence.get("new_top"),
+        original_top=evidence.get("original_top"),
+        solvers=tuple(evidence.get("solvers", ())),
+        by_solver=dict(evidence.get("by_solver", {})),
+        original_unsettled=counts.get("original_unsettled", 0),
+        candidate_unsettled=counts.get("candidate_unsettled", 0),
+    )
+
+
+def page_answers(
+    session: Session,
+    subject_id: str,
+    solver_id: str,
+    *,
+    kind: AnswerKind = AnswerKind.LATEX,
+    limit: int = 50,
+) -> list[SolverAnswer]:
+    """Return the first `limit` answers of a solver to a question or candidate, of this kind of answer."""
+    replies = session.scalars(
+        select(AskBodyRow.reply)
+        .join(AskRow, AskRow.id == AskBodyRow.ask_id)
+        .where(
+            AskRow.scope == solver_id,
+            AskRow.kind == ANSWER,
+            AskRow.about == subject_id,
+            AskRow.state == ANSWERED,
+            AskBodyRow.reply.is_not(None),
+        )
+        .order_by(AskRow.place)
+        .limit(limit)
+    )
+    choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
+    return [
+        SolverAnswer(ordinal, choice.text, extract_answer(choice, kind) or None, choice.finish_reason)
+        for ordinal, choice in enumerate(choices[:limit])
+    ]
+
+
+def proposing_exchange(session: Session, ask_id: int) -> Exchange:
+    """Return a request for candidates and its reply."""
+    body = session.get_one(AskBodyRow, ask_id)
+    messages = json.loads(unpack(body.request))["messages"]
+    reply = None if body.reply is None else unpack(body.reply)
+    return Exchange(
+        prompt=tuple((message["role"], message["content"]) for message in messages),
+        text=None if reply is None else read_reply(reply)[0][0].text,
+        body=reply,
+    )
 
 
 @dataclass(frozen=True)
@@ -53,7 +198,7 @@ class NeighborCard:
 
     Attributes:
         verdict, verdict_reason: what the run itself says; None and empty while it has not judged.
-        ask_id: of the request it came from (`rephraser.views.evidence.proposing_exchange` shows prompt and
+        ask_id: of the request it came from (`rephraser.views.candidates.proposing_exchange` shows prompt and
             answer); None for rules and files.
         usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
         reviewer, review_reason: of the newest review.
@@ -95,26 +240,6 @@ class NeighborCard:
 
 
 @dataclass(frozen=True)
-class Page:
-    """Some candidates in order; `after` is the id to go on from, None at the end."""
-
-    candidates: tuple[NeighborCard, ...]
-    total: int  # candidates that pass the filters
-    after: str | None
-
-
-@dataclass(frozen=True)
-class StoredVerdict:
-    """A verdict as stored."""
-
-    status: str
-    reason: str
-    final: bool
-    evidence: dict[str, Any]
-    created_at: str
-
-
-@dataclass(frozen=True)
 class Cost:
     """Requests with their tokens; `usd` counts known prices only, `unpriced` says how many had none."""
 
@@ -139,15 +264,14 @@ class Proposal:
     ask_id: int | None
     siblings: int
     cost: Cost | None
-    verdicts: tuple[StoredVerdict, ...]
+    verdicts: Sequence[Row[Any]]  # status, reason, final, evidence, created_at
 
 
 @dataclass(frozen=True)
 class Detail:
     """All that is known about a candidate. `answering` is what drawing answers to it cost, in all runs."""
 
-    candidate: Candidate
-    created_at: str
+    candidate: CandidateRow
     question: Question
     proposals: tuple[Proposal, ...]
     reviews: tuple[Review, ...]
@@ -167,7 +291,7 @@ class Detail:
                 **standing,
                 "cost": None if proposal.cost is None else asdict(proposal.cost),
                 "candidates_of_request": proposal.siblings,
-                "verdicts": [asdict(verdict) for verdict in proposal.verdicts],
+                "verdicts": [verdict._asdict() for verdict in proposal.verdicts],
             }
             exchange = exchanges[index] if exchanges else None
             if exchange is not None:
@@ -177,8 +301,8 @@ class Detail:
         return {
             "candidate": self.candidate.id,
             "text": self.candidate.text,
-            "created_at": self.created_at,
-            "likeness": likeness(question.text, self.candidate.text),
+            "created_at": self.candidate.created_at,
+            "likeness": self.candidate.likeness,
             "question": {
                 "id": question.id,
                 "text": question.text,
@@ -219,8 +343,10 @@ def page_candidates(
 
 def page_run(
     session: Session, run: Run, filters: CandidateFilters, *, limit: int, after: str | None = None
-) -> Page:
+) -> tuple[list[NeighborCard], int, str | None]:
     """Return up to `limit` candidates of the run behind the candidate `after`, by question and ordinal.
+
+    Also returns how many pass the filters, and the id to go on from, None at the end.
 
     Raises:
         InputError: no such finding or strategy, or `after` is not of this run.
@@ -234,7 +360,7 @@ def page_run(
     total = session.scalar(select(func.count()).select_from(fitting)) or 0
     place = None if after is None else _proposal_id(session, run, after)
     cards = page_candidates(session, filters, after=place, limit=limit + 1)
-    return Page(tuple(cards[:limit]), total, cards[limit - 1].candidate_id if len(cards) > limit else None)
+    return cards[:limit], total, cards[limit - 1].candidate_id if len(cards) > limit else None
 
 
 def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
@@ -243,7 +369,7 @@ def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
     return [_card(row) for row in session.execute(query.order_by(None).order_by(StandingRow.proposal_id))]
 
 
-def read_detail(session: Session, candidate: Candidate, question: Question) -> Detail:
+def read_detail(session: Session, candidate: CandidateRow, question: Question) -> Detail:
     """Return all that is known about a stored candidate of this question."""
     rows = session.execute(
         select(ProposalRow.run_id, ProposalRow.ask_id)
@@ -251,11 +377,9 @@ def read_detail(session: Session, candidate: Candidate, question: Question) -> D
         .where(ProposalRow.candidate_id == candidate.id)
         .order_by(RunRow.created_at, ProposalRow.id)
     ).all()
-    created_at = session.scalar(select(CandidateRow.created_at).where(CandidateRow.id == candidate.id))
     answering = select(AskRow.id).where(AskRow.kind == ANSWER, AskRow.about == candidate.id)
     return Detail(
         candidate=candidate,
-        created_at=str(created_at),
         question=question,
         proposals=tuple(_proposal(session, candidate, run_id, ask_id) for run_id, ask_id in rows),
         reviews=tuple(reviews_of(session, candidate.id)),
@@ -327,9 +451,15 @@ def _filtered(query: Any, filters: CandidateFilters) -> Any:
     return query
 
 
-def _proposal(session: Session, candidate: Candidate, run_id: str, ask_id: int | None) -> Proposal:
+def _proposal(session: Session, candidate: CandidateRow, run_id: str, ask_id: int | None) -> Proposal:
     verdicts = session.execute(
-        select(*columns_of(VerdictRow, StoredVerdict))
+        select(
+            VerdictRow.status,
+            VerdictRow.reason,
+            VerdictRow.final,
+            VerdictRow.evidence,
+            VerdictRow.created_at,
+        )
         .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id == candidate.id)
         .order_by(VerdictRow.id)
     )
@@ -340,7 +470,7 @@ def _proposal(session: Session, candidate: Candidate, run_id: str, ask_id: int |
         ask_id=ask_id,
         siblings=1 if ask_id is None else session.scalar(of_ask) or 1,
         cost=None if ask_id is None else _cost(session, select(AskRow.id).where(AskRow.id == ask_id)),
-        verdicts=tuple(StoredVerdict(*row) for row in verdicts),
+        verdicts=verdicts.all(),
     )
 
 

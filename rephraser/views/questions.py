@@ -112,9 +112,13 @@ def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bo
     Raises:
         NotFoundError: no such set.
     """
-    about_labels = {"subject": filters.subject, "level": filters.level}
     if filters == QuestionFilters(subject=filters.subject, level=filters.level):
-        return _count_by_labels(session, about_labels)
+        labels = QuestionLabelsRow
+        known = select(func.coalesce(func.sum(labels.questions), 0))
+        for column, value in ((labels.subject, filters.subject), (labels.level, filters.level)):
+            if value is not None:
+                known = known.where(column == value)
+        return int(session.scalar(known) or 0), True
     query, _ = _matching(session, filters)
     counted = query.limit(COUNTED_AT_MOST + 1).subquery()
     number = session.scalar(select(func.count()).select_from(counted)) or 0
@@ -134,18 +138,16 @@ def finding_counts(session: Session, *, run_id: str, limit: int | None = 50) -> 
     return [(name, number) for name, number in rows]
 
 
-def _count_by_labels(session: Session, wanted: dict[str, str | None]) -> tuple[int, bool]:
-    query = select(func.coalesce(func.sum(QuestionLabelsRow.questions), 0))
-    for name, value in wanted.items():
-        if value is not None:
-            query = query.where(getattr(QuestionLabelsRow, name) == value)
-    return int(session.scalar(query) or 0), True
-
-
 def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], InstrumentedAttribute[str]]:
     """Return the query of the ids, which walks the index of one filter, and the column they stand in."""
     about_question = _question_conditions(session, filters)
-    about_candidate = _standing_conditions(filters)
+    wanted = (
+        (StandingRow.status, filters.status),
+        (StandingRow.strategy, filters.strategy),
+        (StandingRow.model, filters.model),
+        (StandingRow.run_id, filters.run_id),
+    )
+    about_candidate = [column == value for column, value in wanted if value is not None]
     key: InstrumentedAttribute[str]
     query: Select[Any]
     if filters.finding is not None:
@@ -169,16 +171,6 @@ def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], 
     if about_question:
         query = query.join(QuestionRow, QuestionRow.id == key).where(*about_question)
     return query.group_by(key), key
-
-
-def _standing_conditions(filters: QuestionFilters) -> list[ColumnElement[bool]]:
-    wanted = (
-        (StandingRow.status, filters.status),
-        (StandingRow.strategy, filters.strategy),
-        (StandingRow.model, filters.model),
-        (StandingRow.run_id, filters.run_id),
-    )
-    return [column == value for column, value in wanted if value is not None]
 
 
 def _question_conditions(session: Session, filters: QuestionFilters) -> list[ColumnElement[bool]]:

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.parsing import Outcome
-from rephraser.reviews.status import statuses_by_question
+from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.spec import RunSpec
 from rephraser.run.start import KIND
 from rephraser.tables import ProposalRow, StandingRow, VerdictRow
@@ -91,7 +91,9 @@ def summarize(session: Session, run: Run) -> RunSummary:
     """Return the state of a run as the database has it."""
     spec = RunSpec.from_json(run.spec)
     question_ids = run_question_ids(session, run.id)
-    statuses = statuses_by_question(session, run.id)
+    statuses: dict[str, list[CandidateStatus]] = {}
+    for status in current_statuses(session, run.id):
+        statuses.setdefault(status.question_id, []).append(status)
     neighbors = {
         question_id: sum(c.status in spec.counting and c.final for c in statuses.get(question_id, []))
         for question_id in question_ids
@@ -136,7 +138,9 @@ def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalR
 def _why(candidates: list[Any], unreadable: bool) -> str:
     counts = Counter("awaiting answers" if not c.final else str(c.status) for c in candidates)
     reasons = [f"{count} {status}" for status, count in sorted(counts.items())] or ["no candidate"]
-    return ", ".join(reasons + ["too many answers to the question cannot be parsed"] * unreadable)
+    return ", ".join(
+        reasons + ["too many answers to the question are truncated or cannot be parsed"] * unreadable
+    )
 
 
 def _unreadable(session: Session, run_id: str) -> dict[str, int]:

@@ -16,7 +16,6 @@ from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict.successes import solver_name
 from service.database import in_parts
 from service.database.expressions import json_item
-from service.errors import InputError
 from service.questions.tables import QuestionRow
 from service.runs.tables import RunRow
 
@@ -60,32 +59,20 @@ class Suspect:
 
 
 def find_suspects(
-    session: Session,
-    *,
-    run_id: str | None = None,
-    question_id: str | None = None,
-    agreement: float = AGREEMENT,
-    min_answers: int = MIN_ANSWERS,
+    session: Session, *, run_id: str | None = None, question_id: str | None = None
 ) -> list[Suspect]:
     """Return the suspect questions of one run or of all, the most agreed on first.
 
-    A question is suspect where at least `agreement` of the answers to it, and of those to its accepted
-    neighbors together, are one answer that is not the gold, and each side has at least `min_answers`. Answers
-    that could not be read or compared count as drawn, so that they never make a question suspect.
-
-    Raises:
-        InputError: `agreement` is not above 1/2 and at most 1, `min_answers` is not positive.
+    A question is suspect if at least 75% of the answers to it, and of those to its accepted neighbors
+    together, are one answer that is not the gold, and each side has at least 12 answers. Answers that could
+    not be read or compared count as drawn, so that they never make a question suspect.
     """
-    if not 0.5 < agreement <= 1:
-        raise InputError(f"agreement is {agreement:g}. Give a share above 0.5 and at most 1.")
-    if min_answers < 1:
-        raise InputError(f"the minimum number of answers must be 1 or more, not {min_answers}.")
     suspects = [
         suspect
         for suspect in _agreed(session, run_id, question_id)
-        if min(suspect.question_drawn, suspect.neighbor_drawn) >= min_answers
-        and suspect.question_agreeing >= agreement * suspect.question_drawn
-        and suspect.neighbor_agreeing >= agreement * suspect.neighbor_drawn
+        if min(suspect.question_drawn, suspect.neighbor_drawn) >= MIN_ANSWERS
+        and suspect.question_agreeing >= AGREEMENT * suspect.question_drawn
+        and suspect.neighbor_agreeing >= AGREEMENT * suspect.neighbor_drawn
     ]
     return sorted(
         suspects,

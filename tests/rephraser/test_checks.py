@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rephraser.checks import FATAL, FINDINGS, CheckOptions, Severity, check_candidate, estimate_tokens
-from rephraser.checks.chatter import check_chatter
+from rephraser.checks import check_candidate
+from rephraser.checks.finding import FATAL, FINDINGS, CheckOptions, Severity
+from rephraser.checks.shape import check_chatter, estimate_tokens
 from rephraser.checks.wording import MIN_DISTANCE, choose_apart, distance, likeness, wording
 
 HERE = Path(__file__).parent / "data"
@@ -65,6 +66,8 @@ PAIRS = [
      ["answer_leaked", "number_added"]),
     ("What is the ratio in the picture?", "The ratio in it is $3\\sqrt{7}$. What is it?", "3\\sqrt{7}",
      ["answer_leaked", "number_added", "number_added"]),
+    ("What is $3 \\cdot 2$?", "Find the value of $3 \\cdot 2 = 6$.", "6", ["answer_leaked", "number_added"]),
+    ("Solve $2x = 6$ for $x$ in $(0, 9)$.", "For which $x$ in $(0, 9)$ is $2x = 6$?", "6", []),
     ("Is 427 the ratio? Why?", "Why is the ratio 427?", "427", []),
     ("What is $x$ if $3x = 24$?", "What is $x$ if $3x = 24$? The answer is 8.", None,
      ["answer_leaked", "number_added"]),

@@ -11,6 +11,7 @@ import pytest
 import torch
 from command_line import Done, run_here, words
 from forked import Forked
+from pydantic import TypeAdapter
 from scripted import CHANGED, GOOD, OTHER, QUESTION
 from tiny_model import save_tiny_model
 from world_runs import final_state, rows
@@ -184,7 +185,7 @@ def test_settings_of_solvers_survive_the_database_and_differ() -> None:
     solvers = (SolverSpec("m"), SolverSpec("m", prompt=prompt), SolverSpec("m", engine={"weights": "w"}))
     assert len({solver.id for solver in solvers}) == 3
     for solver in solvers:
-        assert SolverSpec.from_json(json.loads(json.dumps({"id": "x", **solver.to_json()}))) == solver
+        assert TypeAdapter(SolverSpec).validate_json(json.dumps({"id": "x", **solver.to_json()})) == solver
     stored = {
         "model": "m",
         "sampling": {"temperature": 0.7, "top_p": 0.95, "max_tokens": 3072},

@@ -3,12 +3,12 @@
 import pytest
 
 from evaluator.grading import Grade, GradeValue
-from rephraser.checks import Severity
+from rephraser.checks.finding import Severity
 from rephraser.checks.programs import check_program
 from rephraser.run.judge import Case, _counts
 from rephraser.verdict import Verdict, judge
+from rephraser.verdict.judge import cluster_programs, rule_for_programs
 from rephraser.verdict.overlap import OverlapRule
-from rephraser.verdict.programs import cluster_programs, rule_for_programs
 
 QUESTION = '''from typing import List
 

@@ -18,7 +18,7 @@ from rephraser.run.rephrase import FEWEST_JUDGED
 from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, RunSpec, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from rephraser.verdict import OverlapRule
-from rephraser.views.evidence import proposing_exchange
+from rephraser.views.candidates import proposing_exchange
 from rephraser.views.runs import RunSummary, summarize
 from service.asks.ask import ENOUGH, REQUESTS
 from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request
@@ -267,10 +267,15 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert (again.judged, again.changes) == (2, ())
     found = summary(world)
     assert (found.unreadable_questions, found.candidates) == (1, {"undecided": 2})
-    assert found.unfinished[0].reason == "2 undecided, too many answers to the question cannot be parsed"
+    assert (
+        found.unfinished[0].reason
+        == "2 undecided, too many answers to the question are truncated or cannot be parsed"
+    )
     with world.db.read() as session:
         reasons = set(session.scalars(select(VerdictRow.reason).where(VerdictRow.status == "undecided")))
-    assert reasons == {"32 of 32 answers to the original could not be parsed; at most 50% may fail."}
+    [reason] = reasons
+    assert reason.startswith("32 of 32 answers to the original could not be parsed; at most 50% may fail.")
+    assert reason.endswith("32 were truncated: raise the solver's max_tokens.")
 
 
 def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:

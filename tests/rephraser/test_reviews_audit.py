@@ -3,8 +3,7 @@ from runs import Proposed, add_run, add_verdict
 
 from rephraser.reviews.audit import Audit, audit_groups, audit_rates, get_audit, open_audit
 from rephraser.reviews.queue import audit_queue, read_item
-from rephraser.reviews.rates import group_rate
-from rephraser.reviews.sampling import AuditMember
+from rephraser.reviews.rates import AuditMember, group_rate
 from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
 from service.database import Database
 from service.errors import InputError, NotFoundError

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from scripted import BAD_NUMBER, GOOD, QUESTION, World, make_spec, proposals
 
-from rephraser.reviews.mending import MENDER, EditedCandidate, mend_candidate
+from rephraser.reviews.mending import MENDER, mend_candidate
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.tables import candidate_id
 from service.errors import InputError, NotFoundError
@@ -27,9 +27,9 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> EditedCandidate:
+def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> CandidateStatus:
     with world.db.write() as session:
-        return mend_candidate(session, of, text, reviewer=by)
+        return mend_candidate(session, of, text, reviewer=by)[0]
 
 
 def statuses(world: World) -> dict[str, CandidateStatus]:

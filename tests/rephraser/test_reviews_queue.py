@@ -3,10 +3,9 @@
 import pytest
 from runs import Proposed, add_run
 
-from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.audit import audit_rates, list_audits, open_audit
 from rephraser.reviews.queue import ReviewProgress, audit_progress, open_queue
-from rephraser.reviews.rates import growing_false_accepts
+from rephraser.reviews.rates import growing_false_accepts, run_agreement
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from service.database import Database
 from service.runs.store import Run

@@ -2,9 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rephraser.reviews.agreement import cohens_kappa
-from rephraser.reviews.rates import error_rates
-from rephraser.reviews.sampling import STRATA, AuditMember, allocate, draw
+from rephraser.reviews.rates import STRATA, AuditMember, allocate, cohens_kappa, draw, error_rates
 from rephraser.reviews.store import DecisionWord, Review
 
 WORDS: dict[str, DecisionWord] = {"a": "accepted", "r": "rejected"}

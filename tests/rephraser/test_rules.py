@@ -12,62 +12,55 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rephraser.proposing.rules import RuleCandidate, propose_by_rules
+from rephraser.proposing.rules import propose_by_rules
 
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
 
-def texts(question: str, *rules: str) -> set[str]:
-    """All candidates of a question over several seeds made by exactly these rules."""
-    found: set[str] = set()
-    for seed in range(12):
-        found |= {c.text for c in propose_by_rules(question, 9, seed=seed) if c.transformations == rules}
-    return found
-
-
 @pytest.mark.parametrize(
-    ("question", "rules", "expected"),
+    ("question", "expected"),
     [
-        (
-            "What is the sum of the odd divisors of $90$?",
-            ("imperative",),
-            {"Find the sum of the odd divisors of $90$."},
-        ),
-        ("Find the roots of $x^2 - 9$.", ("interrogative",), {"What are the roots of $x^2 - 9$?"}),
-        ("Compute $7^3 - 4.$", ("interrogative",), {"What is $7^3 - 4$?"}),
-        ("Find the radius of the circle.", ("interrogative",), {"What is the radius of the circle?"}),
+        ("What is the sum of the odd divisors of $90$?", ["Find the sum of the odd divisors of $90$."]),
+        ("Find the roots of $x^2 - 9$.", ["What are the roots of $x^2 - 9$?"]),
+        ("Compute $7^3 - 4.$", ["What is $7^3 - 4$?"]),
+        ("Find the radius of the circle.", ["What is the radius of the circle?"]),
         (
             "Find the number of integers $n$ such that $n^2 < 30$.",
-            ("interrogative",),
-            {
+            [
                 "How many integers $n$ are there such that $n^2 < 30$?",
                 "What is the number of integers $n$ such that $n^2 < 30$?",
-            },
+            ],
         ),
         (
             "How many edges are there in a square pyramid?",
-            ("imperative",),
-            {"Find the number of edges in a square pyramid."},
+            [
+                "Find the number of edges in a square pyramid.",
+                "What is the number of edges in a square pyramid?",
+            ],
         ),
         (
             "How many edges does a square pyramid have?",
-            ("imperative",),
-            {"Find the number of edges that a square pyramid has."},
+            [
+                "Find the number of edges that a square pyramid has.",
+                "What is the number of edges that a square pyramid has?",
+            ],
         ),
         (
             "If $u + v = 9$, what is the value of $2u + 2v$?",
-            ("condition_last",),
-            {"What is the value of $2u + 2v$ if $u + v = 9$?"},
+            [
+                "Find the value of $2u + 2v$ if $u + v = 9$.",
+                "If $u + v = 9$, find the value of $2u + 2v$.",
+                "What is the value of $2u + 2v$ if $u + v = 9$?",
+            ],
         ),
         (
             "What is the remainder when $5^{40}$ is divided by 6?",
-            ("condition_first",),
-            {"When $5^{40}$ is divided by 6, what is the remainder?"},
+            ["Find the remainder when $5^{40}$ is divided by 6."],
         ),
     ],
 )
-def test_exact_rephrasings(question: str, rules: tuple[str, ...], expected: set[str]) -> None:
-    assert texts(question, *rules) == expected
+def test_exact_rephrasings(question: str, expected: list[str]) -> None:
+    assert sorted(propose_by_rules(question, 9)) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,8 +94,8 @@ def test_smaller_n_is_a_prefix_and_seeds_repeat() -> None:
         "Express your answer as an integer."
     )
     many = propose_by_rules(question, 6, seed=5)
-    assert len(many) == 6
-    assert [c.text for c in propose_by_rules(question, 2, seed=5)] == [c.text for c in many[:2]]
+    assert len(many) == 4
+    assert propose_by_rules(question, 2, seed=5) == many[:2]
     assert propose_by_rules(question, 6, seed=5) == many
     assert propose_by_rules(question, 0) == []
 
@@ -116,13 +109,12 @@ def _numbers(text: str) -> Counter[str]:
     return Counter(re.findall(r"\d|\b(?:three|four|five|seven)\b", text.lower()))
 
 
-def check_kept(question: str, candidates: list[RuleCandidate]) -> None:
-    assert len({c.text for c in candidates}) == len(candidates)
+def check_kept(question: str, candidates: list[str]) -> None:
+    assert len(set(candidates)) == len(candidates)
     for candidate in candidates:
-        assert candidate.text != question
-        assert candidate.transformations
-        assert _numbers(candidate.text) == _numbers(question)
-        assert _formulas(candidate.text) == _formulas(question)
+        assert candidate != question
+        assert _numbers(candidate) == _numbers(question)
+        assert _formulas(candidate) == _formulas(question)
 
 
 FACTS = st.sampled_from(
@@ -160,7 +152,7 @@ def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_taken_without_an_error(text: str) -> None:
-    assert all(c.text.strip() for c in propose_by_rules(text, 3))
+    assert all(c.strip() for c in propose_by_rules(text, 3))
 
 
 @pytest.mark.slow
@@ -174,8 +166,8 @@ def test_coverage_on_math_train() -> None:
     found = [propose_by_rules(question, 3) for question in questions]
     assert sum(bool(candidates) for candidates in found) / len(questions) >= 0.40
     for question, candidates in zip(questions, found, strict=True):
-        assert len({c.text for c in candidates}) == len(candidates)
+        assert len(set(candidates)) == len(candidates)
         for candidate in candidates:
             figures = re.findall(r"\[asy\].*?\[/asy\]", question, re.S)
-            assert re.findall(r"\[asy\].*?\[/asy\]", candidate.text, re.S) == figures
-            assert Counter(re.findall(r"\d", candidate.text)) == Counter(re.findall(r"\d", question))
+            assert re.findall(r"\[asy\].*?\[/asy\]", candidate, re.S) == figures
+            assert Counter(re.findall(r"\d", candidate)) == Counter(re.findall(r"\d", question))

@@ -118,7 +118,7 @@ def test_verdicts_and_other_fields(empty: Database) -> None:
         (FIVE, ("model",)),
         (FIVE, ("verdict",)),
     ]
-    (change,) = found.verdicts_changed
+    [change] = [each for each in found.changed if each.verdict_changed]
     assert change.before is not None
     assert change.after is not None
     assert (change.before.verdict, change.after.verdict) == ("undecided", "accepted")

@@ -25,11 +25,11 @@ ASKED: list[Asked] = [
     ("What is 2+3?", "5", [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")]),
     ("Double 8.", "", []),
 ]
-Export = Callable[..., sets.ExportReport]
+Export = Callable[..., SetHeader]
 FORMATS: dict[str, tuple[Export, str]] = {
-    "hf": (sets.export_hf, "out"),
-    "parquet": (partial(sets.export_file, form="parquet"), "out.parquet"),
-    "jsonl": (partial(sets.export_file, form="jsonl"), "out.jsonl"),
+    "hf": (partial(sets.export_set, form="hf"), "out"),
+    "parquet": (partial(sets.export_set, form="parquet"), "out.parquet"),
+    "jsonl": (partial(sets.export_set, form="jsonl"), "out.jsonl"),
 }
 
 
@@ -59,10 +59,7 @@ def test_a_row_holds_question_answer_and_neighbors(
 ) -> None:
     export, name = FORMATS[kind]
 
-    report = export(db, "math@1", tmp_path / name)
-
-    assert (report.header, report.target) == (header, tmp_path / name)
-    assert (report.questions, report.neighbors) == (3, 4)
+    assert export(db, "math@1", tmp_path / name) == header
     rows = read_rows(tmp_path / name)
     assert [row["question"] for row in rows] == [ODD, "What is 2+3?", "Double 8."]
     assert rows[2] == {
@@ -132,7 +129,7 @@ def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
 
 def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    sets.export_file(db, "math", path, "jsonl")
+    sets.export_set(db, "math", path, "jsonl")
     edit(path, lambda rows: rows[0]["neighbors"].pop())
 
     with pytest.raises(InputError, match="changed after the export"):
@@ -154,14 +151,24 @@ def twin(rows: list[dict[str, Any]]) -> None:
 
 
 BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
-    "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is None'),
+    "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is {'),
     "empty neighbor": (
         lambda rows: rows[0]["neighbors"][1].update(text=" "),
-        'row 1, neighbor 2: "text" is empty',
+        "row 1, neighbor 2: \"text\" is ' ': Value should have at least 1 item",
     ),
     "verdict": (
         lambda rows: rows[0]["neighbors"][1].update(verdict="ok"),
         "row 1, neighbor 2: \"verdict\" is 'ok'",
+    ),
+    "solver without counts": (
+        lambda rows: rows[0]["neighbors"][1].update(solver="x", question_right=3),
+        'row 1, neighbor 2: "question_drawn" is None',
+    ),
+    "more correct than drawn": (
+        lambda rows: rows[0]["neighbors"][1].update(
+            solver="x", question_right=3, question_drawn=2, neighbor_right=0, neighbor_drawn=1
+        ),
+        "3 correct answers out of 2 to the question are impossible",
     ),
     "repeated": (repeat, "row 4: repeats the question of row 2"),
     "twins": (twin, "row 2: two neighbors have the same text"),
@@ -176,7 +183,7 @@ def test_bad_rows_are_named_and_nothing_is_imported(
 ) -> None:
     change, message = BAD_ROWS[case]
     path = tmp_path / "a.jsonl"
-    sets.export_file(db, "math", path, "jsonl")
+    sets.export_set(db, "math", path, "jsonl")
     edit(path, change)  # type: ignore[arg-type]
 
     with open_empty(tmp_path / "other.db") as other:
@@ -188,13 +195,13 @@ def test_bad_rows_are_named_and_nothing_is_imported(
 
 def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    sets.export_file(db, "math", path, "jsonl")
+    sets.export_set(db, "math", path, "jsonl")
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"a\.jsonl:3: not JSON .*cut off"):
         sets.import_set(db, sets.read_set(path), "copy")
 
     cut = tmp_path / "b.parquet"
-    sets.export_file(db, "math", cut, "parquet")
+    sets.export_set(db, "math", cut, "parquet")
     cut.write_bytes(cut.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"b\.parquet: not a readable parquet file"):
         sets.import_set(db, sets.read_set(cut), "copy")
@@ -234,7 +241,7 @@ def test_a_folder_that_is_no_export_is_never_replaced(
     (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
 
     with pytest.raises(InputError, match="is not overwritten"):
-        sets.export_hf(db, "math", mine, overwrite=True)
+        sets.export_set(db, "math", mine, "hf", overwrite=True)
     assert (mine / "thesis.tex").read_text(encoding="utf-8") == "years of work"
 
 
@@ -265,7 +272,7 @@ def test_the_data_set_loads_offline_with_typed_columns(
 ) -> None:
     from datasets import List, Value, load_dataset
 
-    sets.export_hf(db, "math", tmp_path / "out")
+    sets.export_set(db, "math", tmp_path / "out", "hf")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     loaded = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
@@ -283,7 +290,7 @@ def test_the_data_set_loads_offline_with_typed_columns(
 def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     from huggingface_hub import DatasetCard
 
-    sets.export_hf(db, "math", tmp_path / "out", license_name="cc-by-4.0")
+    sets.export_set(db, "math", tmp_path / "out", "hf", license_name="cc-by-4.0")
     card = DatasetCard.load(tmp_path / "out" / "README.md")
 
     assert card.data.license == "cc-by-4.0"
@@ -305,7 +312,7 @@ def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_p
     add_run(db, "odd", asked)
     sets.publish(db, "odd", run="odd")
 
-    sets.export_hf(db, "odd", tmp_path / "out")
+    sets.export_set(db, "odd", tmp_path / "out", "hf")
 
     assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
@@ -322,9 +329,9 @@ def read(*arguments):
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exports")
     with publish_apples(folder / "t.db", 3) as db:
-        sets.export_file(db, "ta", folder / "set.jsonl", "jsonl")
-        sets.export_file(db, "ta", folder / "set.parquet", "parquet")
-        sets.export_hf(db, "ta", folder / "set")
+        sets.export_set(db, "ta", folder / "set.jsonl", "jsonl")
+        sets.export_set(db, "ta", folder / "set.parquet", "parquet")
+        sets.export_set(db, "ta", folder / "set", "hf")
         with db.read() as session:
             published = sets.load_set(session, "ta").entries
     (folder / "published.txt").write_text(repr(published), encoding="utf-8")

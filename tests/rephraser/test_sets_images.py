@@ -1,8 +1,7 @@
 """Sets of questions with images: exported in every form, read back with the same ids and hash."""
 
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pictures import picture
@@ -37,10 +36,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ("form", "name"), [("hf", "out"), ("parquet", "out.parquet"), ("jsonl", "out.jsonl")]
 )
 def test_an_export_holds_the_images_and_reads_back_to_the_same(
-    source: Database, tmp_path: Path, form: str, name: str
+    source: Database, tmp_path: Path, form: Literal["hf", "parquet", "jsonl"], name: str
 ) -> None:
-    write = sets.export_hf if form == "hf" else partial(sets.export_file, form=form)
-    report = write(source, "geo@1", tmp_path / name)
+    header = sets.export_set(source, "geo@1", tmp_path / name, form)
     with open_empty(tmp_path / "other.db") as other:
         imported = sets.import_set(other, sets.read_set(tmp_path / name), "again")
         with other.read() as session, source.read() as original:
@@ -48,7 +46,7 @@ def test_an_export_holds_the_images_and_reads_back_to_the_same(
             images = load_images(session, [RED.id, BLUE.id])
             problems = sets.verify(session, again.header.id).problems
         assert not problems
-    assert imported.header.content_hash == report.header.content_hash
+    assert imported.header.content_hash == header.content_hash
     assert again.entries == first.entries
     assert images == {RED.id: RED, BLUE.id: BLUE}
 
@@ -56,7 +54,7 @@ def test_an_export_holds_the_images_and_reads_back_to_the_same(
 def test_datasets_reads_pictures_out_of_the_folder(source: Database, tmp_path: Path) -> None:
     import datasets
 
-    sets.export_hf(source, "geo@1", tmp_path / "out")
+    sets.export_set(source, "geo@1", tmp_path / "out", "hf")
     rows = datasets.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
     assert [image.size for image in rows[0]["images"]] == [(8, 6), (8, 6)]
     assert rows[0]["images"][0].convert("RGB").getpixel((4, 3)) == (255, 0, 0)

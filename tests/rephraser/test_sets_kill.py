@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from forked import Forked
@@ -16,6 +17,7 @@ ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")]), ("Double 8.",
 KILLED_AT = """
 import os, signal, sys
 from pathlib import Path
+from typing import Literal
 from service import writing
 from service.database import Database
 from rephraser import sets
@@ -53,19 +55,16 @@ def test_a_killed_publication_leaves_no_member(db: Database) -> None:
     assert sets.publish(db, "math", run="run").header.ref == "math@1"
 
 
-@pytest.mark.parametrize(
-    ("function", "name", "form"),
-    [("export_hf", "out", {}), ("export_file", "out.parquet", {"form": "parquet"})],
-)
+@pytest.mark.parametrize(("form", "name"), [("hf", "out"), ("parquet", "out.parquet")])
 def test_a_killed_export_is_not_there(
-    db: Database, tmp_path: Path, function: str, name: str, form: dict[str, str]
+    db: Database, tmp_path: Path, form: Literal["hf", "parquet"], name: str
 ) -> None:
     header = sets.publish(db, "math", run="run").header
     target = tmp_path / name
-    code = f"killed_after(writing, '_sync'); sets.{function}(db, 'math', Path(sys.argv[2]), **{form})"
+    code = f"killed_after(writing, '_sync'); sets.export_set(db, 'math', Path(sys.argv[2]), {form!r})"
 
     run_until_killed(db, code, str(target))
 
     assert not target.exists()
-    getattr(sets, function)(db, "math", target, **form)
+    sets.export_set(db, "math", target, form)
     assert sets.import_set(db, sets.read_set(target), "copy").header.content_hash == header.content_hash

@@ -165,5 +165,5 @@ def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader],
         connection.execute(text("UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'"))
 
     with pytest.raises(DatabaseError, match="math@2: its members do not match its hash"):
-        sets.export_file(db, "math@2", tmp_path / "out.jsonl", "jsonl")
+        sets.export_set(db, "math@2", tmp_path / "out.jsonl", "jsonl")
     assert list(tmp_path.glob("out*")) == []

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from runs import Asked, Proposed, add_run, open_empty
@@ -95,13 +96,12 @@ def test_the_content_hash_leaves_counts_out_and_verify_does_not(db: Database) ->
 
 
 @pytest.mark.parametrize("kind", ["hf", "jsonl", "parquet"])
-def test_exports_carry_the_counts_there_and_back(db: Database, tmp_path: Path, kind: str) -> None:
+def test_exports_carry_the_counts_there_and_back(
+    db: Database, tmp_path: Path, kind: Literal["hf", "jsonl", "parquet"]
+) -> None:
     sets.publish(db, "math", run="run")
     target = tmp_path / ("out" if kind == "hf" else f"out.{kind}")
-    if kind == "hf":
-        sets.export_hf(db, "math", target)
-    else:
-        sets.export_file(db, "math", target, kind)
+    sets.export_set(db, "math", target, kind)
 
     with open_empty(tmp_path / "other.db") as other:
         sets.import_set(other, sets.read_set(target), "copy")

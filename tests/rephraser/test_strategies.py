@@ -9,9 +9,9 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 
 from rephraser.proposing.parsing import Outcome, parse_candidates
-from rephraser.proposing.request import Earlier, build_messages
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
 from rephraser.proposing.tokens import load_token_counter
+from rephraser.run.requests import Earlier, build_messages
 from service.asks.providers import Provider
 
 

@@ -18,7 +18,6 @@ from rephraser.verdict import (
     new_top,
     original_top,
     overlap,
-    rule_from_spec,
 )
 from service.errors import InputError
 
@@ -255,19 +254,6 @@ def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: OverlapRule) 
         assert judgement.original_top >= rule.reject_original_top
     if judgement.verdict is Verdict.UNVERIFIED:
         assert 0 in (counted.original_drawn, counted.candidate_drawn)
-
-
-def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
-    assert rule_from_spec({"rule": "overlap", "reject_new": 10}) == OverlapRule(reject_new=10)
-    assert rule_from_spec({"rule": "overlap", "flagged_looks": [20, 24]}) == OverlapRule()
-    for spec, message in (
-        ({"rule": "coin"}, r"'coin' is not a valid rule. Choose overlap"),
-        ({}, "None is not a valid rule"),
-        ({"rule": "overlap", "prior": 0.5}, r"overlap has no prior\. Available: accept_gold_from"),
-        ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
-    ):
-        with pytest.raises(InputError, match=message):
-            rule_from_spec(spec)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,16 @@ from runs import Proposed, add_ask, add_review, add_run, completion, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
-from rephraser.views.evidence import AnswerClass, FoundFinding, page_answers, read_evidence
+from rephraser.views.candidates import (
+    AnswerClass,
+    CandidateFilters,
+    FoundFinding,
+    NeighborCard,
+    page_answers,
+    page_candidates,
+    read_cards,
+    read_evidence,
+)
 from rephraser.views.questions import QuestionFilters, count_questions, finding_counts, page_questions
 from service.database import Database
 from service.errors import NotFoundError

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rephraser.checks import Severity, check_candidate
+from rephraser.checks import check_candidate
+from rephraser.checks.finding import Severity
 from sandbox.candidates import Break, draw_candidates, make_candidate
 from sandbox.phrasings import PHRASINGS
 from sandbox.problems import split_numbers

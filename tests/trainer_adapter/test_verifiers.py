@@ -50,7 +50,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with open_empty(folder / f"{name}.db") as db:
             add_run(db, "r", [(text, gold, [Proposed(each) for each in near]) for text, gold, near in asked])
             sets.publish(db, name, run="r", n=2, min_distance=0)
-            sets.export_file(db, name, folder / f"{name}.jsonl", "jsonl")
+            sets.export_set(db, name, folder / f"{name}.jsonl", "jsonl")
     return folder
 
 

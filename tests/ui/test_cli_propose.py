@@ -81,7 +81,7 @@ def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, me
         (["proposer.price=[1,2,3]"], "proposer.price=[1,2,3]: "),
         (["proposer.price=[nan,1]"], "proposer.price=[nan,1]: "),
         (["tokenizer=own.json"], "own.json: not a tokenizer.json"),
-        (["tokenizer=absent.json"], "absent.json: no such file"),
+        (["tokenizer=absent.json"], "absent.json: not a tokenizer.json"),
     ],
 )
 def test_settings_of_a_proposer_that_cannot_be(cli: CommandLine, more: list[str], message: str) -> None:

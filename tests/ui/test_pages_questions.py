@@ -8,7 +8,7 @@ from runs import Proposed, add_run, open_empty
 from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 
 from rephraser import sets
-from rephraser.views.evidence import AnswerClass, read_evidence
+from rephraser.views.candidates import AnswerClass, read_evidence
 from service.database import Database
 from service.runs.store import list_runs
 from ui.pages.state import settings

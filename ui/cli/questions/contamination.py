@@ -51,21 +51,21 @@ def contamination(
     settings = Settings(ngram, threshold, ratio)
     with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
         loaded = [load(name) for name in benchmark]
-        overlaps = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
+        checks, pairs = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
     columns = ("set", "texts", "benchmark", "problems")
     lines = [
         f"{pair['measure']} {pair['score']:g}: row {pair['row']} of {pair['set']} ({pair['source_id']}), "
         f"row {pair['problem_row']} of {pair['benchmark']}"
-        for pair in overlaps.pairs
+        for pair in pairs
         if pair["measure"] != VARIANT
     ]
     terminal.emit(
-        {"settings": settings.to_json(), "checks": overlaps.checks, "pairs": overlaps.pairs},
+        {"settings": settings.to_json(), "checks": checks, "pairs": pairs},
         Table(
             [*columns, *MEASURES],
-            [[*map(check.get, columns), *check["pairs"].values()] for check in overlaps.checks],
+            [[*map(check.get, columns), *check["pairs"].values()] for check in checks],
         ),
         *some(lines, PAIRS_SHOWN, "--json for all"),
     )
-    if overlaps.repeated:
-        raise exits.needs_attention(f"{plural(overlaps.repeated, 'benchmark problem')} repeated")
+    if repeated := sum(check["repeated_problems"] for check in checks):
+        raise exits.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")

@@ -10,8 +10,7 @@ from ui.cli.output import Part, Table, Terminal, one_line
 from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
 if TYPE_CHECKING:
-    from rephraser.views.candidates import Cost, Proposal
-    from rephraser.views.evidence import Exchange
+    from rephraser.views.candidates import Cost, Exchange, Proposal
 
 CANDIDATE = Argument(help="Id of a candidate, or its first characters.")
 
@@ -61,10 +60,10 @@ def list_(
         chosen = choose_run(session, run)
         question_id = None if question is None else find_question(session, question).id
         filters = CandidateFilters(chosen.id, question_id, status, strategy, finding)
-        page = page_run(session, chosen, filters, limit=limit, after=after)
+        cards, total, later = page_run(session, chosen, filters, limit=limit, after=after)
     terminal.rows(
         "candidates",
-        [card.to_json() for card in page.candidates],
+        [card.to_json() for card in cards],
         {
             "candidate": lambda row: row["candidate"][: output.ID_SHOWN],
             "question": lambda row: row["question_id"][: output.ID_SHOWN],
@@ -73,11 +72,11 @@ def list_(
             "text": lambda row: one_line(row["text"], HALF_SHOWN),
             "reason": lambda row: one_line(row["reason"], HALF_SHOWN),
         },
-        empty=f"no {'more candidates' if page.total else 'candidate'} of {chosen.name} "
-        f"{'match' if page.total else 'matches'}",
+        empty=f"no {'more candidates' if total else 'candidate'} of {chosen.name} "
+        f"{'match' if total else 'matches'}",
         run=chosen.name,
-        total=page.total,
-        after=page.after,
+        total=total,
+        after=later,
     )
 
 
@@ -113,8 +112,7 @@ def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, ter
     """
     from rephraser.checks.wording import likeness
     from rephraser.reviews.store import find_candidate
-    from rephraser.views.candidates import read_detail
-    from rephraser.views.evidence import proposing_exchange
+    from rephraser.views.candidates import proposing_exchange, read_detail
     from service.questions.browsing import find_question
     from service.questions.images import name_images
 
@@ -170,26 +168,24 @@ def edit(
         run: Run that judges the new candidate; optional if only one run has the edited candidate.
     """
     from rephraser.reviews.mending import mend_candidate
-    from rephraser.reviews.status import read_status
 
     who = reviewer_name(reviewer)
     with db.writing() as session:
-        edited = mend_candidate(session, candidate, text, reviewer=who, run=run)
-        status = read_status(session, edited.run.id, edited.candidate_id)
+        edited, chosen = mend_candidate(session, candidate, text, reviewer=who, run=run)
     record = {
         "candidate": edited.candidate_id,
-        "mended_from": edited.origin_id,
-        "mended_by": status.mended_by,
-        "run": edited.run.name,
-        "status": status.status,
-        "reason": status.reason,
-        "final": status.final,
+        "mended_from": edited.mended_from,
+        "mended_by": edited.mended_by,
+        "run": chosen.name,
+        "status": edited.status,
+        "reason": edited.reason,
+        "final": edited.final,
     }
     terminal.emit(
         record,
-        f"{edited.candidate_id}: edited from {edited.origin_id} by {status.mended_by}",
-        f"{status.status}: {status.reason}",
-        None if status.final else f"{resume_command(edited.run.name)} collects and judges its answers",
+        f"{edited.candidate_id}: edited from {edited.mended_from} by {edited.mended_by}",
+        f"{edited.status}: {edited.reason}",
+        None if edited.final else f"{resume_command(chosen.name)} collects and judges its answers",
     )
 
 

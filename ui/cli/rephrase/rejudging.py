@@ -35,8 +35,9 @@ def rejudge(
     from rephraser.config import Verdict
     from rephraser.run.execution import make_rule
     from rephraser.run.rejudge import judge_again
+    from rephraser.run.spec import RunSpec
     from rephraser.run.start import find_neighbor_run
-    from rephraser.verdict import rule_from_spec, rule_spec
+    from rephraser.verdict import rule_spec
     from service.config import Reading
 
     name, changes = split_words("rephrase rejudge", words)
@@ -46,7 +47,7 @@ def rejudge(
     with db.open() as database:
         with database.read() as session:
             run = find_neighbor_run(session, name)
-        rule = make_rule(thresholds, rule_from_spec(run.spec["rule"]))
+        rule = make_rule(thresholds, RunSpec.from_json(run.spec).rule)
         with terminal.progress(run.name) as bar, Grader() as grader:
             report = bar.stage("comparing answers")
             rejudged = judge_again(database, run, rule, grader, dry_run=dry_run, report=report)

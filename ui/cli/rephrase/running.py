@@ -34,7 +34,8 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     Example: tagrpo rephrase run math --name math-gpt4 --model gpt-4-turbo --solver hosted_vllm/Qwen/Qwen3-4B
     solver.base_url=http://localhost:8000/v1 --max-usd 50
     """
-    from rephraser.run.execution import estimate, rephrase
+    from rephraser.run.estimate import estimate
+    from rephraser.run.execution import rephrase
     from rephraser.views.runs import summarize
     from service.asks.ask import INTERRUPTED
     from service.models.stopping import deliver_signal

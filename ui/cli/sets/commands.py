@@ -75,11 +75,11 @@ def publish(
             runs = [find_run(session, reference) for reference in run]
             if min_distance is None:
                 min_distance = usual_distance(str(source.spec.get("proposer")) for source in runs)
-            selection = sets.make_selection(
+            selection = sets.Selection(
                 n=n,
-                include=["accepted", *dict.fromkeys(include or ())],
-                strategies=strategy or (),
-                models=model or (),
+                include=("accepted", *dict.fromkeys(include or ())),
+                strategies=tuple(strategy or ()),
+                models=tuple(model or ()),
                 only_with_neighbors=only_with_neighbors,
                 min_distance=min_distance,
                 prefer=prefer,
@@ -208,7 +208,8 @@ def show(
                 raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
             return
         header = sets.find_set(session, reference)
-        entries = sets.load_entries(session, header.id, first=first, limit=limit) if limit else []
+        places = range(first, min(first + limit, header.counts["questions"]))
+        entries = sets.load_entries(session, header.id, places)
     record = {**_header_record(header), "spec": header.spec, **({"entries": entries} if limit else {})}
     terminal.emit(record, *_version_lines(header, entries))
 

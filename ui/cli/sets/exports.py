@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typer import BadParameter, Option
 
@@ -62,27 +62,29 @@ def export(
     license_name = license_name or "other"
 
     with terminal.progress("export") as bar, db.open() as database:
-        common: dict[str, Any] = {"license_name": license_name, "overwrite": overwrite, "report": bar.update}
-        if form == "hf":
-            report = sets.export_hf(database, config.set, out, **common)
-        else:
-            report = sets.export_file(database, config.set, out, form, **common)
+        header = sets.export_set(
+            database,
+            config.set,
+            out,
+            form,
+            license_name=license_name,
+            overwrite=overwrite,
+            report=bar.update,
+        )
     record = {
-        "set": report.header.ref,
-        "content_hash": report.header.content_hash,
+        "set": header.ref,
+        "content_hash": header.content_hash,
         "format": form,
         "out": out,
-        "questions": report.questions,
-        "neighbors": report.neighbors,
-        "neighbors_by_verdict": report.header.counts["neighbors_by_verdict"],
+        **{key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")},
         "license": license_name,
     }
     stated = form != "hf" or license_name != "other"
-    load = f'load it with `datasets.load_dataset("{report.target}", split="train")`'
+    load = f'load it with `datasets.load_dataset("{out}", split="train")`'
     terminal.emit(
         record,
-        f"{report.header.ref} written to {report.target}",
-        *count_lines(report.header),
+        f"{header.ref} written to {out}",
+        *count_lines(header),
         load if form == "hf" else None,
     )
     if not stated and not terminal.as_json:

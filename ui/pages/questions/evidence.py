@@ -4,9 +4,9 @@ import dataclasses
 
 import streamlit as st
 
-from rephraser.views.candidates import NeighborCard
-from rephraser.views.evidence import (
+from rephraser.views.candidates import (
     FoundFinding,
+    NeighborCard,
     SolverAnswer,
     page_answers,
     proposing_exchange,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.audit import AuditHeader, list_audits
+from rephraser.reviews.audit import Audit, list_audits
 from rephraser.reviews.status import STATUSES, standing_counts
 from rephraser.run.start import KIND
 from service.runs.store import Run, list_runs
@@ -119,7 +119,7 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
     return 0, tuple(statuses) or USUAL, makers[0], makers[1]
 
 
-def describe(audit: AuditHeader) -> str:
+def describe(audit: Audit) -> str:
     drawn = "questions with their neighbors" if audit.kind == "groups" else "candidates"
     return f"{audit.size:,} {drawn}, seed {audit.seed}"
 

@@ -270,8 +270,10 @@ def _store_edit(choice: Choice, candidate_id: str, key: str) -> None:
     text = str(st.session_state.get(key, ""))
     try:
         with review_writer() as session:
-            mended = mend_candidate(session, candidate_id, text, reviewer=choice.reviewer, run=choice.run_id)
+            edited, _ = mend_candidate(
+                session, candidate_id, text, reviewer=choice.reviewer, run=choice.run_id
+            )
     except TagrpoError as error:
         st.session_state[_MENDED] = ("", str(error))
     else:
-        st.session_state[_MENDED] = (mended.candidate_id, "")
+        st.session_state[_MENDED] = (edited.candidate_id, "")

@@ -6,7 +6,6 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.agreement import Agreement, run_agreement
 from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
 from rephraser.reviews.queue import (
     ReviewProgress,
@@ -16,12 +15,14 @@ from rephraser.reviews.queue import (
     run_progress,
 )
 from rephraser.reviews.rates import (
+    Agreement,
     ErrorRates,
     GroupRate,
     GrowingRate,
     Rate,
     error_rates,
     growing_false_accepts,
+    run_agreement,
 )
 from ui.charts.intervals import false_accept_chart, rate_rows
 from ui.pages.review.choosing import Choice, audits_of, describe

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.views.evidence import AnswerClass, Evidence
+from rephraser.views.candidates import AnswerClass, Evidence
 from ui.characters import visible
 from ui.charts.theme import DARK_PALETTE, PALETTE
 
