@@ -150,7 +150,7 @@ def resume(folder: Path) -> dict[str, float]:
     """Return how long a run takes to resume: once from its stored answers, once when it is finished."""
     with Database.open(folder / "stored.db") as db:
         run_id = make_run(db, STORED)
-        from service.asks.ask import pack
+        from service.asks.attempts import pack
 
         reply = pack(json.dumps({"choices": [{"message": {"content": TEXT}}] * 8, "usage": {}}))
         for start in range(0, STORED, 1000):

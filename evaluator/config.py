@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from service.config import OPERATIONAL
+from service.config import operational
 from service.models.access import Access, Budget, Model
 from service.models.prompts import PRESETS, PromptConfig
 from service.models.settings import PUBLISHED, PublishedSampling, Sampling, SamplingSettings
@@ -22,19 +22,17 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     neighbors: str | None = Field(
         None, description="Published neighbor set to evaluate instead of benchmarks: NAME or NAME@VERSION."
     )
-    n: int = Field(
+    n: int = operational(
         32,
         ge=1,
         le=100_000,
         description="Samples per problem; by default 128 with preset=paper or paper-eval. A larger n "
         "extends the run.",
-        json_schema_extra=OPERATIONAL,
     )
-    limit: int | None = Field(
+    limit: int | None = operational(
         None,
         ge=1,
         description="Evaluate only the first N problems. A larger limit, or none, extends the same run.",
-        json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
@@ -54,21 +52,16 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     grader: str | None = Field(
         None, description="Your own grader as module:function, instead of the built-in rules."
     )
-    sources: tuple[str, ...] = Field(
-        (),
-        description="Local files with the benchmarks' rows: one per benchmark in order, or NAME=FILE.",
-        json_schema_extra=OPERATIONAL,
+    sources: tuple[str, ...] = operational(
+        (), description="Local files with the benchmarks' rows: one per benchmark in order, or NAME=FILE."
     )
     options_seed: int = Field(0, description="Seed that shuffles the options of multiple-choice questions.")
-    allow_changed: bool = Field(
-        False,
-        description="Accept a benchmark whose content differs from the version known to tagrpo.",
-        json_schema_extra=OPERATIONAL,
+    allow_changed: bool = operational(
+        False, description="Accept a benchmark whose content differs from the version known to tagrpo."
     )
-    allow_bad_golds: bool = Field(
+    allow_bad_golds: bool = operational(
         False,
         description="Run even if some gold answers are not graded correct when compared with themselves.",
-        json_schema_extra=OPERATIONAL,
     )
 
     @model_validator(mode="before")
@@ -128,11 +121,8 @@ class ScoreConfig(Access, Budget):
     grader: str | None = Field(
         None, description="Your own grader as module:function, instead of the built-in rules."
     )
-    workers: int | None = Field(
-        None,
-        ge=1,
-        description="Grading processes; by default one per CPU, at most 8.",
-        json_schema_extra=OPERATIONAL,
+    workers: int | None = operational(
+        None, ge=1, description="Grading processes; by default one per CPU, at most 8."
     )
 
     @model_validator(mode="after")

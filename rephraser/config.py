@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from service.config import OPERATIONAL, Config
+from service.config import Config, operational
 from service.models.access import Access, Budget, Model
 from service.models.prompts import PromptConfig
 from service.models.settings import PublishedSampling, Sampling
@@ -64,12 +64,12 @@ class FileProposer(_WithoutModel):
     """Candidates that you have."""
 
     kind: Literal["file"] = Field(description="A file.")
-    candidates: str = Field(description="File or Hub dataset with candidates.", json_schema_extra=OPERATIONAL)
-    question_column: str | None = Field(
-        None, description="Column with the question's id or exact text.", json_schema_extra=OPERATIONAL
+    candidates: str = operational(description="File or Hub dataset with candidates.")
+    question_column: str | None = operational(
+        None, description="Column with the question's id or exact text."
     )
-    candidate_column: str | None = Field(
-        None, description="Column with one candidate or a list of candidates.", json_schema_extra=OPERATIONAL
+    candidate_column: str | None = operational(
+        None, description="Column with one candidate or a list of candidates."
     )
     strategy: str = Field(
         "file",
@@ -133,11 +133,10 @@ class RephraseConfig(Budget):
         le=20,
         description="Maximum rounds; later rounds cover only questions that still lack neighbors.",
     )
-    limit: int | None = Field(
+    limit: int | None = operational(
         None,
         ge=1,
         description="Rephrase only the first N questions. A larger limit, or none, extends the same run.",
-        json_schema_extra=OPERATIONAL,
     )
     seed: int | None = Field(
         0,
@@ -150,12 +149,8 @@ class RephraseConfig(Budget):
         None,
         description="Tokenizer that counts tokens (tokenizer.json or Hub name); by default an estimate.",
     )
-    stop_below: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="Stop the run if its acceptance rate falls below this share.",
-        json_schema_extra=OPERATIONAL,
+    stop_below: float | None = operational(
+        None, ge=0, le=1, description="Stop the run if its acceptance rate falls below this share."
     )
     proposer: LlmProposer | RulesProposer | FileProposer = Field(
         description="Source of candidates.", discriminator="kind"

@@ -10,7 +10,8 @@ from evaluator.grading import Grader
 from rephraser.sets.store import load_set
 from service.database import Database
 from service.questions import get_set, load_members
-from service.questions.contamination import MEASURES, VARIANT, Settings, Text, find_overlaps, store_check
+from service.questions.contamination.finding import MEASURES, VARIANT, Settings, Text, find_overlaps
+from service.questions.contamination.store import store_check
 from service.telling import TellStage
 
 

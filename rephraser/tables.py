@@ -9,7 +9,6 @@ from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only, on_creation, row_trigger, sealed_by, statement_trigger
 from service.hashing import canonical_text, content_id
-from service.questions.searching import searched
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 
@@ -245,7 +244,6 @@ class NeighborSetTagRow(Base):
     updated_at: Mapped[str]
 
 
-searched(CandidateRow, "question_id", "text")
 for sealed in (NeighborSetQuestionRow, NeighborSetMemberRow):
     sealed_by(sealed, NeighborSetRow)
 

@@ -23,12 +23,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from service.asks.redaction import redact
@@ -36,6 +36,9 @@ from service.errors import InputError
 
 OPERATIONAL: dict[str, Any] = {"operational": True}
 """`json_schema_extra` of a field that shapes no result: another invocation of a run may change it."""
+
+operational = partial(Field, json_schema_extra=OPERATIONAL)
+"""A field that is marked so."""
 
 FREE: dict[str, Any] = {"free": True}
 """`json_schema_extra` of a list of texts, `KEY=VALUE` of another program; files may give them as a table."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from service.config import FREE, OPERATIONAL, Config
+from service.config import FREE, OPERATIONAL, Config, operational
 from trainer_adapter.methods.recipes import (
     Aggregation,
     AnchorAxis,
@@ -130,10 +130,9 @@ class TrainConfig(Config):
     gpus: int = Field(1, ge=1, description="Number of GPUs per node.")
     nodes: int = Field(1, ge=1, description="Number of nodes in the Ray cluster.")
     cpu: bool = Field(False, description="Train on the CPU in float32, for trials with tiny models.")
-    ray_address: str | None = Field(
+    ray_address: str | None = operational(
         None,
         description="Running Ray cluster to use (auto on its head node); by default verl starts its own.",
-        json_schema_extra=OPERATIONAL,
     )
     run: PlugInSettings = Field(
         default_factory=PlugInSettings, description="Settings of tagrpo's verl plug-in."

@@ -14,8 +14,7 @@ from rephraser.checks.finding import FATAL, Finding
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import candidate_id
-from service.asks.ask import pack
-from service.asks.attempts import Attempt, Ended, begin, end
+from service.asks.attempts import Attempt, Ended, begin, end, pack
 from service.asks.money import PICO_PER_USD
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, FINAL, AskRow, TaskRow

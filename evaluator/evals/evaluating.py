@@ -16,15 +16,12 @@ from evaluator.grading import Grader
 from evaluator.grading.versions import GradeCache
 from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED
-from service.asks.prompts import prompt_request
+from service.asks.request import prompt_request
 from service.database import Database
 from service.engines.opening import (
     OpenModels,
-    check_request,
-    describe_engine,
     engine_logs,
     price_of,
-    takes_n,
 )
 from service.errors import InputError
 from service.models.estimate import Estimate
@@ -106,13 +103,13 @@ async def evaluate(
         problem_sets = load_problems(config, rules, note, loaded, neighbors)
         async with OpenModels(engine_logs(db), config) as models:
             endpoint = await models.open(config)
-            at_once = AT_ONCE if takes_n(endpoint) else 1
-            specs = [_spec(config, problems, describe_engine(endpoint), at_once) for problems in problem_sets]
+            at_once = AT_ONCE if endpoint.takes_n else 1
+            specs = [_spec(config, problems, endpoint.description, at_once) for problems in problem_sets]
             if config.seed is None:
                 note("no seed is sent, so the run cannot be repeated exactly")
             for problems, spec in zip(problem_sets, specs, strict=True):
                 text = problems.placed[0].problem.text
-                check_request(endpoint, prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
+                endpoint.check(prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
             runs = _open_runs(config, db, list(zip(problem_sets, specs, strict=True)), note)
             hold_cap(db, runs, config.max_usd, note)
             options, noted = models.models(), set[str]()

@@ -18,8 +18,7 @@ from evaluator.evals.tables import SAMPLE, GradeRow, RunProblemRow, SampleRow, S
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, grader_id
 from service.asks.ask import INTERRUPTED, Asker, Models
-from service.asks.prompts import prompt_request
-from service.asks.request import Answer, Request
+from service.asks.request import Answer, Request, prompt_request
 from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
 from service.asks.work import Progress, work_on

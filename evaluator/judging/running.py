@@ -28,12 +28,12 @@ from evaluator.grading.versions import (
 from evaluator.grading.workers.own import own_name, own_version
 from evaluator.judging.asking import PROMPT_VERSION, SYSTEM, JudgeQuestion, read_verdict, shown_response
 from service.asks.ask import Asker, Failed, Models
-from service.asks.prompts import prompt_request
+from service.asks.request import prompt_request
 from service.asks.store import Store, add_tasks
 from service.asks.tables import ANSWERED, FINAL, AskRow
 from service.asks.work import work_on
 from service.database import Database, in_parts, upsert
-from service.engines.opening import OpenModels, check_request, engine_logs, price_of, remote_model
+from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
 from service.errors import InputError
 from service.hashing import content_id
 from service.models.estimate import Estimate, priced, scaled, times, tokens
@@ -134,7 +134,7 @@ async def judge(
     own = config.grader or own_name(run_version(run))
     async with OpenModels(engine_logs(db), config) as models:
         endpoint = await models.open(remote_model(config, spec.model))
-        check_request(endpoint, prompt_request(spec.model, spec.prompt, spec.sampling, "?"))
+        endpoint.check(prompt_request(spec.model, spec.prompt, spec.sampling, "?"))
         with Grader(workers=config.workers, cache=GradeCache(db), own=own) as grader:
             grade_run(
                 db, run.id, grader, lambda done, total: report("grading", done, total, ""), version=base

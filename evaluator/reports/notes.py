@@ -13,7 +13,7 @@ from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.report import Report, ReportLine
 from evaluator.reports.scores import MAJ_AT_K
 from evaluator.reports.sources import source_notes
-from service.questions.contamination import overlaps_with
+from service.questions.contamination.store import overlaps_with
 
 AMC23, AMC12 = "amc23", "amc12"
 

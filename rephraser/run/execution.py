@@ -26,19 +26,12 @@ from rephraser.run.start import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models
-from service.asks.prompts import prompt_request
+from service.asks.request import prompt_request
 from service.asks.store import Store, add_tasks, reopen_failed
 from service.asks.work import Outcome, work_on
 from service.config import pick
 from service.database import Database
-from service.engines.opening import (
-    OpenModels,
-    check_request,
-    engine_logs,
-    engine_of,
-    remote_model,
-    takes_schema,
-)
+from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
 from service.models.prompts import PromptConfig
@@ -232,15 +225,15 @@ async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> Ru
     changes: dict[str, Any] = {}
     if isinstance(config.proposer, LlmProposer):
         endpoint = await models.open(config.proposer)
-        changes["engine"] = engine_of(endpoint)
-        if config.proposer.reply == "auto" and takes_schema(endpoint):
+        changes["engine"] = endpoint.local_engine
+        if config.proposer.reply == "auto" and endpoint.enforces_schema:
             changes["output"] = "json"
     solvers = []
     for solver, model in zip(spec.solvers, config.solver, strict=True):
         endpoint = await models.open(model)
-        opened = replace(solver, engine=engine_of(endpoint))
+        opened = replace(solver, engine=endpoint.local_engine)
         request = prompt_request(opened.model_identity, opened.prompt_spec, opened.sampling, "1 + 1 = ?")
-        check_request(endpoint, request)
+        endpoint.check(request)
         solvers.append(opened)
     if config.premises is not None:
         await models.open(premise_model(config, config.premises))

@@ -13,8 +13,7 @@ from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.strategies import Strategy
 from rephraser.reviews.status import CandidateStatus
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, ask_seed
-from service.asks.prompts import message_with_images, prompt_request
-from service.asks.request import Message, Request
+from service.asks.request import Message, Request, message_with_images, prompt_request
 from service.questions.images import Image
 
 RESPONSE_SCHEMA: dict[str, Any] = {

@@ -23,7 +23,7 @@ from rephraser.tables import (
 )
 from rephraser.verdict.successes import Successes, read_successes
 from service.answer_kinds import AnswerKind
-from service.asks.ask import unpack
+from service.asks.attempts import unpack
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
 from service.errors import InputError, NotFoundError

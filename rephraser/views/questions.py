@@ -1,10 +1,11 @@
 """Questions with their candidates over all runs: filtered, searched, paged by the question's id."""
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, CompoundSelect, Select, exists, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from rephraser.sets.store import find_set
@@ -15,13 +16,12 @@ from rephraser.tables import (
     StandingRow,
 )
 from rephraser.views.suspects import find_suspects
-from service.database.expressions import holds_text
 from service.questions.question import Question
-from service.questions.searching import may_hold, search_terms
 from service.questions.store import as_question, get_set
 from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
 
 COUNTED_AT_MOST = 10_000
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
 
 
 @dataclass(frozen=True)
@@ -195,21 +195,31 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
         suspects = find_suspects(session, run_id=filters.run_id)
         conditions.append(QuestionRow.id.in_({suspect.question_id for suspect in suspects}))
     if terms := search_terms(filters.text or ""):
-        likely = may_hold(session, terms)
-        if likely is not None:
-            conditions.append(QuestionRow.id.in_(likely))
-        conditions.append(_holds(terms))
+        conditions.append(QuestionRow.id.in_(_holding(terms)))
     return conditions
 
 
-def _holds(terms: list[str]) -> ColumnElement[bool]:
-    """Say whether one text of a question or its candidates holds all terms; LIKE folds ASCII letters."""
+def search_terms(words: str) -> list[str]:
+    """Return the words of a search; text between quotation marks stays together.
 
-    def all_in(column: InstrumentedAttribute[str]) -> list[ColumnElement[bool]]:
-        return [holds_text(column, term) for term in terms]
+    SQLite's texts end at the character 0, and so does a search.
+    """
+    return [quoted or word for quoted, word in _TERM.findall(words.split("\0", 1)[0])]
 
-    in_candidate = exists().where(CandidateRow.question_id == QuestionRow.id, *all_in(CandidateRow.text))
-    return or_(and_(*all_in(QuestionRow.text)), and_(*all_in(QuestionRow.answer)), in_candidate)
+
+def _holding(terms: list[str]) -> CompoundSelect[str]:
+    """Return the query of the questions of which one text, or one candidate, contains all terms."""
+    searched = (
+        (QuestionRow.id, QuestionRow.text),
+        (QuestionRow.id, QuestionRow.answer),
+        (CandidateRow.question_id, CandidateRow.text),
+    )
+    return union_all(
+        *(
+            select(id).where(*(text.icontains(term, autoescape=True) for term in terms))
+            for id, text in searched
+        )
+    )
 
 
 def _count_candidates(session: Session, question_ids: list[str]) -> dict[str, dict[str, int]]:

@@ -11,10 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import zstandard
-
 from service.asks import attempts
-from service.asks.attempts import NO_ROOM, Attempt, Ended
+from service.asks.attempts import NO_ROOM, Attempt, Ended, pack, unpack
 from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import (
@@ -45,11 +43,6 @@ IN_A_JOB = "batch job"
 ELSEWHERE_POLL_S = 0.5
 _READ_ACCOUNT = one_by_one(read_account)
 _LOG = logging.getLogger("tagrpo.asks")
-# A small window: the compressor clears its tables for each reply. Level 3 takes 1.7 times as long for 2%.
-_PACKER = zstandard.ZstdCompressor(
-    compression_params=zstandard.ZstdCompressionParameters.from_level(1, source_size=16_384)
-)
-_UNPACKER = zstandard.ZstdDecompressor()
 
 
 @dataclass(frozen=True)
@@ -104,20 +97,22 @@ class Failed(Exception):
 class Backend(Protocol):
     """Answers requests that are not stored, other than by single attempts."""
 
-    async def obtain(self, request: Request, asker: "Asker") -> Answer: ...
+    async def obtain(self, request: Request) -> Answer: ...
+
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Models:
     """The open endpoints of a command by `Request.model`, and the rules for requests.
 
-    `backends` answer in another way than by single requests. `at_once` tasks are under way at a time. After
-    SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an answer a warning says
-    what the run waits for.
+    `backends` make what answers a run in another way than by single requests. `at_once` tasks are under way
+    at a time. After SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an
+    answer a warning says what the run waits for.
     """
 
     endpoints: Mapping[str, Endpoint]
-    backends: Mapping[str, Backend] = field(default_factory=dict)
+    backends: Mapping[str, Callable[["Asker"], Backend]] = field(default_factory=dict)
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     max_requests: int | None = None
     at_once: int = 256
@@ -151,6 +146,7 @@ class Asker:
         self.totals = Totals()
         self.has_answers = False
         self.last_answer_s = time.monotonic()
+        self._backends: dict[str, Backend] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self._in_flight: set[int] = set()
         self._settlements = self._failed_in_a_row = self._begun = 0
@@ -201,6 +197,11 @@ class Asker:
         while self._under_way:
             await asyncio.wait(self._under_way.values())
 
+    async def close(self) -> None:
+        """End the backends of the run, before the store is closed."""
+        for backend in self._backends.values():
+            await backend.close()
+
     def cancel(self) -> None:
         """Drop in-flight requests and count them at their worst-case cost."""
         for task in self._under_way.values():
@@ -229,8 +230,10 @@ class Asker:
     async def _ask(self, request: Request) -> Answer:
         if (stored := await self.find(request)) is not None:
             return stored
-        if (backend := self.models.backends.get(request.model)) is not None:
-            return await backend.obtain(request, self)
+        if (make := self.models.backends.get(request.model)) is not None:
+            if request.model not in self._backends:
+                self._backends[request.model] = make(self)
+            return await self._backends[request.model].obtain(request)
         endpoint = self.models.endpoints.get(request.model)
         if endpoint is None:
             raise NotStored(f"{request.model} has no stored reply to this {request.kind} request")
@@ -412,13 +415,3 @@ class Asker:
                 await self.stopping.wait()
         if self.stopped is not None:
             raise self.stopped
-
-
-def pack(text: str) -> bytes:
-    """Compress JSON text as bodies are stored."""
-    return _PACKER.compress(text.encode("utf-8", "surrogatepass"))
-
-
-def unpack(data: bytes) -> str:
-    """Return the text of a stored body."""
-    return _UNPACKER.decompress(data).decode("utf-8", "surrogatepass")

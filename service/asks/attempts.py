@@ -1,15 +1,17 @@
-"""Attempts and their costs: every attempt is stored before it is sent.
+"""Attempts, their costs and batch jobs: every attempt is stored before it is sent.
 
 At every moment `caps.committed_pico` is the sum of the costs of the runs under a cap, each ask at its worst
 case until its cost is known.
 """
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import zstandard
 from sqlalchemy import Table, bindparam, case, insert, select, update
 from sqlalchemy.orm import Session
 
@@ -20,6 +22,14 @@ from service.runs.tables import CapRow, RunRow, RunSpendingRow
 
 NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 """Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
+
+NOBODY = 0
+"""The worker of a job that no process waits for."""
+# A small window: the compressor clears its tables for each reply. Level 3 takes 1.7 times as long for 2%.
+_PACKER = zstandard.ZstdCompressor(
+    compression_params=zstandard.ZstdCompressionParameters.from_level(1, source_size=16_384)
+)
+_UNPACKER = zstandard.ZstdDecompressor()
 
 _asks: Table = AskRow.__table__  # type: ignore[assignment]
 _bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]
@@ -251,3 +261,78 @@ def _lose(session: Session, ask_ids: Sequence[int]) -> None:
         update(_asks).where(_asks.c.id.in_(ask_ids)).values(state=LOST, key=None, ended_at=time.time())
     )
     _count(session, ((ask, Ended(ask.id, LOST, None)) for ask in begun if ask.run_id is not None))
+
+
+def pack(text: str) -> bytes:
+    """Compress JSON text as bodies are stored."""
+    return _PACKER.compress(text.encode("utf-8", "surrogatepass"))
+
+
+def unpack(data: bytes) -> str:
+    """Return the text of a stored body."""
+    return _UNPACKER.decompress(data).decode("utf-8", "surrogatepass")
+
+
+# Batch jobs: stored before a job is sent, so that none is paid for twice.
+
+
+@one_by_one
+def begin_job(session: Session, job: tuple[str, Sequence[Attempt]]) -> list[int | str]:
+    """Store a job (tag, attempts) with those of its attempts that may be sent; see `begin`."""
+    tag, attempts = job
+    begun = begin(session, attempts)
+    if any(isinstance(each, int) for each in begun):
+        first = attempts[0]
+        values = {"run_id": first.run_id, "model": first.model, "worker": first.worker}
+        session.execute(insert(JobRow).values(tag=tag, collected=False, **values))
+    return begun
+
+
+@one_by_one
+def take_over(session: Session, waiter: tuple[int, str]) -> list[str]:
+    """Give (worker, model) the jobs that no living process waits for, of all runs; return their tags."""
+    worker, model = waiter
+    is_open = (JobRow.model == model, JobRow.collected.is_(False))
+    dead = dead_workers(session, set(session.scalars(select(JobRow.worker).where(*is_open))))
+    taking = update(JobRow).where(*is_open, JobRow.worker.in_(dead)).values(worker=worker)
+    return list(session.scalars(taking.returning(JobRow.tag)))
+
+
+@one_by_one
+def read_job(session: Session, tag: str) -> tuple[str | None, list[tuple[int, bytes, int]]]:
+    """Return the provider's id of a job, and (id, key, max_tokens) of its requests without an answer."""
+    remote_id = session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
+    sent = session.execute(
+        select(AskRow.id, AskRow.key, AskBodyRow.request)
+        .join(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
+        .where(AskRow.job == tag, AskRow.state == SENT)
+        .order_by(AskRow.id)
+    )
+    lines = [(id, key or b"", json.loads(unpack(body))["sampling"]["max_tokens"]) for id, key, body in sent]
+    return remote_id, lines
+
+
+@one_by_one
+def name_job(session: Session, named: tuple[str, str]) -> None:
+    """Store the id that the provider gave to a job, by (tag, id)."""
+    tag, remote_id = named
+    session.execute(update(JobRow).where(JobRow.tag == tag).values(remote_id=remote_id))
+
+
+@one_by_one
+def close_job(session: Session, tag: str) -> None:
+    """Mark a job as done."""
+    session.execute(update(JobRow).where(JobRow.tag == tag).values(collected=True))
+
+
+@one_by_one
+def release_job(session: Session, tag: str) -> None:
+    """Let other processes take over a job."""
+    session.execute(update(JobRow).where(JobRow.tag == tag).values(worker=NOBODY))
+
+
+@one_by_one
+def money_left(session: Session, run_id: str) -> int | None:
+    """Return the picodollars left under the cap of a run; None without a cap."""
+    left = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
+    return session.scalar(left.where(RunRow.id == run_id))

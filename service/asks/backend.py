@@ -1,7 +1,7 @@
 """The interface between `ask` and a provider, a server, or a model in this process."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -18,21 +18,56 @@ class Endpoint(Protocol):
     Attributes:
         price: Of a token; None: not known.
         model: As in `Request.model`.
+        engine: Weights and engine of a model on this machine; None for a remote model.
         waits_for: What is in flight, in words, for the warning after minutes without an answer.
-        generated_tokens: Tokens so far, those of unfinished responses included; None: not known.
         notices: What the user should know of the answers so far, such as a field that the server refused.
+        enforces_schema: Whether every reply keeps to the schema of its request.
+        takes_n: Whether one request can ask for several responses.
     """
 
-    @property
-    def price(self) -> Price | None: ...
+    price: Price | None = Price(0.0, 0.0)
+
     @property
     def model(self) -> str: ...
+
     @property
-    def waits_for(self) -> str: ...
+    def engine(self) -> Mapping[str, Any] | None:
+        return None
+
     @property
-    def generated_tokens(self) -> int | None: ...
+    def waits_for(self) -> str:
+        return ""
+
     @property
-    def notices(self) -> Sequence[str]: ...
+    def notices(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def enforces_schema(self) -> bool:
+        return False
+
+    @property
+    def takes_n(self) -> bool:
+        return True
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What shapes responses besides prompt and sampling: part of a run's key."""
+        assert self.engine is not None
+        return {"sampler": self.engine["engine"], "identity": self.model, **self.engine}
+
+    @property
+    def local_engine(self) -> dict[str, Any] | None:
+        """What tells apart a model on this machine; None for a remote model."""
+        return None if self.engine is None else self.description
+
+    def check(self, request: Request) -> None:
+        """Refuse a request of which a part that shapes responses would not reach the model.
+
+        Raises:
+            PrerequisiteError: the provider does not take a setting, raw text or an extra field.
+        """
+        return
 
     async def open(self) -> None:
         """Load and check everything that the first request needs.
@@ -59,6 +94,8 @@ class Endpoint(Protocol):
 
     def wake(self) -> None:
         """Let everyone who waits for a slot look at `stopping` again."""
-        ...
+        return
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """End what `open` began."""
+        return

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from service.asks import jobs as rows
-from service.asks.ask import BUDGET, INTERRUPTED, REQUESTS, Asker, Failed, Stopped
+from service.asks import attempts as rows
+from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped
 from service.asks.attempts import ELSEWHERE
 from service.asks.faults import blame
 from service.asks.money import worst_pico
@@ -73,70 +73,51 @@ class _Job:
     is_new: bool = False
 
 
+def check_batch(endpoint: RemoteEndpoint) -> None:
+    """Refuse an open endpoint that takes no batch jobs.
+
+    Raises:
+        InputError: the endpoint has several servers.
+        PrerequisiteError: the provider has no batch jobs of this kind.
+    """
+    if len(endpoint.bases) > 1:
+        raise InputError(
+            f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
+        )
+    if endpoint.provider.base is None and endpoint.provider.name != "openai":
+        raise PrerequisiteError(
+            f"{endpoint.spelling}: {endpoint.provider.name} does not support OpenAI's batch API. Remove "
+            "batch=true, or give the base_url of a server that supports it."
+        )
+
+
 class BatchJobs:
-    """Answers the requests for a model with batch jobs; a backend of `ask` for a command's runs."""
+    """Answers the requests of one run for one model by batch jobs, a few at a time; a backend of `ask`."""
 
     def __init__(
-        self, endpoint: RemoteEndpoint, *, poll_s: float = 60.0, quiet_s: float = QUIET_S, tries: int = 3
+        self,
+        endpoint: RemoteEndpoint,
+        asker: Asker,
+        *,
+        poll_s: float = 60.0,
+        quiet_s: float = QUIET_S,
+        tries: int = 3,
     ) -> None:
         """Set up; nothing is sent.
 
         Args:
             endpoint: The model at OpenAI, or at one server with OpenAI's batch protocol; it is open.
+            asker: The run that pays.
             poll_s: Seconds between two looks at a job.
             quiet_s: A job is made after so long without a new request; never longer than `poll_s`.
             tries: A request fails after so many jobs left it without an answer.
-
-        Raises:
-            InputError: the endpoint has several servers.
-            PrerequisiteError: the provider has no batch jobs of this kind.
         """
-        provider = endpoint.provider
-        if len(endpoint.bases) > 1:
-            raise InputError(
-                f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
-            )
-        if provider.base is None and provider.name != "openai":
-            raise PrerequisiteError(
-                f"{endpoint.spelling}: {provider.name} does not support OpenAI's batch API. Remove "
-                "batch=true, or give the base_url of a server that supports it."
-            )
-        self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
-        self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
-        self.client = provider.openai_client(CALL_TIMEOUT_S)
-        self._runs: dict[Asker, _RunJobs] = {}
-
-    async def obtain(self, request: Request, asker: Asker) -> Answer:
-        """Return the answer when a job delivers it.
-
-        Raises:
-            Failed: the request has no answer.
-            Stopped: the run stops; the provider goes on with its jobs, and the next process collects them.
-            PrerequisiteError: the provider refuses batch jobs, or was unreachable for a day.
-        """
-        if request.prompt is not None:
-            raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
-        if asker not in self._runs:
-            self._runs[asker] = _RunJobs(self, asker)
-        return await self._runs[asker].obtain(request)
-
-    async def close(self) -> None:
-        """Finish storing results and close the connections; the provider's jobs continue.
-
-        Call it after the runs have stopped, and before the store is closed.
-        """
-        for run in self._runs.values():
-            await run.close()
-        await self.client.close()
-
-
-class _RunJobs:
-    """The batch jobs of one run for one model, a few at a time."""
-
-    def __init__(self, settings: BatchJobs, asker: Asker) -> None:
-        self.jobs: dict[str, _Job] = {}
-        self._settings, self._endpoint, self._asker = settings, settings.endpoint, asker
-        self._provider = ProviderJobs(settings.client, asker, settings.endpoint.where)
+        self._endpoint, self._asker, self._tries = endpoint, asker, tries
+        self._poll_s, self._quiet_s = poll_s, min(quiet_s, poll_s)
+        self._price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
+        self._client = endpoint.provider.openai_client(CALL_TIMEOUT_S)
+        self._provider = ProviderJobs(self._client, asker, endpoint.where)
+        self._jobs: dict[str, _Job] = {}
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiters: dict[bytes, _Waiter] = {}
         self._pending: dict[bytes, Request] = {}
@@ -148,6 +129,15 @@ class _RunJobs:
         self._maker = asyncio.create_task(self._make_jobs())
 
     async def obtain(self, request: Request) -> Answer:
+        """Return the answer when a job delivers it.
+
+        Raises:
+            Failed: the request has no answer.
+            Stopped: the run stops; the provider goes on with its jobs, and the next process collects them.
+            PrerequisiteError: the provider refuses batch jobs, or was unreachable for a day.
+        """
+        if request.prompt is not None:
+            raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
         if self._error is not None:
             raise self._error
         waiter = _Waiter(request, asyncio.get_running_loop().create_future())
@@ -161,9 +151,13 @@ class _RunJobs:
             self._pending.pop(request.key, None)
 
     async def close(self) -> None:
-        self._asker.stop(INTERRUPTED, "the command ends")  # ends the wait for jobs
+        """End the tasks and close the connections; the provider's jobs continue."""
         self._maker.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if not self._asker.stopping.is_set():  # otherwise they end by themselves, once results are stored
+            for task in self._tasks:
+                task.cancel()
+        await asyncio.gather(self._maker, *self._tasks, return_exceptions=True)
+        await self._client.close()
 
     async def _make_jobs(self) -> None:
         """Take over the jobs of dead processes, then make jobs of what waits, until the run stops."""
@@ -176,9 +170,9 @@ class _RunJobs:
                 size = -1
                 while not self._pending or size < len(self._pending) < self._largest:
                     size = len(self._pending)
-                    await self._asker.pause(self._settings.quiet_s)
-                if len(self.jobs) >= self._at_once or not await self._make_job():
-                    await self._asker.pause(self._settings.quiet_s)
+                    await self._asker.pause(self._quiet_s)
+                if len(self._jobs) >= self._at_once or not await self._make_job():
+                    await self._asker.pause(self._quiet_s)
         except Exception as error:
             self._refuse_all(error)
 
@@ -192,7 +186,7 @@ class _RunJobs:
         bodies = await asyncio.to_thread(lambda: [self._body(request) for request in requests])
         sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
         in_one_file = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
-        worst = [worst_pico(request, self._settings.price) for request in requests]
+        worst = [worst_pico(request, self._price) for request in requests]
         left = await self._asker.store.read(rows.money_left, self._asker.run_id)
         fitting = sum(left is None or total <= left for total in accumulate(each or 0 for each in worst))
         enough = fitting >= LEAST_SHARE * len(requests)
@@ -200,7 +194,7 @@ class _RunJobs:
         if self._asker.models.max_requests is not None:
             count = min(count, self._asker.models.max_requests - self._asker.totals.sent)
         if count <= 0:
-            if self.jobs:
+            if self._jobs:
                 return False
             if enough:
                 raise Stopped(
@@ -236,7 +230,7 @@ class _RunJobs:
             if (answer := await self._asker.find(request)) is not None:
                 self._finish(request.key, answer)
                 return
-            await self._asker.pause(self._settings.poll_s)
+            await self._asker.pause(self._poll_s)
             self._send_again(request.key)
         except (Failed, Stopped) as error:
             self._finish(request.key, error)
@@ -245,8 +239,8 @@ class _RunJobs:
         self._in_jobs.update(line.key for line in job.lines)
         for line in job.lines:
             self._pending.pop(line.key, None)
-        self._alone = None if self.jobs else job
-        self.jobs[job.tag] = job
+        self._alone = None if self._jobs else job
+        self._jobs[job.tag] = job
         self._follow(asyncio.create_task(self._carry_out(job)))
 
     def _follow(self, task: asyncio.Task[None]) -> None:
@@ -267,7 +261,7 @@ class _RunJobs:
             if job.remote_id is None:
                 await self._give_up(job, "the provider never received the batch job")
             else:
-                ended = await self._provider.wait(job.remote_id, self._settings.poll_s)
+                ended = await self._provider.wait(job.remote_id, self._poll_s)
                 message = error_message(ended)
                 answered = ended.request_counts.completed if ended.request_counts else 0
                 if "enqueued token limit" in message.lower() and not answered:
@@ -285,7 +279,7 @@ class _RunJobs:
             with suppress(DatabaseError):
                 await self._asker.store.write(rows.release_job, job.tag)
         finally:
-            del self.jobs[job.tag]
+            del self._jobs[job.tag]
 
     def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
@@ -324,7 +318,7 @@ class _RunJobs:
             return
         reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
         try:
-            self._finish(line.key, await self._asker.keep(line.ask_id, reply, self._settings.price))
+            self._finish(line.key, await self._asker.keep(line.ask_id, reply, self._price))
         except Fault as fault:
             await self._fail(line, fault)
 
@@ -339,7 +333,7 @@ class _RunJobs:
             return
         waiter.tries += 1
         learned = self._endpoint.learn_refused(waiter.request, set(), fault)
-        if waiter.tries < self._settings.tries and (learned or (fault.kind in RETRIED and not final)):
+        if waiter.tries < self._tries and (learned or (fault.kind in RETRIED and not final)):
             self._send_again(line.key)
         else:
             self._asker.count_failure(fault)

@@ -7,11 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from service.asks.faults import blame, classify, fault_of_status
-from service.asks.money import Price
-from service.asks.prompts import chat_messages, optional_fields
-from service.asks.request import Reply, Request
-from service.asks.servers import ServedEndpoint, Server
-from service.asks.serving import Serving, look_at
+from service.asks.request import Reply, Request, chat_messages, optional_fields
+from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.models.settings import TOKENS_PER_S
 
 if TYPE_CHECKING:
@@ -21,12 +18,10 @@ if TYPE_CHECKING:
 
 
 class PlainEndpoint(ServedEndpoint):
-    """A vLLM server on this machine; see `backend.Endpoint`.
+    """A vLLM server on this machine.
 
     It queues by itself, so its concurrency does not adapt. It takes every setting, and costs nothing.
     """
-
-    price: Price | None = Price(0.0, 0.0)
 
     def __init__(
         self,
@@ -56,11 +51,7 @@ class PlainEndpoint(ServedEndpoint):
         return self.served_name
 
     async def open(self) -> None:
-        """Connect and query the served model.
-
-        Raises:
-            PrerequisiteError: it does not answer, or lacks the model.
-        """
+        """Connect and query the served model."""
         import aiohttp
 
         self._session = aiohttp.ClientSession(

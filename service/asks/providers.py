@@ -9,9 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from service.asks.money import Price
-from service.asks.prompts import chat_messages, optional_fields
 from service.asks.redaction import name_secret
-from service.asks.request import Request
+from service.asks.request import Request, chat_messages, optional_fields
 from service.errors import PrerequisiteError
 from service.models.settings import NEUTRAL
 
@@ -133,18 +132,6 @@ class Provider:
         """Whether fields of one kind of server reach it: an own server with OpenAI's protocol."""
         return self.takes_raw_text and self.base is not None
 
-    def takes_setting(self, setting: str, value: Any) -> bool:
-        """Return whether a sampling setting of this value reaches the server, as far as litellm knows."""
-        if setting in _BEYOND_OPENAI and self.takes_extra:
-            return True
-        try:
-            litellm.utils.get_optional_params(
-                model=self.model, custom_llm_provider=self.name, drop_params=False, **{setting: value}
-            )
-        except litellm.UnsupportedParamsError:
-            return False
-        return setting in self._supported
-
     def check(self, request: Request) -> None:
         """Reject a request if the server would not receive everything that shapes responses.
 
@@ -164,7 +151,7 @@ class Provider:
         for name, value in request.sampling.items():
             neutral = _UNSENT.get(name)
             value = tuple(value) if name == "stop" else value
-            if name == "max_tokens" or value in (None, neutral) or self.takes_setting(name, value):
+            if name == "max_tokens" or value in (None, neutral) or self._takes(name, value):
                 continue
             way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Remove it"
             raise PrerequisiteError(
@@ -172,14 +159,24 @@ class Provider:
                 "server as hosted_vllm/NAME with --base-url; it accepts all settings."
             )
 
+    def _takes(self, setting: str, value: Any) -> bool:
+        if setting in _BEYOND_OPENAI and self.takes_extra:
+            return True
+        try:
+            self._optional_params({setting: value})
+        except litellm.UnsupportedParamsError:
+            return False
+        return setting in self._supported
+
+    def _optional_params(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        params: dict[str, Any] = litellm.utils.get_optional_params(
+            model=self.model, custom_llm_provider=self.name, drop_params=False, **settings
+        )
+        return params
+
     def body(self, request: Request, without: Collection[str] = ()) -> dict[str, Any]:
         """Return the JSON body of a chat for a line of a batch job."""
-        settings = litellm.utils.get_optional_params(
-            model=self.model,
-            custom_llm_provider=self.name,
-            drop_params=False,
-            **self._settings(request, without),
-        )
+        settings = self._optional_params(self._settings(request, without))
         settings.pop("stream", None)
         extra = settings.pop("extra_body", None) or {}
         return {"model": self.model, "messages": chat_messages(request), **settings, **extra}

@@ -5,15 +5,13 @@ import importlib
 import re
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from service.asks.faults import blame, classify
 from service.asks.money import Price
-from service.asks.prompts import optional_fields
 from service.asks.redaction import redact, redact_values, secret_values
-from service.asks.request import BAD_REQUEST, Fault, Reply, Request
-from service.asks.servers import ServedEndpoint, Server
-from service.asks.serving import Serving, look_at
+from service.asks.request import BAD_REQUEST, Fault, Reply, Request, optional_fields
+from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.hashing import whole_characters
 from service.models.settings import TOKENS_PER_S
 
@@ -36,7 +34,7 @@ _CONSEQUENCES = {
 
 
 class RemoteEndpoint(ServedEndpoint):
-    """One model at its provider, or at the least loaded of several servers; see `backend.Endpoint`."""
+    """One model at its provider, or at the least loaded of several servers."""
 
     def __init__(
         self,
@@ -60,7 +58,7 @@ class RemoteEndpoint(ServedEndpoint):
             tokens_per_s: See `ServedEndpoint`.
             key_env: The environment variable with the key; default: where litellm looks.
         """
-        self.spelling, self.price, self.model = spelling, price, spelling
+        self.spelling, self.price = spelling, price
         self.bases = tuple(bases)
         self.where = redact(" and ".join(self.bases) or spelling)
         self._key_env = key_env
@@ -107,6 +105,26 @@ class RemoteEndpoint(ServedEndpoint):
     def provider(self) -> "Provider":
         """What litellm knows of the model, once it is loaded; see `Provider.check`."""
         return next(iter(self._providers.values()))
+
+    @property
+    def model(self) -> str:
+        return self.spelling
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return {"sampler": "remote", "provider": self.provider.name, **self.serving}
+
+    def check(self, request: Request) -> None:
+        self.provider.check(request)
+
+    @property
+    def enforces_schema(self) -> bool:
+        """OpenAI's own models keep to a schema. Elsewhere a schema is a wish."""
+        return self.provider.enforces_schema
+
+    @property
+    def takes_n(self) -> bool:
+        return self.takes("n")
 
     def takes(self, field: str) -> bool:
         """Return whether seed, n or response_format reaches the server, as far as is known."""

@@ -7,12 +7,16 @@ rests a server that refuses connections, and it would be a second owner of retri
 import asyncio
 import logging
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from service.asks.backend import Endpoint
+from service.asks.faults import shorten
+from service.asks.redaction import redact
 from service.asks.request import (
     AUTHENTICATION,
     CONNECTION,
@@ -25,9 +29,11 @@ from service.asks.request import (
     Fault,
     Request,
 )
-from service.asks.serving import Serving
 from service.errors import PrerequisiteError
 from service.models.settings import SHORTEST_TIMEOUT_S
+
+if TYPE_CHECKING:
+    import httpx
 
 _LOG = logging.getLogger("tagrpo.servers")
 
@@ -42,6 +48,14 @@ FIRST_S, LONGEST_S = 1.0, 60.0
 LONGEST_PAUSE_S = 300.0
 START = 16
 """Requests in flight at first; every answer adds one until the first refusal."""
+LOOK_TIMEOUT_S = 15.0
+
+Serving = dict[str, Any]
+"""A server's description of itself, as far as it gives one.
+
+`engine` is the owner in the list of models (vllm, sglang, ...), `version` what vLLM's `/version` says, `root`
+the weights behind the served name, `max_model_len` the longest prompt and response together.
+"""
 
 
 @dataclass(eq=False)
@@ -104,11 +118,11 @@ class Server:
         self._paused_until = max(self._paused_until, now + seconds)
 
 
-class ServedEndpoint(ABC):
+class ServedEndpoint(Endpoint):
     """A model at servers, handed out the least loaded first, in the order of asking. One event loop only.
 
     A failing server rests if there are others, and returns when it serves the same model again. A single
-    server never rests. What all endpoints of servers share; see `backend.Endpoint`.
+    server never rests.
     """
 
     def __init__(self, servers: Sequence[Server], timeout_s: float | None, tokens_per_s: float) -> None:
@@ -121,17 +135,9 @@ class ServedEndpoint(ABC):
             tokens_per_s: The slowest server to wait for.
         """
         self.servers = tuple(servers)
-        self.serving = Serving()
+        self.serving: Serving = {}
         self._timeout_s, self._tokens_per_s = timeout_s, tokens_per_s
         self._waiting: deque[asyncio.Future[Server | None]] = deque()
-
-    @property
-    def generated_tokens(self) -> int | None:
-        return None
-
-    @property
-    def notices(self) -> Sequence[str]:
-        return ()
 
     @abstractmethod
     async def look(self, server: Server) -> Serving | Fault:
@@ -167,7 +173,6 @@ class ServedEndpoint(ABC):
             self._release(server)
 
     def wake(self) -> None:
-        """Let everyone who waits for a slot look at `stopping` again."""
         waiting, self._waiting = self._waiting, deque()
         for turn in waiting:
             if not turn.done():
@@ -232,13 +237,17 @@ class ServedEndpoint(ABC):
     def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:
         if isinstance(look, Fault):
             return look
-        if different := look.differences(self.serving):
+        differing = [name for name in look if look[name] != self.serving.get(name, look[name])]
+        if differing:
+            different = "; ".join(
+                f"{name} {look[name]} instead of {self.serving[name]}" for name in differing
+            )
             return Fault(
                 UNKNOWN_MODEL,
-                f"{server.where} differs from the other servers: {different}. All servers of a run must "
-                "serve the same model: start it like the others, or remove its address.",
+                f"{server.where} differs from the other servers: {redact(different)}. All servers of a run "
+                "must serve the same model: start it like the others, or remove its address.",
             )
-        self.serving = look.merged(self.serving)
+        self.serving |= look
         return None
 
     def _rest(self, server: Server, fault: Fault) -> None:
@@ -303,3 +312,52 @@ class ServedEndpoint(ABC):
             if not turn.done():
                 self._take(server)
                 turn.set_result(server)
+
+
+async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
+    """Query what a server serves, at no cost; return the fault that a request would also get."""
+    import httpx
+
+    url, headers = f"{base}/models", {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
+            response = await http.get(url)
+            version = _json_object(await http.get(f"{base.removesuffix('/v1')}/version")).get("version")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Fault(CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}"))
+    status = response.status_code
+    if status in (401, 403):
+        return Fault(AUTHENTICATION, f"{url} rejects the API key ({status}): {shorten(response.text)}")
+    entry: dict[str, Any] = {}
+    if status != 404:  # a server without this page
+        try:
+            entries = {str(entry["id"]): entry for entry in response.json()["data"]}
+        except (ValueError, KeyError, TypeError):
+            kind = SERVER_ERROR if status == 429 or status >= 500 else UNKNOWN_MODEL
+            problem = "is not ready" if kind == SERVER_ERROR else "does not speak OpenAI's protocol"
+            return Fault(kind, redact(f"{url} {problem} (status {status}: {shorten(response.text)})"))
+        if entries and model not in entries:
+            names = ", ".join(list(entries)[:10])
+            return Fault(
+                UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
+            )
+        entry = entries.get(model, {})
+    details = {
+        "engine": entry.get("owned_by"),
+        "version": version,
+        "root": entry.get("root"),
+        "max_model_len": entry.get("max_model_len"),
+    }
+    return {
+        name: value
+        for name, value in details.items()
+        if value and isinstance(value, int if name == "max_model_len" else str)
+    }
+
+
+def _json_object(response: "httpx.Response") -> dict[str, Any]:
+    try:
+        page = response.json() if response.status_code == 200 else None
+    except ValueError:
+        return {}
+    return page if isinstance(page, dict) else {}

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,16 +32,6 @@ Result = TypeVar("Result")
 Handler = Callable[[Session, Sequence[Item]], Sequence[Result]]
 
 _tasks: Table = TaskRow.__table__  # type: ignore[assignment]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A request for up to `count` open tasks of a run, except the positions `skip`."""
-
-    run_id: str
-    worker: int
-    count: int
-    skip: frozenset[int] = frozenset()
 
 
 class Store:
@@ -165,10 +154,11 @@ def dead_workers(session: Session, workers: Collection[int]) -> set[int]:
 
 
 @one_by_one
-def claim(session: Session, wish: Claim) -> list[tuple[int, str]]:
-    """Take open tasks of a run for a worker; return (position, item) of each, in order."""
-    is_open = (TaskRow.run_id == wish.run_id, TaskRow.state == OPEN)
-    holders = select(TaskRow.worker).where(*is_open, TaskRow.worker != wish.worker).distinct()
+def claim(session: Session, wish: tuple[str, int, int, Collection[int]]) -> list[tuple[int, str]]:
+    """Take open tasks by (run, worker, most, positions to skip); return (position, item) in order."""
+    run_id, me, most, skip = wish
+    is_open = (TaskRow.run_id == run_id, TaskRow.state == OPEN)
+    holders = select(TaskRow.worker).where(*is_open, TaskRow.worker != me).distinct()
     if dead := dead_workers(session, set(session.scalars(holders))):
         session.execute(
             update(TaskRow)
@@ -178,17 +168,13 @@ def claim(session: Session, wish: Claim) -> list[tuple[int, str]]:
         )
     first = (
         select(TaskRow.position)
-        .where(*is_open, TaskRow.worker.is_(None), TaskRow.position.not_in(wish.skip))
+        .where(*is_open, TaskRow.worker.is_(None), TaskRow.position.not_in(skip))
         .order_by(TaskRow.position)
-        .limit(wish.count)
+        .limit(most)
         .with_for_update(skip_locked=True)
     )
-    taking = update(_tasks).where(
-        _tasks.c.run_id == wish.run_id, _tasks.c.position.in_(first.scalar_subquery())
-    )
-    rows = session.connection().execute(
-        taking.values(worker=wish.worker).returning(_tasks.c.position, _tasks.c.item)
-    )
+    taking = update(_tasks).where(_tasks.c.run_id == run_id, _tasks.c.position.in_(first.scalar_subquery()))
+    rows = session.connection().execute(taking.values(worker=me).returning(_tasks.c.position, _tasks.c.item))
     return sorted((position, item) for position, item in rows)
 
 

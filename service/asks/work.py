@@ -10,7 +10,7 @@ from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Stopped
 from service.asks.attempts import have_answers
 from service.asks.money import PICO_PER_USD
-from service.asks.store import Claim, Store
+from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.models.stopping import finish_on_signals
 
@@ -112,6 +112,7 @@ async def work_on(
         for task in watching:
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
+        await asker.close()
         await store.write(rows.leave, worker)
     outcome, counts = tasks.outcome, await store.read(rows.count_tasks, run_id)
     outcome.open, outcome.sent = counts.get(OPEN, 0), asker.totals.sent
@@ -168,7 +169,7 @@ class _Tasks:
     async def _claim(self) -> bool:
         """Begin more tasks; return whether there may be others that are free."""
         count = self._at_once - len(self._running)
-        wish = Claim(self._asker.run_id, self._asker.worker, count, frozenset(self._left_open))
+        wish = (self._asker.run_id, self._asker.worker, count, frozenset(self._left_open))
         claimed = await self._store.write(rows.claim, wish)
         for position, item in claimed:
             task = asyncio.create_task(self._do(position, item))
@@ -228,14 +229,12 @@ async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None
 
 async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]) -> None:
     began, done_before = time.monotonic(), None
-    generated_before = _generated_tokens(asker)  # a server on this machine answers several runs
     while True:
         counts = await store.read(rows.count_tasks, asker.run_id)
         done, total = counts.get(DONE, 0) + counts.get(FAILED_TASK, 0), sum(counts.values())
         done_before = done if done_before is None else done_before
         seconds, totals = time.monotonic() - began, asker.totals
         rate = (done - done_before) / seconds if seconds else 0.0
-        generated = _generated_tokens(asker) - generated_before
         report(
             Progress(
                 done=done,
@@ -244,13 +243,9 @@ async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]
                 failed=sum(totals.failures.values()),
                 in_flight=asker.in_flight,
                 requests_per_s=totals.answered / seconds if seconds else 0.0,
-                tokens_per_s=max(generated, totals.completion_tokens) / seconds if seconds else 0.0,
+                tokens_per_s=totals.completion_tokens / seconds if seconds else 0.0,
                 usd=totals.pico_usd / PICO_PER_USD,
                 seconds_left=(total - done) / rate if rate else None,
             )
         )
         await asyncio.sleep(REPORT_S)
-
-
-def _generated_tokens(asker: Asker) -> int:
-    return sum(endpoint.generated_tokens or 0 for endpoint in asker.models.endpoints.values())

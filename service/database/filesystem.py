@@ -1,12 +1,11 @@
 """The file system of a database: WAL needs shared memory, which network file systems lack."""
 
 import os
-import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from service.errors import DatabaseError
 
-MOUNTS = Path("/proc/self/mountinfo")
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "pvfs2"}
     | {"orangefs", "panfs", "wekafs", "ocfs2", "gfs2", "ncpfs", "davfs", "fuse"}
@@ -18,24 +17,14 @@ WAYS_OUT = (
     f"{JOURNAL}={ROLLBACK} to use it here with one process at a time"
 )
 
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
-
-def file_system_of(path: Path, mountinfo: str) -> str | None:
-    """Return the type of the file system that holds an absolute path, by the text of /proc/self/mountinfo.
+def file_system_of(path: Path, mounts: Sequence[tuple[str, str]]) -> str | None:
+    """Return the type of the file system that holds an absolute path, by mounts as (place, type).
 
     Of mounts the one with the longest prefix counts, and the last of those on one place. None: no mount.
     """
-    longest, kind = -1, None
-    for line in mountinfo.splitlines():
-        before, separator, after = line.partition(" - ")
-        fields = before.split()
-        if not separator or len(fields) < 5 or not after.split():
-            continue
-        mount = Path(_OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4]))
-        if path.is_relative_to(mount) and len(mount.parts) >= longest:
-            longest, kind = len(mount.parts), after.split()[0]
-    return kind
+    holding = [(place, kind) for place, kind in mounts if path.is_relative_to(place)]
+    return max(reversed(holding), key=lambda mount: len(mount[0]), default=("", None))[1]
 
 
 def is_network(kind: str) -> bool:
@@ -45,11 +34,10 @@ def is_network(kind: str) -> bool:
 
 def network_file_system(path: Path) -> str | None:
     """Return the type of the network file system that holds the path; None: it is local, or not known."""
-    try:
-        mountinfo = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return None
-    kind = file_system_of(path.resolve(), mountinfo)
+    import psutil  # takes longer to load than most commands need
+
+    mounts = [(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)]
+    kind = file_system_of(path.resolve(), mounts)
     return kind if kind is not None and is_network(kind) else None
 
 

@@ -1,8 +1,8 @@
 """The schema: made whole in a new database, from the tables of all rooms; an older one is migrated.
 
 The tables are the schema, so a new column stands in its table's class and, once databases of an earlier
-revision are about, in a migration for these (`migrations/versions`). SQLite's triggers and indexes of its own
-are declared beside the tables (`service.database.triggers`).
+revision are about, in a migration for these (`migrations/versions`). Triggers are declared next to the tables
+(`service.database.triggers`).
 """
 
 from importlib import import_module
@@ -17,7 +17,6 @@ from service.database.base import Base
 TABLES = (
     "service.questions.images.tables",
     "service.questions.tables",
-    "service.questions.searching",
     "service.questions.contamination.store",
     "service.runs.tables",
     "service.asks.tables",

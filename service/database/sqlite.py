@@ -19,7 +19,6 @@ from service.database.filesystem import (
     chosen_journal,
     network_file_system,
 )
-from service.database.single_use import SingleUse
 from service.errors import DatabaseError
 
 BUSY_TIMEOUT_S = 60
@@ -31,7 +30,6 @@ class SqliteDatabase:
 
     def __init__(self, place: Path, *, read_only: bool) -> None:
         self.place, self.read_only = place, read_only
-        self._use = SingleUse(place) if not read_only and chosen_journal() == ROLLBACK else None
         self.engine = create_sqlite_engine(place, read_only=read_only)
 
     @classmethod
@@ -53,8 +51,6 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self.engine.dispose()
-        if self._use is not None:
-            self._use.release()
 
     def explained(self) -> AbstractContextManager[None]:
         """Turn SQLite errors into actionable messages."""
@@ -209,11 +205,6 @@ def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError
         )
     if "unable to open" in text:
         return DatabaseError(f"{path}: the database cannot be opened ({text}). Check that its folder exists.")
-    if "no such module: fts5" in text:
-        return DatabaseError(
-            f"{path}: the SQLite {sqlite3.sqlite_version} of this Python was built without FTS5, which "
-            "searches require. Use a Python from python.org, uv, conda or your system."
-        )
     if "locked" in text or "busy" in text:
         return DatabaseError(
             f"{path}: another process has locked the database for {BUSY_TIMEOUT_S} s. Try again."
@@ -229,7 +220,7 @@ def can_be_written(path: Path) -> bool:
 def is_open_elsewhere(path: Path) -> bool:
     """Say whether somebody has it open for writing, or died at it: then there may be a WAL to be read."""
     whole = path.resolve()
-    return any(whole.with_name(f"{whole.name}{end}").exists() for end in ("-wal", "-journal", ".user"))
+    return any(whole.with_name(f"{whole.name}{end}").exists() for end in ("-wal", "-journal"))
 
 
 def check_file(path: Path, *, create: bool) -> None:

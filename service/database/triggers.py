@@ -1,15 +1,15 @@
-"""What a database keeps beside the tables: triggers that count and refuse changes, indexes of its own.
+"""What a database keeps beside the tables: triggers that count and refuse changes.
 
 A trigger runs in the transaction that sets it off, so counts kept by triggers are exact whoever writes, and
 however many at once. SQLite runs triggers row by row. PostgreSQL keeps every version of a row that is counted
 up until its transaction ends, so rows that come in thousands are counted once a statement there.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from sqlalchemy import DDL, BindParameter, bindparam, event, text
+from sqlalchemy import DDL, event, text
 from sqlalchemy.orm import Session
 
 from service.database.base import Base
@@ -148,30 +148,22 @@ def sealed_by(row: type[Base], parent: type[Base]) -> None:
 
 
 @contextmanager
-def lift_deletion(session: Session, tables: Sequence[str]) -> Iterator[None]:
-    """Let rows of append-only tables be removed meanwhile, within the transaction of `session`."""
-    wanted = [f"{table}_no_delete" for table in tables]
+def lifted(session: Session, wanted: Callable[[str], bool]) -> Iterator[None]:
+    """Switch triggers of these names off meanwhile, within the transaction of `session`."""
     if session.get_bind().dialect.name == "postgresql":
-        names: BindParameter[list[str]] = bindparam("names", wanted, expanding=True)
-        query = text("SELECT tgrelid::regclass, tgname FROM pg_trigger WHERE tgname IN :names")
-        switched = [tuple(row) for row in session.execute(query.bindparams(names))]
+        query = "SELECT tgrelid::regclass, tgname FROM pg_trigger WHERE NOT tgisinternal"
+        switched = [tuple(row) for row in session.execute(text(query)) if wanted(row.tgname)]
         for table, name in switched:
             session.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER {name}"))
         yield
+        session.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # a table with checks to come is not altered
         for table, name in switched:
             session.execute(text(f"ALTER TABLE {table} ENABLE TRIGGER {name}"))
         return
-    with without_sqlite_triggers(session, wanted.__contains__):
-        yield
-
-
-@contextmanager
-def without_sqlite_triggers(session: Session, wanted: Callable[[str], bool]) -> Iterator[None]:
-    """Take the triggers of these names out of an SQLite database meanwhile."""
     triggers = session.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
-    lifted = [trigger for trigger in triggers if wanted(trigger.name)]
-    for name, _ in lifted:
+    dropped = [trigger for trigger in triggers if wanted(trigger.name)]
+    for name, _ in dropped:
         session.execute(text(f"DROP TRIGGER {name}"))
     yield
-    for _, statement in lifted:
+    for _, statement in dropped:
         session.connection().exec_driver_sql(statement)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from service.asks.money import Price
+from service.asks.backend import Endpoint
 from service.asks.request import SERVER_ERROR, SETTINGS, Fault, Reply, Request
 from service.engines.checkpoint import Checkpoint, engine_id, open_checkpoint
 from service.engines.images import image_tokens, takes_images
@@ -35,8 +35,8 @@ class _Pending:
     done: asyncio.Future[None]
 
 
-class TransformersEndpoint:
-    """Draws responses in this process; see `service.asks.backend.Endpoint`.
+class TransformersEndpoint(Endpoint):
+    """Draws responses in this process.
 
     Response i of a request has the seed of the request plus i, as in vLLM. The batch does not change it. At
     temperature 0 a request's responses are equal, and drawn once. After `stopping` is set, the loop drops
@@ -46,7 +46,6 @@ class TransformersEndpoint:
     def __init__(self, config: Model) -> None:
         """Set up; nothing is loaded yet."""
         self.config = config
-        self.price: Price | None = Price(0.0, 0.0)
         self._decoder: Decoder | None = None
         self._pending: set[_Pending] = set()
         self._loop: asyncio.Task[None] | None = None
@@ -231,17 +230,9 @@ class TransformersEndpoint:
         }
         return json.dumps(body, ensure_ascii=False)
 
-    def wake(self) -> None:
-        """Nothing waits longer than a turn after `stopping` is set: `_run` then ends all requests."""
-
     @property
     def waits_for(self) -> str:
         return f"{len(self._pending)} requests to {self.config.model} in this process"
-
-    @property
-    def generated_tokens(self) -> int:
-        """The tokens drawn so far, including those of unfinished responses."""
-        return self._decoder.generated_tokens if self._decoder else 0
 
     @property
     def notices(self) -> Sequence[str]:

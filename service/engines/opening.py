@@ -3,16 +3,15 @@
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from service.asks.ask import Models, RetryPolicy
+from service.asks.ask import Asker, Models, RetryPolicy
 from service.asks.backend import Endpoint
-from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs
+from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
 from service.asks.money import Price, find_price, require_price
 from service.asks.redaction import redact
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import Request
 from service.config import pick
 from service.database import Database
 from service.engines.batch_loop import TransformersEndpoint
@@ -37,7 +36,7 @@ class OpenModels:
         """Set up; nothing is opened. `logs` is the folder for `vllm-1.log`, `vllm-2.log`, ..."""
         self._logs, self._budget = logs, budget
         self._open: list[tuple[Model, Endpoint]] = []
-        self._backends: dict[str, BatchJobs] = {}
+        self._backends: dict[str, Callable[[Asker], BatchJobs]] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "OpenModels":
@@ -62,9 +61,9 @@ class OpenModels:
         self._stack.push_async_callback(endpoint.close)
         await endpoint.open()
         if has_batch_jobs(config):
-            jobs = BatchJobs(endpoint, poll_s=config.batch_poll_s)  # type: ignore[arg-type]
-            self._stack.push_async_callback(jobs.close)
-            self._backends[endpoint.model] = jobs
+            assert isinstance(endpoint, RemoteEndpoint)
+            check_batch(endpoint)
+            self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
         self._open.append((config, endpoint))
         return endpoint
 
@@ -150,42 +149,6 @@ def price_of(models: Iterable[Model]) -> Callable[[str], Price | None]:
     return prices.get
 
 
-def describe_engine(endpoint: Endpoint) -> dict[str, Any]:
-    """Return what shapes responses besides prompt and sampling: part of a run's key."""
-    if isinstance(endpoint, RemoteEndpoint):
-        serving = {name: value for name, value in vars(endpoint.serving).items() if value}
-        return {"sampler": "remote", "provider": endpoint.provider.name, **serving}
-    assert isinstance(endpoint, VllmEndpoint | TransformersEndpoint)
-    return {"sampler": endpoint.engine["engine"], "identity": endpoint.model, **endpoint.engine}
-
-
-def engine_of(endpoint: Endpoint) -> dict[str, Any] | None:
-    """Return what tells apart the weights and the engine of a model on this machine; None for a
-    remote model.
-    """
-    return None if isinstance(endpoint, RemoteEndpoint) else describe_engine(endpoint)
-
-
-def takes_schema(endpoint: Endpoint) -> bool:
-    """Return whether the provider of a model enforces a schema for its answers."""
-    return isinstance(endpoint, RemoteEndpoint) and endpoint.provider.enforces_schema
-
-
 def engine_logs(db: Database) -> Path:
     """Return where engines on this machine write their logs: next to the database."""
     return db.path.parent if isinstance(db.place, Path) else Path()
-
-
-def check_request(endpoint: Endpoint, request: Request) -> None:
-    """Refuse a request of which a part that shapes responses would not reach the model.
-
-    Raises:
-        PrerequisiteError: the provider does not take a setting, raw text or an extra field.
-    """
-    if isinstance(endpoint, RemoteEndpoint):
-        endpoint.provider.check(request)
-
-
-def takes_n(endpoint: Endpoint) -> bool:
-    """Return whether one request can ask for several responses."""
-    return not isinstance(endpoint, RemoteEndpoint) or endpoint.takes("n")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from service.asks.redaction import redact
-from service.config import ONCE, OPERATIONAL, Config
+from service.config import ONCE, Config, operational
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 
@@ -19,53 +19,39 @@ from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 class Access(Config):
     """Where a model is asked over the network, and how much at once."""
 
-    endpoint: str | None = Field(
-        None,
-        description="Profile [endpoint.NAME] that provides settings for this table.",
-        json_schema_extra=OPERATIONAL,
+    endpoint: str | None = operational(
+        None, description="Profile [endpoint.NAME] that provides settings for this table."
     )
-    base_url: tuple[str, ...] = Field(
-        (),
-        description="Server addresses (vLLM: http://HOST:8000/v1). Each request goes to one of them.",
-        json_schema_extra=OPERATIONAL,
+    base_url: tuple[str, ...] = operational(
+        (), description="Server addresses (vLLM: http://HOST:8000/v1). Each request goes to one of them."
     )
-    api_key_env: str | None = Field(
-        None,
-        description="Environment variable with the API key; by default the provider's usual variable.",
-        json_schema_extra=OPERATIONAL,
+    api_key_env: str | None = operational(
+        None, description="Environment variable with the API key; by default the provider's usual variable."
     )
-    price: tuple[float, float] | None = Field(
+    price: tuple[float, float] | None = operational(
         None,
         description="USD per million prompt tokens and response tokens, for models without a litellm price.",
-        json_schema_extra=OPERATIONAL,
     )
-    max_concurrency: int | None = Field(
+    max_concurrency: int | None = operational(
         None,
         ge=1,
         le=4096,
         description="Maximum in-flight requests per server; by default 64, with vLLM 256 per model copy.",
-        json_schema_extra=OPERATIONAL,
     )
-    timeout_s: float | None = Field(
+    timeout_s: float | None = operational(
         None,
         gt=0,
         description="Timeout per attempt in seconds; by default 120 plus max_tokens / tokens_per_s.",
-        json_schema_extra=OPERATIONAL,
     )
-    tokens_per_s: float = Field(
+    tokens_per_s: float = operational(
         TOKENS_PER_S,
         ge=0.01,
         description="Lowest expected speed in tokens per second; the default timeout depends on it.",
-        json_schema_extra=OPERATIONAL,
     )
-    batch: bool = Field(
-        False,
-        description="Use batch jobs: half the price, but slower. Not available for hosted_vllm/.",
-        json_schema_extra=OPERATIONAL,
+    batch: bool = operational(
+        False, description="Use batch jobs: half the price, but slower. Not available for hosted_vllm/."
     )
-    batch_poll_s: float = Field(
-        60.0, ge=0.01, description="Seconds between checks of a batch job.", json_schema_extra=OPERATIONAL
-    )
+    batch_poll_s: float = operational(60.0, ge=0.01, description="Seconds between checks of a batch job.")
 
     @field_validator("base_url")
     @classmethod
@@ -125,26 +111,17 @@ class Model(Access):
     max_model_len: int | None = Field(
         None, ge=2, description="vllm: maximum tokens of prompt and response together."
     )
-    gpus: int | None = Field(
-        None,
-        ge=1,
-        description="vllm: total number of GPUs, a multiple of tensor_parallel.",
-        json_schema_extra=OPERATIONAL,
+    gpus: int | None = operational(
+        None, ge=1, description="vllm: total number of GPUs, a multiple of tensor_parallel."
     )
-    ray_address: str | None = Field(
-        None,
-        description="vllm: use the GPUs of this Ray cluster: auto, or HOST:PORT.",
-        json_schema_extra=OPERATIONAL,
+    ray_address: str | None = operational(
+        None, description="vllm: use the GPUs of this Ray cluster: auto, or HOST:PORT."
     )
-    gpu_memory_utilization: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="vllm: fraction of GPU memory that vLLM uses; by default 0.9.",
-        json_schema_extra=OPERATIONAL,
+    gpu_memory_utilization: float | None = operational(
+        None, gt=0, le=1, description="vllm: fraction of GPU memory that vLLM uses; by default 0.9."
     )
-    batch_size: int | None = Field(
-        None, ge=1, description="local: maximum responses generated at once.", json_schema_extra=OPERATIONAL
+    batch_size: int | None = operational(
+        None, ge=1, description="local: maximum responses generated at once."
     )
 
     @property
@@ -191,33 +168,27 @@ ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {"remote": (), "local": _LOCAL,
 class Budget(Config):
     """What a run may cost, and when it gives up."""
 
-    max_usd: float | None = Field(
+    max_usd: float | None = operational(
         None,
         ge=0,
         description="Hard cap in USD on the whole run, including in-flight requests. It also applies when "
         "the run is resumed.",
-        json_schema_extra=OPERATIONAL,
     )
     max_requests: int | None = Field(
         None, ge=1, description="Maximum HTTP requests in this invocation.", json_schema_extra=ONCE
     )
-    halt_after: int = Field(
+    halt_after: int = operational(
         HALT_AFTER,
         ge=1,
         description="Stop after this many consecutive failed requests; answers received so far are kept.",
-        json_schema_extra=OPERATIONAL,
     )
-    stall_s: float = Field(
+    stall_s: float = operational(
         STALL_S,
         ge=1,
         description="Seconds without an answer before tagrpo warns which servers it is waiting for.",
-        json_schema_extra=OPERATIONAL,
     )
-    grace_s: float = Field(
-        GRACE_S,
-        ge=0,
-        description="Seconds that tagrpo waits for in-flight requests after SIGTERM.",
-        json_schema_extra=OPERATIONAL,
+    grace_s: float = operational(
+        GRACE_S, ge=0, description="Seconds that tagrpo waits for in-flight requests after SIGTERM."
     )
     retry_final: bool = Field(
         False,

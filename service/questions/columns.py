@@ -37,7 +37,6 @@ PROGRAM_CANDIDATES: dict[str, tuple[str, ...]] = CANDIDATES | {
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _LETTERED = re.compile(r"\s*\(?[A-Za-z][).:]")
 _LETTER_OR_NUMBER = re.compile(r"^\s*\(?[A-Za-z0-9][).:]")
-_MOST_DIGITS = 4  # of a number of options
 _LABEL = re.compile(r"[A-Za-z]|\d{1,2}")  # of an option
 _HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
 
@@ -196,29 +195,6 @@ def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> l
         if any(_LETTER_OR_NUMBER.sub("", line).strip() not in text for line in lines):
             names.append(name)
     return names
-
-
-def counts_options(values: Mapping[str, Any], columns: Columns, answer: str) -> bool:
-    """Return whether a gold is a number that none of a question's options states, but that may count them.
-
-    They got letters when they were put below the question, so that no reply with a letter would equal it.
-    """
-    single = [value_at(values, name) for name in option_letters(columns.further)]
-    for options in (single, *(value_at(values, name) for name in columns.further)):
-        if not isinstance(options, list) or len(options) < 2:
-            continue
-        if answer.isdecimal() and len(answer) <= _MOST_DIGITS and int(answer) <= len(options):
-            texts = [str(option).strip() for option in options]
-            lettered = all(_LETTERED.match(text) for text in texts)
-            return not lettered and not any(_same_number(text, answer) for text in texts)
-    return False
-
-
-def _same_number(text: str, answer: str) -> bool:
-    try:
-        return float(text.strip("$ ")) == float(answer)
-    except ValueError:
-        return False
 
 
 def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> tuple[Question, str]:

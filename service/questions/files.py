@@ -186,15 +186,12 @@ def _read_json_array(path: Path) -> Rows:
 
 
 def _read_csv(path: Path) -> Rows:
-    broken: dict[int, str] = {}
-
     def decoded() -> Iterator[str]:
         for number, raw in _lines(path):
             try:
                 yield raw.decode("utf-8")
             except UnicodeDecodeError as error:
-                broken[number] = _describe_bytes(error)
-                yield raw.decode("utf-8", "replace")
+                raise InputError(f"{path.name}:{number}: {_describe_bytes(error)}.") from error
 
     csv.field_size_limit(LONGEST_CSV_FIELD)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
@@ -210,24 +207,17 @@ def _read_csv(path: Path) -> Rows:
         except csv.Error as error:
             yield BadRow(row, place, f"not valid CSV ({error}). A quote may be unclosed, or the file cut off")
             return
-        problems = [broken[number] for number in range(line, reader.line_num + 1) if number in broken]
         line = reader.line_num + 1
-        if not cells:
-            continue
-        if header is None:
+        if header is None and cells:
             header = [cell.strip() for cell in cells]
-            if problems:
-                raise InputError(f"{place}: {problems[0]}.")
             if len(set(header)) < len(header):
                 raise InputError(f"{place}: the header contains a column twice: {', '.join(header)}.")
-            continue
-        if problems:
-            yield BadRow(row, place, problems[0])
-        elif len(cells) != len(header):
-            yield BadRow(row, place, f"has {len(cells)} fields, but the header has {len(header)}")
-        else:
-            yield RawRow(row, place, dict(zip(header, cells, strict=True)))
-        row += 1
+        elif header is not None and cells:
+            if len(cells) == len(header):
+                yield RawRow(row, place, dict(zip(header, cells, strict=True)))
+            else:
+                yield BadRow(row, place, f"has {len(cells)} fields, but the header has {len(header)}")
+            row += 1
 
 
 def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] | None], Rows]]:
@@ -238,12 +228,13 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
         return InputError(f"{path}: not a readable parquet file ({error}). It may be cut off.")
 
     def read(wanted: Sequence[str] | None) -> Rows:
-        start = 0
+        number = 0
         try:
             for batch in file.iter_batches(batch_size=rows, columns=wanted):
-                yield from _batch_rows(batch, start, path.name)
-                start += batch.num_rows
-        except (pyarrow.ArrowException, OSError) as error:
+                for values in batch.to_pylist():
+                    yield RawRow(number, f"{path.name}: row {number}", values)
+                    number += 1
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged(error) from error
 
     try:
@@ -252,19 +243,6 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
         raise damaged(error) from error
     rows = 100 if "binary" in str(file.schema_arrow) else 2_000  # at once: images are large
     return tuple(file.schema_arrow.names), read
-
-
-def _batch_rows(batch: Any, start: int, name: str) -> Rows:
-    try:
-        values = batch.to_pylist()
-    except UnicodeDecodeError:
-        values = [None] * batch.num_rows
-    for index, row in enumerate(values):
-        place = f"{name}: row {start + index}"
-        try:
-            yield RawRow(start + index, place, batch.slice(index, 1).to_pylist()[0] if row is None else row)
-        except UnicodeDecodeError as error:
-            yield BadRow(start + index, place, f"not UTF-8 ({error.reason})")
 
 
 def option_letters(names: Iterable[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, first_line
 from service.questions.files import KINDS, RawRow, Rows, Source
 
 PREFIX = "hf:"
@@ -82,7 +82,7 @@ def fetch_files(source: str, names: Sequence[str], revision: str | None) -> Path
             local_files_only=bool(outage),
         )
     except Exception as error:
-        reason = outage or f"{type(error).__name__}: {_first_line(error)}"
+        reason = outage or f"{type(error).__name__}: {first_line(error)}"
         raise PrerequisiteError(
             f"{name}: there is no such file, and the Hub dataset cannot be loaded ({reason}). Check the "
             "network and HF_ENDPOINT, or give a local file."
@@ -114,7 +114,7 @@ def _commit(name: str, revision: str | None) -> tuple[str | None, str]:
         raise InputError(f"{name}: is neither a file nor a Hub dataset id.") from error
     except Exception as error:
         # No network, or an outage: the cache may still have the data set.
-        return None, f"{type(error).__name__}: {_first_line(error)}"
+        return None, f"{type(error).__name__}: {first_line(error)}"
 
 
 @contextmanager
@@ -144,14 +144,10 @@ def _load(name: str, config: str | None, split: str, revision: str | None, outag
             ) from error
         if isinstance(error, ValueError):
             # Names of configurations and splits: the message of `datasets` lists those there are.
-            raise InputError(f"{name}: {_first_line(error)} (see --config and --split)") from error
+            raise InputError(f"{name}: {first_line(error)} (see --config and --split)") from error
         raise PrerequisiteError(
-            f"{name}: the Hub dataset cannot be loaded ({type(error).__name__}: {_first_line(error)})."
+            f"{name}: the Hub dataset cannot be loaded ({type(error).__name__}: {first_line(error)})."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def _cached_commit(parts: Sequence[Any]) -> str | None:

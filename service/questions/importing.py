@@ -10,14 +10,12 @@ from sqlalchemy.orm import Session
 from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import InputError
-from service.questions.columns import Columns
 from service.questions.duplicates import Likeness, compare_members
-from service.questions.images import PLACEHOLDER, store_images
+from service.questions.images import store_images
 from service.questions.question import is_solution
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,
-    StoreCounts,
     StoredSet,
     check_set_name,
     default_set_name,
@@ -31,63 +29,60 @@ from service.telling import TellProgress, TellStage
 
 @dataclass(frozen=True)
 class ImportReport:
-    """Result of an import. Rows count from 0; pairs are (row, earlier row) of the source."""
+    """Result of an import: the rows that were read, and what became of their questions in the database."""
 
+    read: ReadRows
     name: str
-    source: str
     created: bool  # False: the set was there already, with the same content
-    rows: int
-    usable: int
-    held: tuple[Member, ...]
-    duplicates: tuple[tuple[int, int], ...]
+    members: tuple[Member, ...]
     likeness: Likeness
-    bad_rows: tuple[str, ...]  # with --skip-bad-rows: those left out, `place: problem`
-    several_boxes: tuple[int, ...]
-    columns: Columns
-    counts: StoreCounts
-    images: int  # different ones
-    new_images: int  # of these, new in the database
-    unpictured: tuple[int, ...]  # rows whose text says <image>, without any
-    left_out: Mapping[str, int]  # columns that may belong to a question and were not read: in how many rows
-    counting: int  # rows whose gold may be the number of an option, which have letters
-    solutions: int  # usable golds that are whole solutions
+    new_questions: int
+    new_images: int
     spec: dict[str, Any] = field(repr=False)
+
+    @property
+    def held(self) -> list[Member]:
+        return [member for member in self.members if member.held is not None]
+
+    @property
+    def usable(self) -> int:
+        return len(self.members) - len(self.held)
+
+    @property
+    def images(self) -> int:
+        """Number of different images."""
+        return len({id for member in self.members for id in member.question.images})
+
+    @property
+    def solutions(self) -> int:
+        """Number of usable golds that are whole solutions."""
+        questions = (member.question for member in self.members if member.held is None)
+        return sum(each.kind != AnswerKind.CODE and is_solution(each.answer) for each in questions)
 
     @property
     def needs_attention(self) -> bool:
         """Whether questions were held back or left out, contradict each other, or may lack a part or gold."""
-        odd_golds = self.counting or self.solutions
-        return bool(self.held or self.likeness.conflicts or self.bad_rows or self.left_out or odd_golds)
+        read = self.read
+        return bool(self.held or self.likeness.conflicts or read.bad or read.left_out or self.solutions)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form."""
-        pairs = {
-            kind: [{"row": pair.row, "earlier": pair.earlier, "ratio": pair.ratio} for pair in similar]
-            for kind, similar in (
-                ("conflicts", self.likeness.conflicts),
-                ("near_duplicates", self.likeness.near_duplicates),
-                ("look_alikes", self.likeness.look_alikes),
-            )
-        }
+        """Return the machine-readable form. Rows count from 0; pairs are (row, earlier row) of the source."""
+        read = self.read
         return {
             "set": self.name,
-            "source": self.source,
+            "source": read.source,
             "created": self.created,
-            "rows": self.rows,
+            "rows": read.rows,
             "usable": self.usable,
             "held": [member.to_json() for member in self.held],
-            "new_questions": self.counts.new,
-            "other_labels": self.counts.other_labels,
+            "new_questions": self.new_questions,
             "images": self.images,
             "new_images": self.new_images,
-            "unpictured": list(self.unpictured),
-            "left_out_columns": dict(self.left_out),
-            "golds_that_may_count_options": self.counting,
+            "left_out_columns": dict(read.left_out),
             "golds_that_are_solutions": self.solutions,
-            "duplicates": [{"row": row, "earlier": earlier} for row, earlier in self.duplicates],
-            **pairs,
-            "bad_rows": list(self.bad_rows),
-            "several_boxes": list(self.several_boxes),
+            "duplicates": [{"row": row, "earlier": earlier} for row, earlier in read.duplicates],
+            **{kind: [vars(pair) for pair in pairs] for kind, pairs in vars(self.likeness).items()},
+            "bad_rows": [f"{bad.place}: {bad.problem}" for bad in read.bad],
             "spec": self.spec,
         }
 
@@ -153,42 +148,19 @@ def store_import(
         )
     likeness = compare_members(members, _equal_answers(grader, rows.kind), _step(progress, "comparing texts"))
     spec = _spec(rows, content, members, likeness, grader.version)
-    used = [id for member in rows.members for id in member.question.images]
-    counts, new_images = StoreCounts(0, 0), 0
+    new_questions = new_images = 0
     created = False
     if stored is None:
         with db.write() as session:
             # Another process may have been quicker since we looked.
             stored = _same_or_none(session, name, content)
             if stored is None:
+                used = (id for member in members for id in member.question.images)
                 new_images = store_images(session, rows.images.read(used))
-                counts = store_set(session, name, members, spec)
+                new_questions = store_set(session, name, members, spec)
                 created = True
-    return ImportReport(
-        name=name,
-        source=rows.source,
-        created=created,
-        rows=rows.read,
-        usable=sum(member.held is None for member in members),
-        held=tuple(member for member in members if member.held is not None),
-        duplicates=rows.duplicates,
-        likeness=likeness,
-        bad_rows=tuple(f"{bad.place}: {bad.problem}" for bad in rows.bad),
-        several_boxes=rows.several_boxes,
-        columns=rows.columns,
-        counts=counts,
-        images=len(set(used)),
-        new_images=new_images,
-        unpictured=tuple(
-            member.position
-            for member in rows.members
-            if PLACEHOLDER in member.question.text and not member.question.images
-        ),
-        left_out=rows.left_out,
-        counting=rows.counting,
-        solutions=sum(_has_solution(member) for member in members),
-        spec=spec if stored is None else stored.spec,
-    )
+    spec = spec if stored is None else stored.spec
+    return ImportReport(rows, name, created, tuple(members), likeness, new_questions, new_images, spec)
 
 
 def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None:
@@ -199,11 +171,6 @@ def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None
         f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) and this '
         "source have different questions. A set never changes, so choose another name with --name."
     )
-
-
-def _has_solution(member: Member) -> bool:
-    question = member.question
-    return member.held is None and question.kind != AnswerKind.CODE and is_solution(question.answer)
 
 
 def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: TellStage | None) -> list[Member]:
@@ -268,7 +235,7 @@ def _spec(
         "max_characters": rows.limits.max_characters,
         "strip_control": rows.limits.strip_control,
         **({"images": len(images)} if images else {}),
-        "rows": rows.read,
+        "rows": rows.rows,
         "bad_rows": len(rows.bad),
         "duplicates": len(rows.duplicates),
         "held": sum(member.held is not None for member in members),

@@ -32,20 +32,12 @@ REPORT_EVERY = 200
 
 
 @dataclass(frozen=True)
-class Overlaps:
-    """Questions of the extra set that were passed over before the chunks were full, by the reason.
-
-    same_text: equal but for blanks and case (the same id included); near: similar wording with the same
-    digits. Both with the base (its held questions included) or with an extra question already taken.
-    """
-
-    same_text: int
-    near: int
-
-
-@dataclass(frozen=True)
 class MixReport:
-    """A mix: how many questions of each set it has, and what was passed over."""
+    """A mix: how many questions of each set it has, and what was passed over.
+
+    `overlaps` counts extra questions by the reason: same_text (equal but for blanks and case, the same id
+    included) or near (similar wording with the same digits), with a question of the base or an earlier one.
+    """
 
     name: str
     created: bool
@@ -53,32 +45,13 @@ class MixReport:
     extra: int
     chunk: int
     chunks: int
-    overlaps: Overlaps
+    overlaps: dict[str, int]
     spec: dict[str, Any] = field(repr=False)
 
     @property
     def times(self) -> float:
         """The size of the mix over that of its base."""
         return (self.base + self.extra) / self.base
-
-
-def chunks_for(times: float, base: int, chunk: int) -> int:
-    """Return how many chunks make a base of `base` questions `times` as large.
-
-    Raises:
-        InputError: `times` is below 1, or not a whole number of chunks within half a percent of the base.
-    """
-    if not 1 <= times < 1e6:
-        raise InputError(f"--times {times:g}: give a number of at least 1 (the base alone), such as 1.5.")
-    chunks = round((times - 1) * base / chunk)
-    if abs(base + chunks * chunk - times * base) > 0.005 * base:
-        steps = [1 + count * chunk / base for count in (max(0, chunks - 1), chunks, chunks + 1)]
-        near = ", ".join(f"{step:.3g}" for step in dict.fromkeys(steps))
-        raise InputError(
-            f"--times {times:g}: {base:,} questions and chunks of {chunk:,} cannot give this size. "
-            f"Possible: {near}. Choose one of these, or another --chunk."
-        )
-    return chunks
 
 
 def seeded_order(questions: Sequence[Question], seed: int) -> list[Question]:
@@ -96,7 +69,7 @@ def choose_extra(
     count: int,
     seed: int,
     progress: TellStage | None = None,
-) -> tuple[list[Question], Overlaps]:
+) -> tuple[list[Question], dict[str, int]]:
     """Return the first `count` questions of `extra`, in seeded order, that overlap with nothing before them.
 
     A larger count with the same seed begins with the same questions, so that mixes are nested. The list is
@@ -109,23 +82,23 @@ def choose_extra(
         indexes[question.images].add(done, question.text)
         _tell(progress, "reading the base", done + 1, len(base))
     chosen: list[Question] = []
-    same_text = near = 0
+    overlaps = {"same_text": 0, "near": 0}
     for question in seeded_order(extra, seed):
         if len(chosen) == count:
             break
         same = question.images, comparable(question.text)
         if same in texts:
-            same_text += 1
+            overlaps["same_text"] += 1
             continue
         match = indexes[question.images].nearest(question.text)
         if match is not None and match.same_digits:
-            near += 1
+            overlaps["near"] += 1
             continue
         texts.add(same)
         indexes[question.images].add(len(base) + len(chosen), question.text)
         chosen.append(question)
         _tell(progress, "choosing", len(chosen), count)
-    return chosen, Overlaps(same_text, near)
+    return chosen, overlaps
 
 
 def mix_sets(
@@ -135,19 +108,17 @@ def mix_sets(
     base: str,
     extra: str,
     seed: int,
+    chunks: int,
     chunk: int | None = None,
-    chunks: int | None = None,
-    times: float | None = None,
     progress: TellStage | None = None,
 ) -> MixReport:
     """Store a new set: the usable questions of `base`, then `chunks` seeded chunks of those of `extra`.
 
-    Give the number of chunks or the size in times of the base. A chunk is half of the base unless named.
-    Making the same mix again changes nothing.
+    A chunk is half of the base unless its size is given. Making the same mix again changes nothing.
 
     Raises:
         NotFoundError: base or extra is missing.
-        InputError: a size that cannot be had, or a set of that name with other questions or another making.
+        InputError: the extra set is too small, or a set of that name has other questions or another making.
     """
     check_set_name(name)
     with db.read() as session:
@@ -160,20 +131,15 @@ def mix_sets(
     if not own:
         raise InputError(f'the base "{base}" has no usable questions.')
     chunk = max(1, len(own) // 2) if chunk is None else chunk
-    if (chunks is None) == (times is None):
-        raise InputError("give either --times (such as 1.5) or --chunks.")
-    for option, given, least in (("--chunk", chunk, 1), ("--chunks", chunks or 0, 0)):
-        if given < least:
-            raise InputError(f"{option} is {given}. Give at least {least}.")
-    if chunks is None:
-        chunks = chunks_for(times or 0.0, len(own), chunk)
+    if chunk < 1 or chunks < 0:
+        raise InputError(f"{chunks} chunks of {chunk} questions cannot be drawn. Give at least 1 question.")
     wanted = chunk * chunks
     everything = [member.question for member in base_members]
     chosen, overlaps = choose_extra(everything, offered, wanted, seed, progress)
     if len(chosen) < wanted:
         raise InputError(
             f'"{extra}" has only {len(chosen):,} questions that do not overlap with "{base}" or each other '
-            f"({len(offered):,} usable, {overlaps.same_text:,} identical, {overlaps.near:,} "
+            f"({len(offered):,} usable, {overlaps['same_text']:,} identical, {overlaps['near']:,} "
             f"near-duplicates). {chunks} chunks of {chunk:,} need {wanted:,}. Import more, or request fewer."
         )
     members = [Member(position, question) for position, question in enumerate([*own, *chosen])]
@@ -186,7 +152,7 @@ def mix_sets(
         "chunks": chunks,
         "seed": seed,
         "near_ratio": NEAR_RATIO,
-        "overlaps": {"same_text": overlaps.same_text, "near": overlaps.near},
+        "overlaps": overlaps,
     }
     with db.write() as session:
         stored = _same_or_none(session, name, spec)

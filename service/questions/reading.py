@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from service.answer_kinds import AnswerKind
-from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.questions import hub
 from service.questions.columns import (
@@ -16,12 +15,10 @@ from service.questions.columns import (
     Columns,
     RowLimits,
     RowProblem,
-    counts_options,
     lacking_columns,
     read_program,
     read_question,
     resolve,
-    value_at,
 )
 from service.questions.files import BadRow, RawRow, Source, open_file
 from service.questions.images import RowImages
@@ -40,10 +37,9 @@ class ReadRows:
     source: str
     stem: str
     members: tuple[Member, ...]  # each different question once, at its first row
-    read: int  # rows, bad and repeated ones included
+    rows: int  # bad and repeated ones included
     duplicates: tuple[tuple[int, int], ...]  # (row, earlier row with the same text and answer)
     bad: tuple[BadRow, ...]
-    several_boxes: tuple[int, ...]  # rows whose solution ends in several boxes; the last one was taken
     columns: Columns
     limits: RowLimits
     limit: int | None
@@ -52,7 +48,6 @@ class ReadRows:
     kind: AnswerKind = AnswerKind.LATEX  # of all of its questions
     references: Mapping[str, str] = field(default_factory=dict, repr=False)  # programs, by question's id
     left_out: Mapping[str, int] = field(default_factory=dict)  # columns that may belong to a question: rows
-    counting: int = 0  # rows whose gold may be the number of an option, which have letters
 
 
 def read_source(
@@ -98,15 +93,14 @@ def read_source(
     members: list[Member] = []
     rows_by_id: dict[str, int] = {}
     duplicates: list[tuple[int, int]] = []
-    several: list[int] = []
     images = RowImages(opened.folder)
     references: dict[str, str] = {}
     left_out: Counter[str] = Counter()
-    read = counting = 0
+    number_read = 0
     for row in chain(head, rows):
         if limit is not None and row.number >= limit:
             break
-        read += 1
+        number_read += 1
         if isinstance(row, RawRow):
             try:
                 if kind is AnswerKind.CODE:
@@ -115,7 +109,6 @@ def read_source(
                 else:
                     question = read_question(row.values, columns, limits, images)
                     left_out.update(lacking_columns(row.values, columns, question.text))
-                    counting += counts_options(row.values, columns, question.answer)
             except RowProblem as problem:
                 row = BadRow(row.number, row.place, str(problem))
         if isinstance(row, BadRow):
@@ -128,8 +121,6 @@ def read_source(
             duplicates.append((row.number, earlier))
             continue
         members.append(Member(row.number, question))
-        if columns.answer is None and _several_boxes(row, columns):
-            several.append(row.number)
     if not skip_bad_rows or not members:
         _refuse(bad, opened.name)
     if not any(member.question.answer for member in members):
@@ -146,10 +137,9 @@ def read_source(
         source=source,
         stem=opened.stem,
         members=tuple(members),
-        read=read,
+        rows=number_read,
         duplicates=tuple(duplicates),
         bad=tuple(bad),
-        several_boxes=tuple(several),
         columns=columns,
         limits=limits,
         limit=limit,
@@ -158,7 +148,6 @@ def read_source(
         kind=kind,
         references=references,
         left_out=left_out,
-        counting=counting,
     )
 
 
@@ -187,8 +176,3 @@ def _refuse(bad: Sequence[BadRow], source: str) -> None:
         f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, so nothing was imported:\n"
         f"{first}{more}\nFix them, or pass --skip-bad-rows to leave them out."
     )
-
-
-def _several_boxes(row: RawRow, columns: Columns) -> bool:
-    solution = str(value_at(row.values, columns.solution) or "")
-    return boxed_answer(solution) != last_boxed(solution)

@@ -46,60 +46,33 @@ class StoredSet:
         return str(self.spec["content_hash"])
 
 
-@dataclass(frozen=True)
-class StoreCounts:
-    """What `store_questions` did: questions that were new, and known ones whose labels differ here.
-
-    A question's labels stay those of its first import, since its row is never changed.
-    """
-
-    new: int
-    other_labels: int
-
-
 def members_hash(members: Iterable[tuple[int, str]]) -> str:
     """Return the content hash of a set: of its (position, question id) pairs in order."""
     return content_hash("question-set", [[position, id] for position, id in members])
 
 
-def store_questions(session: Session, questions: Iterable[Question]) -> StoreCounts:
-    """Insert the questions that are not in the database yet; the others stay as they are."""
+def store_questions(session: Session, questions: Iterable[Question]) -> int:
+    """Insert the questions that are not in the database yet; return how many those are.
+
+    A question's labels stay those of its first import, since its row is never changed.
+    """
     by_id: dict[str, Question] = {}
     for question in questions:
         by_id.setdefault(question.id, question)
-    new = other_labels = 0
+    new = 0
     for chunk in in_parts(list(by_id.values())):
-        stored = {
-            row.id: (row.level, row.subject)
-            for row in session.execute(
-                select(QuestionRow.id, QuestionRow.level, QuestionRow.subject).where(
-                    QuestionRow.id.in_([question.id for question in chunk])
-                )
-            )
-        }
+        ids = [question.id for question in chunk]
+        stored = set(session.scalars(select(QuestionRow.id).where(QuestionRow.id.in_(ids))))
         now = utc_now()
         rows = [
-            {
-                "id": question.id,
-                "text": question.text,
-                "answer": question.answer,
-                "level": question.level,
-                "subject": question.subject,
-                "kind": question.kind,
-                "images": [*question.images] or None,
-                "created_at": now,
-            }
+            {**vars(question), "images": [*question.images] or None, "created_at": now}
             for question in chunk
             if question.id not in stored
         ]
         if rows:
             session.execute(insert(QuestionRow), rows)
         new += len(rows)
-        other_labels += sum(
-            stored.get(question.id, (question.level, question.subject)) != (question.level, question.subject)
-            for question in chunk
-        )
-    return StoreCounts(new, other_labels)
+    return new
 
 
 def check_set_name(name: str) -> None:
@@ -120,15 +93,15 @@ def default_set_name(stem: str) -> str:
     return re.sub(r"[^\w.-]+", "-", stem).strip("-._")[:100]
 
 
-def store_set(session: Session, name: str, members: Sequence[Member], spec: dict[str, Any]) -> StoreCounts:
-    """Write a new set and those of its questions that are new, in the caller's transaction.
+def store_set(session: Session, name: str, members: Sequence[Member], spec: dict[str, Any]) -> int:
+    """Write a new set in the caller's transaction; return how many of its questions are new.
 
     Raises:
         InputError: there is already a set of that name.
     """
     if find_set(session, name) is not None:
         raise InputError(f'the question set "{name}" already exists. Choose another name with --name.')
-    counts = store_questions(session, (member.question for member in members))
+    new = store_questions(session, (member.question for member in members))
     row = QuestionSetRow(name=name, spec=spec, created_at=utc_now())
     session.add(row)
     session.flush()
@@ -145,7 +118,7 @@ def store_set(session: Session, name: str, members: Sequence[Member], spec: dict
                 for member in chunk
             ],
         )
-    return counts
+    return new
 
 
 def find_set(session: Session, name: str) -> StoredSet | None:

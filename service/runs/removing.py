@@ -16,7 +16,7 @@ from service.asks.store import dead_workers
 from service.asks.tables import AskRow, JobRow, TaskRow
 from service.database.base import Base
 from service.database.schema import load_tables
-from service.database.triggers import lift_deletion
+from service.database.triggers import lifted
 from service.errors import InputError
 from service.runs.spending import spent_usd
 from service.runs.store import Run, check_name, list_runs
@@ -59,7 +59,7 @@ def remove_run(session: Session, run: Run) -> None:
     if obstacles:
         raise InputError(f"run {run.name!r} cannot be removed: {'; '.join(obstacles)}.")
     owned = dict(_owned(run.id))
-    with lift_deletion(session, [table.name for table in owned]):
+    with lifted(session, {f"{table.name}_no_delete" for table in owned}.__contains__):
         for table, condition in owned.items():
             session.execute(delete(table).where(condition))
             if table is _ASKS:

@@ -174,23 +174,14 @@ def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
     )
 
 
-@dataclass(frozen=True)
-class KeptConfig:
-    """The config that a run was last worked on with, and the folder in which its relative paths hold."""
-
-    folder: str
-    config: Mapping[str, Any]
-
-
 def keep_config(session: Session, run_id: str, config: Mapping[str, Any]) -> None:
     """Keep the config of a run, in place of an earlier one."""
     session.merge(RunConfigRow(run_id=run_id, folder=os.getcwd(), config=dict(config)))
 
 
-def read_config(session: Session, run_id: str) -> KeptConfig | None:
-    """Return the config of a run; None where it was made by other means."""
-    row = session.get(RunConfigRow, run_id)
-    return None if row is None else KeptConfig(row.folder, row.config)
+def read_config(session: Session, run_id: str) -> RunConfigRow | None:
+    """Return the config that a run was last worked on with; None where it was made by other means."""
+    return session.get(RunConfigRow, run_id)
 
 
 def as_run(row: RunRow) -> Run:

@@ -1,1 +1,1 @@
-"""What the servers share: listening on a port, and the types of ASGI."""
+"""What the servers share: listening on a port."""

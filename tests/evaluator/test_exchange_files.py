@@ -22,7 +22,7 @@ from evaluator.exchange.matching import FromFile
 from evaluator.grading import AnswerKind
 from service.database import Database
 from service.errors import InputError
-from service.questions.images import RowImages, data_address, load_headers, read_image, rows, store_images
+from service.questions.images import RowImages, data_address, load_images, read_image, rows, store_images
 
 
 def lighteval_row(texts: list[str], metric: dict[str, float], marks: str = "") -> dict[str, Any]:
@@ -180,7 +180,7 @@ def test_what_is_exported_comes_back_in_another_database(
     assert stored(other_db, back) == stored(db, run)
     assert back.spec["problems_hash"] == run.spec["problems_hash"]
     with other_db.read() as session:
-        assert load_headers(session, [RED.id, BLUE.id])
+        assert load_images(session, [RED.id, BLUE.id])
     if form != "jsonl":
         from datasets import load_dataset
 

@@ -17,7 +17,8 @@ from evaluator.reports.report import Report, build_report
 from evaluator.reports.sources import TITLE, line_sources, source_table
 from service.database import Database
 from service.errors import InputError
-from service.questions.contamination import Overlap, Settings, store_check
+from service.questions.contamination.finding import Overlap, Settings
+from service.questions.contamination.store import store_check
 
 COMPETITIONS = ("amc12", "olympiadbench", "aime24", "aime25")
 HALF: Counts = [(32, 16, 0), (32, 0, 0)]

@@ -17,7 +17,7 @@ from tiny_model import save_tiny_model
 from world_runs import final_state, rows
 
 from rephraser.run.spec import BOXED_INSTRUCTION, SolverSpec
-from service.asks.ask import unpack
+from service.asks.attempts import unpack
 from service.asks.request import read_reply
 from service.hashing import content_id
 from service.models.settings import PromptSpec

@@ -1,16 +1,12 @@
-"""Searching texts: what the index of letters finds is what reading every text would find."""
+"""Searching texts: a search finds what reading every text would find."""
 
 from pathlib import Path
 
 import pytest
-from postgres_cluster import Cluster
 from runs import Proposed, add_run, open_empty
-from sqlalchemy import create_engine, text
-from sqlalchemy.orm import Session
 
-from rephraser.views.questions import QuestionFilters, count_questions, page_questions
+from rephraser.views.questions import QuestionFilters, count_questions, page_questions, search_terms
 from service.database import Database
-from service.questions.searching import may_hold, search_terms
 
 TEXTS = [
     (r"Let $x = \frac{12}{7}$. What is $7x$?", "12", r"Given $\tfrac{12}{7} = x$, find $7 \cdot x$."),
@@ -65,57 +61,3 @@ def test_words_must_all_stand_in_one_text(tmp_path: Path) -> None:
     assert found(db, '"tickets parking"') == set()
     assert found(db, "cars dear") == {"Parking costs 3. Ben has tickets."}
     assert found(db, "cars tickets") == set()
-
-
-@pytest.mark.sqlite
-def test_a_write_that_fails_leaves_nothing_in_the_index(tmp_path: Path) -> None:
-    insert = text("INSERT INTO questions (id, text, answer, created_at) VALUES ('q', 'vanishing', '', '')")
-    with Database.open(tmp_path / "t.db") as db:
-
-        def fail() -> None:
-            with db.write() as session:
-                session.execute(insert)
-                raise RuntimeError
-
-        with pytest.raises(RuntimeError):
-            fail()
-        with db.write() as session:
-            session.execute(insert)
-        assert found(db, "vanish") == {"vanishing"}
-        with db.read() as session:
-            assert session.execute(text("SELECT count(*) FROM searched_texts")).scalar_one() == 1
-        assert db.integrity_report() == []
-
-
-def indexes_of_letters(session: Session) -> set[str]:
-    return set(session.scalars(text("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%letters'")))
-
-
-def test_a_server_has_indexes_of_letters_and_uses_them(cluster: Cluster) -> None:
-    url = cluster.empty()
-    with Database.open(url) as db, db.read() as session:
-        session.execute(text("SET LOCAL enable_seqscan = off"))  # which is quicker for a few rows
-        query = may_hold(session, ["needle"])
-        assert query is not None
-        statement = query.compile(session.get_bind(), compile_kwargs={"literal_binds": True})
-        plan = "\n".join(session.scalars(text(f"EXPLAIN {statement}".replace(":", "\\:"))))
-        assert indexes_of_letters(session) == {"questions_letters", "candidates_letters"}
-        assert all(name in plan for name in indexes_of_letters(session)), plan
-        assert "Seq Scan" not in plan
-    cluster.drop(url)
-
-
-def test_a_role_that_may_make_no_extension_searches_without_an_index(cluster: Cluster) -> None:
-    url = cluster.empty(schema=False)
-    cluster.run("CREATE ROLE modest LOGIN")
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text("GRANT CREATE ON SCHEMA public TO modest"))
-    engine.dispose()
-    with Database.open(url.replace("tagrpo@", "modest@")) as db:
-        add_run(db, "r", [("Cars are dear.", "3", [Proposed("Autos cost much.")])])
-        with db.read() as session:
-            assert indexes_of_letters(session) == set()
-        assert found(db, "autos cost") == {"Cars are dear."}
-    cluster.drop(url)
-    cluster.run("DROP ROLE modest")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from service.asks import provider_jobs
 from service.asks import store as rows
 from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
 from service.asks.attempts import have_answers
-from service.asks.batch import BatchJobs
+from service.asks.batch import BatchJobs, check_batch
 from service.asks.money import Price, cost_pico, worst_pico
 from service.asks.request import Answer, Request
 from service.asks.store import Store
@@ -65,15 +66,15 @@ async def asking(db: Database, server: OpenAIServer, run_id: str, **settings: An
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
     store, endpoint = Store(db), remote([server], OPENAI)
     await endpoint.load()
-    jobs = BatchJobs(endpoint, **{"poll_s": 0.02, "quiet_s": 0.02} | settings.pop("jobs", {}))
-    models = Models({}, {OPENAI: jobs}, retries=QUICK, **settings)
+    how = {"poll_s": 0.02, "quiet_s": 0.02} | settings.pop("jobs", {})
+    models = Models({}, {OPENAI: partial(BatchJobs, endpoint, **how)}, retries=QUICK, **settings)
     asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
     try:
         yield asker
     finally:
         asker.stop("interrupted", "interrupted")
         await asker.finish()
-        await jobs.close()
+        await asker.close()
         await endpoint.close()
         store.close()
 
@@ -140,7 +141,7 @@ async def test_a_killed_process_pays_nothing_twice(
                 patch.setattr(provider_jobs.ProviderJobs, "submit", submit_and_die)
             store, endpoint = Store(db), remote([server], OPENAI)
             await endpoint.load()
-            jobs = BatchJobs(endpoint, poll_s=0.02, quiet_s=0.02)
+            jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
             models = Models({}, {OPENAI: jobs}, retries=QUICK)
             asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
             asks = [asyncio.create_task(asker.ask(request)) for request in REQUESTS]
@@ -149,11 +150,11 @@ async def test_a_killed_process_pays_nothing_twice(
             if moment == "while it runs":
                 await until(lambda: any(server.batches.asked.values()))
             asker.cancel()
-            jobs_of_run = jobs._runs[asker]
+            jobs_of_run: Any = asker._backends[OPENAI]
             for task in (tasks := [*asks, *jobs_of_run._tasks, jobs_of_run._maker]):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await jobs.close()
+            await asker.close()
             store.close()
         end_workers(db)
         server.batches.polls = 1
@@ -260,11 +261,11 @@ async def test_places_without_batch_jobs_are_refused() -> None:
     two = remote(["http://a/v1", "http://b/v1"], OPENAI)
     await two.load()
     with pytest.raises(InputError, match="Give one base_url, or remove batch=true"):
-        BatchJobs(two)
+        check_batch(two)
     anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
     await anthropic.load()
     with pytest.raises(PrerequisiteError, match="anthropic does not support OpenAI's batch API"):
-        BatchJobs(anthropic)
+        check_batch(anthropic)
 
 
 def test_a_cap_below_the_next_request_stops(db: Database) -> None:

@@ -245,7 +245,7 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         await endpoint.open()
         serving = endpoint.serving
         await endpoint.close()
-    assert (serving.engine, serving.version, serving.max_model_len) == ("vllm", "0.11", 4096)
+    assert serving == {"engine": "vllm", "version": "0.11", "max_model_len": 4096} | serving
 
 
 @pytest.mark.parametrize(

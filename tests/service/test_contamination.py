@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
 from service.database import Database
-from service.errors import InputError
-from service.questions.contamination import Overlap, Settings, Text, find_overlaps, overlaps_with, store_check
+from service.questions.contamination.finding import Overlap, Settings, Text, find_overlaps
+from service.questions.contamination.store import overlaps_with, store_check
 from service.questions.contamination.words import words
 
 
@@ -126,17 +126,3 @@ def test_texts_without_words_overlap_with_nothing() -> None:
     assert find_overlaps([Text("s", "$$"), Text("t", "")], [Text("p", "..."), Text("q", "")]) == []
     assert find_overlaps([], [Text("p", "x")]) == []
     assert find_overlaps([Text("s", "x")], []) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n": 0}, "--ngram is 0 words"),
-        ({"containment": 0.0}, r"--threshold is 0\.0"),
-        ({"ratio": 30.0}, "ratio is 30.0"),
-        ({"common": 0}, "more than 0 texts"),
-    ],
-)
-def test_settings_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Settings(**options)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 
 from service.errors import InputError
 from service.questions import Columns, RowLimits
-from service.questions.columns import RowProblem, counts_options, read_question, resolve
+from service.questions.columns import RowProblem, read_question, resolve
 from service.questions.files import JsonNumber
 
 
@@ -63,24 +63,6 @@ def test_further_columns_stand_below_the_question(value: Any, expected: str) -> 
     columns = resolve(Columns("body", further=("ask", "options")), values, "s")
     text = "Ada has 3 or 4 apples.\nHow many?" + f"\n{expected}" * bool(expected)
     assert read_question(values, columns, RowLimits()).text == text
-
-
-@pytest.mark.parametrize(
-    ("options", "gold", "counts"),
-    [
-        (["red", "blue", "green"], "2", True),
-        (["red", "blue", "green"], "0", True),
-        (["red", "blue", "green"], "4", False),
-        (["1", "$2.00", "5"], "2", False),
-        (["A) red", "B) blue"], "1", False),
-        (["red", "blue"], "B", False),
-        (["red", "blue"], "7" * 5000, False),
-        ("red or blue", "1", False),
-    ],
-)
-def test_a_gold_that_may_count_options_is_known(options: Any, gold: str, counts: bool) -> None:
-    columns = Columns("question", "answer", further=("options",))
-    assert counts_options({"question": "Which?", "options": options}, columns, gold) is counts
 
 
 @pytest.mark.parametrize(

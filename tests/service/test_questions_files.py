@@ -99,7 +99,7 @@ def test_bad_rows_can_be_skipped_and_are_listed(tmp_path: Path) -> None:
     rows = read(tmp_path / "a.jsonl", b"nonsense\n" + jsonl(*TWO) + b'"text"\n', skip=True)
     assert answers(rows) == [(1, "What is 1+1?", "2"), (2, "What is 2+3?", "5")]
     assert [bad.place for bad in rows.bad] == ["a.jsonl:1", "a.jsonl:4"]
-    assert rows.read == 4
+    assert rows.rows == 4
 
 
 def test_broken_utf8_names_the_line_and_the_byte(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
     db: Database, tmp_path: Path
 ) -> None:
     report = import_questions(db, write_rows(tmp_path / "mine.jsonl", *ROWS))
-    assert (report.name, report.rows, report.usable, report.created) == ("mine", 4, 3, True)
+    assert (report.name, report.read.rows, report.usable, report.created) == ("mine", 4, 3, True)
     assert [(held.position, held.held) for held in report.held] == [(2, "no answer")]
     assert report.needs_attention
     with db.read() as session:
@@ -58,10 +58,10 @@ def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database,
     other = {"question": "What is  3+4?", "answer": "8"}
     again = {"question": "What is 3+4? ", "answer": "7.0"}
     report = import_questions(db, write_rows(tmp_path / "a.jsonl", ROWS[0], ROWS[3], ROWS[0], other, again))
-    assert report.duplicates == ((2, 0),)
+    assert report.read.duplicates == ((2, 0),)
     assert [(pair.row, pair.earlier) for pair in report.likeness.conflicts] == [(3, 1)]
     assert [(pair.row, pair.earlier) for pair in report.likeness.near_duplicates] == [(4, 1)]
-    assert (report.rows, report.usable) == (5, 4)
+    assert (report.read.rows, report.usable) == (5, 4)
     assert report.needs_attention
 
 
@@ -87,9 +87,9 @@ def test_math_arrives_at_7498(db: Database) -> None:
     if not path.exists():
         pytest.skip(f"{path} is not there; set TAGRPO_DATA to the folder of the real data")
     report = import_questions(db, path)
-    assert (report.rows, report.usable) == (7500, 7498)
+    assert (report.read.rows, report.usable) == (7500, 7498)
     assert [(held.position, held.held) for held in report.held] == [(5341, "no answer"), (5343, "no answer")]
-    assert report.duplicates == ()
+    assert report.read.duplicates == ()
     assert report.likeness.conflicts == ()
     near = {(pair.row, pair.earlier) for pair in report.likeness.near_duplicates}
     assert {(959, 925), (1227, 1168)} <= near

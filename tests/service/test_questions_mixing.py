@@ -8,7 +8,6 @@ import pytest
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import Member, load_question_set, make_question, mix_sets
-from service.questions.mixing import chunks_for
 from service.questions.store import members_hash, store_set
 
 NOUNS = ["lions", "tigers", "zebras", "otters", "badgers", "rabbits", "foxes", "wolves", "lizards", "parrots"]
@@ -44,7 +43,7 @@ def ids(db: Database, name: str) -> list[str]:
 
 
 def test_a_mix_is_the_base_and_then_whole_chunks(db: Database) -> None:
-    report = mix_sets(db, "x1.5", base="base", extra="extra", times=1.5, seed=7)
+    report = mix_sets(db, "x1.5", base="base", extra="extra", chunks=1, seed=7)
     assert (report.base, report.extra, report.chunk, report.chunks, report.times) == (20, 10, 10, 1, 1.5)
     mixed = ids(db, "x1.5")
     assert mixed[:20] == ids(db, "base")
@@ -71,13 +70,7 @@ def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Dat
         InputError, match=r'"dirty" has only 2 questions that do not overlap .*2 identical, 2 near'
     ):
         mix_sets(db, "m3", base="base", extra="dirty", chunk=3, chunks=1, seed=1)
-    assert report.overlaps.same_text <= 2
-
-
-@pytest.mark.parametrize("times", [0.5, -1, float("nan"), float("inf"), 1.3])
-def test_sizes_that_cannot_be_had(times: float) -> None:
-    with pytest.raises(InputError, match="--times"):
-        chunks_for(times, 7498, 3749)
+    assert report.overlaps["same_text"] <= 2
 
 
 def test_wrong_use_is_refused(db: Database) -> None:
@@ -85,9 +78,5 @@ def test_wrong_use_is_refused(db: Database) -> None:
         mix_sets(db, "m", base="base", extra="nothing", chunks=1, seed=0)
     with pytest.raises(InputError, match="cannot be mixed with itself"):
         mix_sets(db, "m", base="base", extra="base", chunks=1, seed=0)
-    with pytest.raises(InputError, match="--chunk is 0"):
-        mix_sets(db, "m", base="base", extra="extra", chunk=0, times=1.5, seed=0)
-    with pytest.raises(InputError, match="either --times"):
-        mix_sets(db, "m", base="base", extra="extra", seed=0)
-    with pytest.raises(InputError, match="either --times"):
-        mix_sets(db, "m", base="base", extra="extra", chunks=1, times=1.5, seed=0)
+    with pytest.raises(InputError, match="1 chunks of 0 questions"):
+        mix_sets(db, "m", base="base", extra="extra", chunk=0, chunks=1, seed=0)

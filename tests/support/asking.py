@@ -67,13 +67,13 @@ async def answer(endpoint: Endpoint, request: Request, *, tries: int = 1) -> Ans
             await asyncio.sleep(0.02)
 
 
-class ScriptedEndpoint:
+class ScriptedEndpoint(Endpoint):
     """An endpoint in this process: `script(request)` gives the text of an answer, or a fault.
 
     Each answer took 4 tokens of prompt and 4 of response. `sent` holds every attempt.
     """
 
-    model, serving, notices, waits_for, generated_tokens = VLLM, None, (), "the script", None
+    model, waits_for = VLLM, "the script"
 
     def __init__(
         self,
@@ -88,10 +88,6 @@ class ScriptedEndpoint:
         self._room = asyncio.Semaphore(max_concurrency)
 
     async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    def wake(self) -> None: ...
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:

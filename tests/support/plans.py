@@ -13,7 +13,7 @@ LARGE = frozenset(
         *("neighbor_set_questions", "neighbor_set_members", "run_problems", "samples", "sample_texts"),
         *("grades", "sample_counts", "grade_counts", "rollouts", "rollout_texts", "rollout_tokens"),
         "rollout_prompts",
-        *("rollout_groups", "train_steps", "searched_texts"),
+        *("rollout_groups", "train_steps"),
     )
 )
 """Tables that grow with the data; those of runs, sets, labels and people's reviews stay small."""

@@ -20,8 +20,7 @@ from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
-from service.asks.ask import pack
-from service.asks.attempts import Attempt, Ended, begin, end
+from service.asks.attempts import Attempt, Ended, begin, end, pack
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now

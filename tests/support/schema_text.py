@@ -14,8 +14,6 @@ from service.database import Database
 
 FOLDER = Path(__file__).parents[1] / "service" / "schema"
 RENEW = "PYTHONPATH=. python tests/support/schema_text.py"
-_OF_LETTERS = "text_letters"
-"""SQLite's index of letters, and the tables that it makes for itself."""
 # name, table, statement without its body, body
 _TRIGGERS = {
     "sqlite": "SELECT name, tbl_name, substr(sql, 1, instr(sql, 'BEGIN') - 1), "
@@ -40,8 +38,6 @@ def _lines(connection: Connection) -> Iterator[str]:
     indexes = sorted(tuple(row) for row in connection.execute(text(_INDEXES[dialect])))
     triggers = sorted(tuple(row) for row in connection.execute(text(_TRIGGERS[dialect])))
     for table in sorted(looked.get_table_names()):
-        if table.startswith(_OF_LETTERS):
-            continue
         yield f"table {table}"
         for column in looked.get_columns(table):
             kind = column["type"].compile(connection.dialect).replace("COLLATE", "collate")

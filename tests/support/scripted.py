@@ -20,6 +20,7 @@ from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec
 from rephraser.run.start import KIND
 from rephraser.tables import CandidateRow, VerdictRow
 from service.asks.ask import Models, RetryPolicy
+from service.asks.backend import Endpoint
 from service.asks.money import Price
 from service.asks.request import Choice, Fault, Reply, Request
 from service.asks.store import add_tasks
@@ -65,20 +66,16 @@ def proposals(*texts: str) -> str:
     return json.dumps({"rephrasings": texts})
 
 
-class ScriptedEndpoint:
+class ScriptedEndpoint(Endpoint):
     """An endpoint that answers by a function and keeps the requests."""
 
-    waits_for, generated_tokens, notices = "the script", None, ()
+    model, waits_for = "", "the script"
 
     def __init__(self, model: str, say: Callable[[Request], Said], price: Price | None = None) -> None:
         self.model, self.say, self.price = model, say, price
         self.requests: list[Request] = []
 
     async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    def wake(self) -> None: ...
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:

@@ -8,7 +8,7 @@ from command_line import CommandLine
 from runs import Proposed, add_run
 
 from service.database import Database
-from service.questions.contamination import overlaps_with
+from service.questions.contamination.store import overlaps_with
 
 HENS = "A farmer has 12 hens and each hen lays 3 eggs a week. How many eggs are laid in 4 weeks?"
 TRAINS = "Two trains leave at noon, 300 km apart, at 60 and 90 km per hour. When do they meet?"
@@ -90,7 +90,7 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
             ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],
             "match 1 --from to 2 benchmarks",
         ),
-        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "--ngram is 0 words"),
+        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "--ngram"),
         (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
     ],
 )

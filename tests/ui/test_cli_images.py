@@ -16,7 +16,7 @@ from openai_server import OpenAIServer
 from pictures import picture, pixels
 from sqlalchemy import text
 
-from service.asks.ask import unpack
+from service.asks.attempts import unpack
 from service.database import Database
 
 COLORS = {"red": (255, 0, 0), "blue": (0, 0, 255), "lime": (0, 255, 0)}

@@ -112,8 +112,7 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
     named = "--column question=question --column question=A --column question=B --column question=C"
     assert named in err
     code, _, err = cli("import", str(mine), "--name", "whole", *named.split())
-    assert code == 3
-    assert "1 gold answer may be option numbers" in err
+    assert code == 0
     members = json.loads(cli("list", "whole", "--json")[1])["questions"]
     assert [member["question"] for member in members] == [
         "Which is prime?\n(A) 4\n(B) 5",
@@ -186,10 +185,10 @@ def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Pat
     cli("import", str(mine))
     cli("import", str(more))
     options = ("--base", "mine", "--extra", "more", "--chunk", "3", "--seed", "7")
-    code, out, _ = cli("mix", "x2", *options, "--times", "2")
+    code, out, _ = cli("mix", "x2", *options, "--chunks", "1")
     assert code == 0
     assert {"created yes", "questions 6", "times 2"} <= {*squeezed(out)}
-    assert "created no" in squeezed(cli("mix", "x2", *options, "--times", "2")[1])
+    assert "created no" in squeezed(cli("mix", "x2", *options, "--chunks", "1")[1])
     large = json.loads(cli("mix", "x3", *options, "--chunks", "2", "--json")[1])
     assert (large["questions"], large["times"]) == (9, 3.0)
     ids = {
@@ -198,7 +197,7 @@ def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Pat
     }
     assert ids["x3"][:6] == ids["x2"]
     assert "mine + more" in cli("list")[1]
-    code, _, err = cli("mix", "x9", *options, "--times", "9")
+    code, _, err = cli("mix", "x9", *options, "--chunks", "8")
     assert code == 2
     assert "Import more, or request fewer" in err
     assert cli("mix", "x9", *options)[0] == 2

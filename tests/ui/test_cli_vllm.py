@@ -16,7 +16,7 @@ from vllm_runs import survivors, use_cpu_build, vllm_processes
 from vllm_server import vllm_server
 from world_runs import rows
 
-from service.asks.ask import unpack
+from service.asks.attempts import unpack
 from service.asks.request import read_reply
 from service.asks.tables import AskBodyRow
 from service.database import Database

@@ -13,7 +13,7 @@ from sqlalchemy import func, insert, select, text, update
 
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from rephraser.tables import AuditRow, CandidateRow, ProposalRow, ReviewRow, VerdictRow
-from service.asks.store import Claim, add_tasks, claim, enter, note
+from service.asks.store import add_tasks, claim, enter, note
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Base, Database
 from service.errors import InputError
@@ -25,7 +25,6 @@ LASTING = {
     "questions",
     "question_labels",
     "candidates",
-    "searched_texts",
     "problems",
     "graders",
     "workers",
@@ -95,7 +94,7 @@ def claim_task(db: Database, run: Run) -> None:
     with db.write() as session:
         add_tasks(session, run.id, ["q"])
         [worker] = enter(session, [""])
-        [claimed] = claim(session, [Claim(run.id, worker, 1)])
+        [claimed] = claim(session, [(run.id, worker, 1, ())])
     assert claimed == [(0, "q")]
 
 

@@ -119,6 +119,6 @@ def upgrade(vacuum: bool = False, *, db: Db, terminal: Terminal) -> None:
     Database.upgrade(db.place).close()
     record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
     if vacuum:
-        sizes = upkeep.vacuum(db.place)
-        record |= {"bytes_before": sizes.before, "bytes_after": sizes.after}
+        before, after = upkeep.vacuum(db.place)
+        record |= {"bytes_before": before, "bytes_after": after}
     terminal.show(record)

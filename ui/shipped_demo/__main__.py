@@ -21,9 +21,6 @@ from ui.shipped_demo.unpacking import SHIPPED
 MOST_BYTES = 4_000_000
 """Maximum bytes of a pack: it is part of the wheel."""
 
-_LETTERS = ("text_letters", "searched_texts")
-"""Prefix of the tables of the index of letters."""
-
 _FRAME = b"\x28\xb5\x2f\xfd"  # start of a zstd frame
 _MACHINE = re.compile(r"""(?:^|["'\s=])(/(?:home|Users|root|tmp|mnt|work|scratch)/[^"'\s]*)""")
 """A path that reveals the machine on which a file was made."""
@@ -94,7 +91,7 @@ def _prepare_copy(connection: sqlite3.Connection, home: Path) -> dict[str, Path]
     for name, _ in triggers:  # they forbid changes
         connection.execute(f'DROP TRIGGER "{name}"')
     for table, _ in connection.execute(made, ("table",)).fetchall():
-        if not table.startswith(("sqlite_", *_LETTERS)):
+        if not table.startswith("sqlite_"):
             for column in [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]:
                 connection.execute(
                     f'UPDATE "{table}" SET "{column}" = placeless("{column}", ?) '

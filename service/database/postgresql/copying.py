@@ -1,36 +1,27 @@
 """Moving all rows of a database to another one: from a file to a server, back, or between two of a kind."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import Column, Connection, LargeBinary, MetaData, Row, Table, func, insert, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Column, LargeBinary, MetaData, Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
 from service.database.base import Base, CompressedText
 from service.database.engine import Database
 from service.database.place import Place, parse_place
 from service.database.schema import load_tables
-from service.database.triggers import without_sqlite_triggers
+from service.database.triggers import lifted
 from service.errors import DatabaseError
 from service.telling import TellStage
 
 ROWS_PER_STATEMENT = 1_000
 IMAGES_PER_STATEMENT = 10  # of up to 20 MB each
-_KEPT_BY_SEARCHES = "searched_texts"
-"""Of SQLite alone: triggers fill it, with the index that it numbers."""
 
 
-@dataclass(frozen=True)
-class Content:
-    """The rows of a table: how many, and the sum of their hashes, which knows no order."""
-
-    rows: int
-    sum: int
+Content = tuple[int, int]
+"""The number of a table's rows, and the sum of their hashes, which knows no order."""
 
 
 def copy_database(source: str | Place, target: str | Place, *, report: TellStage) -> Mapping[str, int]:
@@ -53,7 +44,9 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
         writing.write() as copy,
     ):
         _check_empty(copy, target)
-        with _without_triggers(copy):
+        if copy.get_bind().dialect.name == "sqlite":
+            copy.execute(text("PRAGMA defer_foreign_keys = ON"))
+        with lifted(copy, lambda name: True):  # rows come with the counts that they have
             contents = {table.name: _copy(rows, copy, table, report) for table in _tables()}
         for table in _tables():
             if _content(copy, table) != contents[table.name]:
@@ -62,23 +55,22 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
                     "copied. PostgreSQL strings cannot contain the NUL character; remove it from the source."
                 )
         _go_on_numbering(copy)
-    return {name: content.rows for name, content in contents.items()}
+    return {name: rows for name, (rows, _) in contents.items()}
 
 
 def _tables() -> Iterator[Table]:
     """Yield the tables, parents first, with compressed texts as the bytes that they are."""
     for table in Base.metadata.sorted_tables:
-        if table.name != _KEPT_BY_SEARCHES:
-            columns = (
-                Column(
-                    column.name,
-                    LargeBinary() if isinstance(column.type, CompressedText) else column.type,
-                    primary_key=column.primary_key,
-                    autoincrement=False,
-                )
-                for column in table.columns
+        columns = (
+            Column(
+                column.name,
+                LargeBinary() if isinstance(column.type, CompressedText) else column.type,
+                primary_key=column.primary_key,
+                autoincrement=False,
             )
-            yield Table(table.name, MetaData(), *columns)
+            for column in table.columns
+        )
+        yield Table(table.name, MetaData(), *columns)
 
 
 def _check_empty(session: Session, target: Place) -> None:
@@ -93,44 +85,17 @@ def _copy(source: Session, target: Session, table: Table, report: TellStage) -> 
     order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
     chosen = source.execute(select(table).order_by(*order).execution_options(yield_per=_at_once(table)))
     for part in chosen.partitions():
-        _insert(target.connection(), table, part)
+        target.connection().execute(insert(table), [row._asdict() for row in part])
         rows, total = rows + len(part), total + sum(map(_hash, part))
         report(table.name, rows, None)
-    return Content(rows, total)
-
-
-def _insert(connection: Connection, table: Table, rows: Sequence[Row[Any]]) -> None:
-    """Insert rows as they are; a server takes them by COPY, since psycopg reads long statements slowly."""
-    names = [column.name for column in table.columns]
-    dialect = connection.dialect
-    if dialect.name != "postgresql":
-        connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in rows])
-        return
-    from psycopg import Error
-
-    bind = [
-        column.type.dialect_impl(dialect).bind_processor(dialect) or _as_it_is for column in table.columns
-    ]
-    quoted = ", ".join(f'"{name}"' for name in names)
-    command = f'COPY "{table.name}" ({quoted}) FROM STDIN'
-    psycopg: Any = connection.connection.driver_connection
-    try:
-        with psycopg.cursor() as cursor, cursor.copy(command) as copy:
-            for row in rows:
-                copy.write_row([bound(value) for bound, value in zip(bind, row, strict=True)])
-    except Error as error:
-        raise DBAPIError.instance(command, None, error, Error) from error
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return rows, total
 
 
 def _content(session: Session, table: Table) -> Content:
     rows, total = 0, 0
     for part in session.execute(select(table).execution_options(yield_per=_at_once(table))).partitions():
         rows, total = rows + len(part), total + sum(map(_hash, part))
-    return Content(rows, total)
+    return rows, total
 
 
 def _at_once(table: Table) -> int:
@@ -140,23 +105,6 @@ def _at_once(table: Table) -> int:
 def _hash(row: Any) -> int:
     content = repr([json.dumps(each) if isinstance(each, dict | list) else each for each in row])
     return int.from_bytes(blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest())
-
-
-@contextmanager
-def _without_triggers(session: Session) -> Iterator[None]:
-    """Let rows come with the counts that they have; SQLite's index of letters is filled all the same."""
-    if session.get_bind().dialect.name == "postgresql":
-        names = [table.name for table in Base.metadata.sorted_tables]
-        for name in names:
-            session.execute(text(f'ALTER TABLE "{name}" DISABLE TRIGGER USER'))
-        yield
-        session.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # a table with checks to come is not altered
-        for name in names:
-            session.execute(text(f'ALTER TABLE "{name}" ENABLE TRIGGER USER'))
-        return
-    session.execute(text("PRAGMA defer_foreign_keys = ON"))
-    with without_sqlite_triggers(session, lambda name: not name.endswith("_searched")):
-        yield
 
 
 def _go_on_numbering(session: Session) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from service.errors import InputError
 from service.questions.contamination.words import numbers, words
 from service.questions.duplicates import EqualAnswers
 from service.questions.images import PLACEHOLDER
@@ -42,18 +41,6 @@ class Settings:
     containment: float = 0.5
     ratio: float = 90.0
     common: int = 10
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.n <= 100:
-            raise InputError(f"--ngram is {self.n} words. Give 1 to 100.")
-        if not 0 < self.containment <= 1:
-            raise InputError(f"--threshold is {self.containment}. Give a share above 0, up to 1.")
-        if self.common < 1:
-            raise InputError(
-                f"boilerplate is defined as n-grams in more than {self.common} texts. Give at least 1."
-            )
-        if not 50 <= self.ratio <= 100:
-            raise InputError(f"--ratio is {self.ratio}. Give 50 to 100.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored with a check."""

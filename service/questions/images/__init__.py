@@ -1,27 +1,23 @@
 """Images of questions: read and cleaned, stored once by content, referred to by id."""
 
-from service.questions.images.formats import ImageProblem
 from service.questions.images.image import (
     MOST_BYTES,
+    PLACEHOLDER,
     Image,
+    ImageProblem,
+    count_placeholders,
     data_address,
     parquet_cell,
+    place_images,
     read_image,
     read_image_file,
-)
-from service.questions.images.placeholders import (
-    PLACEHOLDER,
-    count_placeholders,
-    place_images,
     split_at_images,
 )
 from service.questions.images.rows import RowImages, order_numbered
 from service.questions.images.store import (
-    ImageHeader,
     LoadImages,
     image_loader,
     image_problems,
-    load_headers,
     load_images,
     store_images,
 )
@@ -30,7 +26,6 @@ __all__ = [
     "MOST_BYTES",
     "PLACEHOLDER",
     "Image",
-    "ImageHeader",
     "ImageProblem",
     "LoadImages",
     "RowImages",
@@ -38,7 +33,6 @@ __all__ = [
     "data_address",
     "image_loader",
     "image_problems",
-    "load_headers",
     "load_images",
     "order_numbered",
     "parquet_cell",

@@ -1,4 +1,4 @@
-"""An image: read from bytes that may be anything, decoded once within limits, kept without metadata."""
+"""An image: read from any bytes, decoded once within limits, kept without metadata; its places in texts."""
 
 import base64
 import hashlib
@@ -8,13 +8,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from service.errors import InputError
 from service.hashing import content_id
-from service.questions.images.formats import GIF, JPEG, PNG, ImageProblem, clean, format_of
+
+PLACEHOLDER = "<image>"
+"""Marks an image in a text, as in verl and in many data sets."""
 
 MOST_BYTES = 20_000_000
 MOST_PIXELS = 2**25  # 33.5 million: decoded it takes 134 MB
 LONGEST_SIDE = 16_384
-_ORIENTATION = 0x0112  # in EXIF
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+_OF_PIXELS = frozenset({"icc_profile", "transparency", "gamma", "srgb", "chromaticity"})
+_PLAIN_INFO = _OF_PIXELS | {
+    *("dpi", "interlace", "jfif", "jfif_version", "jfif_unit", "jfif_density", "adobe", "adobe_transform"),
+    *("progressive", "progression", "loop", "background", "timestamp", "duration"),
+}
+"""What Pillow tells of a file that says nothing but how to show it."""
+_PLAIN_SEGMENTS = frozenset({"APP0", "APP2", "APP14"})  # of a JPEG: JFIF, colours, Adobe's transform
+
+
+class ImageProblem(Exception):
+    """An image that cannot be used; the message says why and, where there is one, the way out."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +50,15 @@ class Image:
         """A file name: the id, with the ending of its format."""
         return f"{self.id}.{self.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
 
-    def __repr__(self) -> str:
-        return f"Image({describe(self.media_type, self.width, self.height, len(self.data))})"
+    def __str__(self) -> str:
+        """Return the image in words: `PNG 640x480, 31 kB`."""
+        name = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}[self.media_type]
+        size = len(self.data)
+        unit = f"{size / 1e3:,.0f} kB" if size >= 1_000 else f"{size:,} bytes"
+        unit = f"{size / 1e6:.1f} MB" if size >= 1e6 else unit
+        return f"{name} {self.width}x{self.height}, {unit}"
+
+    __repr__ = __str__
 
 
 def image_id(data: bytes) -> str:
@@ -55,24 +76,11 @@ def data_address(image: Image) -> str:
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
 
 
-def describe(media_type: str, width: int, height: int, size: int) -> str:
-    """Return the image in words: `PNG 640x480, 31 kB`."""
-    name = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}.get(media_type, media_type)
-    unit = (
-        f"{size:,} bytes"
-        if size < 1_000
-        else f"{size / 1e3:,.0f} kB"
-        if size < 1e6
-        else f"{size / 1e6:.1f} MB"
-    )
-    return f"{name} {width}x{height}, {unit}"
-
-
 def read_image(data: bytes) -> Image:
     """Return the image that the bytes hold, whole, upright and without metadata.
 
-    PNG, JPEG and WebP keep their bytes but for metadata. A picture that EXIF says to turn is turned and
-    written anew; a GIF becomes a PNG.
+    PNG, JPEG and WebP without metadata keep their bytes. Others are written anew: JPEG as JPEG, the rest as
+    PNG.
 
     Raises:
         ImageProblem: too large, none of the four formats, cut off, damaged, animated, or of no size.
@@ -81,36 +89,41 @@ def read_image(data: bytes) -> Image:
         raise ImageProblem(
             f"is {len(data) / 1000000.0:,.1f} MB, more than the limit of {MOST_BYTES / 1000000.0:,.0f} MB"
         )
-    kind = format_of(data)
-    cleaned, size = clean(data, kind)
-    if size is not None:
-        _check_size(*size)
-    from PIL import Image as Pillow
-    from PIL import ImageOps
+    import PIL.Image
+    from PIL import UnidentifiedImageError
 
     try:
-        with warnings.catch_warnings(), Pillow.open(io.BytesIO(cleaned), formats=[kind]) as picture:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's about EXIF
-            _check_size(*picture.size)
-            if size is not None and picture.size != size:
-                raise ImageProblem(f"is a {kind} with contradictory dimensions")
-            if getattr(picture, "n_frames", 1) > 1:
-                raise ImageProblem("is animated. Save the intended frame as a picture")
-            picture.load()
-            if kind == GIF:
-                cleaned, kind = _written(picture, PNG), PNG
-            elif cleaned != data and _orientation(data, kind) in range(2, 9):
-                picture.getexif()[_ORIENTATION] = _orientation(data, kind)
-                turned = ImageOps.exif_transpose(picture)
-                kind = JPEG if kind == JPEG else PNG
-                cleaned, size = _written(turned, kind), turned.size
-            width, height = size or picture.size
+            with PIL.Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
+                return _read(picture, data)
     except ImageProblem:
         raise
+    except UnidentifiedImageError as error:
+        raise ImageProblem("is not a PNG, JPEG, WebP or GIF") from error
     except Exception as error:  # Pillow has no class of its own for what is wrong with bytes
         reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise ImageProblem(f"is a {kind} that cannot be decoded ({reason})") from error
-    return Image(cleaned, f"image/{kind.lower()}", width, height)
+        raise ImageProblem(f"is damaged or cannot be decoded ({reason})") from error
+
+
+def _read(picture: Any, data: bytes) -> Image:
+    from PIL import ImageOps
+
+    _check_size(*picture.size)
+    kind = "JPEG" if picture.format == "MPO" else picture.format  # a JPEG with further pictures
+    if kind != "JPEG" and getattr(picture, "n_frames", 1) > 1:
+        raise ImageProblem("is animated. Save the intended frame as a picture")
+    picture.load()
+    segments = {name for name, _ in getattr(picture, "applist", ())}
+    plain = picture.info.keys() <= _PLAIN_INFO and segments <= _PLAIN_SEGMENTS
+    if picture.format in ("PNG", "JPEG", "WEBP") and plain:
+        return Image(data, f"image/{kind.lower()}", *picture.size)
+    upright = ImageOps.exif_transpose(picture)
+    upright.info = {name: value for name, value in picture.info.items() if name in _OF_PIXELS}
+    kind, options = ("JPEG", {"quality": 95, "subsampling": 0}) if kind == "JPEG" else ("PNG", {})
+    target = io.BytesIO()
+    upright.save(target, format=kind, **options)
+    return Image(target.getvalue(), f"image/{kind.lower()}", *upright.size)
 
 
 def read_image_file(path: Path) -> Image:
@@ -130,8 +143,6 @@ def read_image_file(path: Path) -> Image:
 
 
 def _check_size(width: int, height: int) -> None:
-    if not width or not height:
-        raise ImageProblem(f"is {width}x{height} pixels, too small to show anything")
     if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
         raise ImageProblem(
             f"is {width}x{height} pixels, more than the limit of {MOST_PIXELS / 1000000.0:,.1f} million "
@@ -139,19 +150,28 @@ def _check_size(width: int, height: int) -> None:
         )
 
 
-def _orientation(data: bytes, kind: str) -> int:
-    from PIL import Image as Pillow
-
-    try:
-        with Pillow.open(io.BytesIO(data), formats=[kind]) as picture:
-            return int(picture.getexif().get(_ORIENTATION, 1))
-    except Exception:  # EXIF that cannot be read turns nothing
-        return 1
+def count_placeholders(text: str) -> int:
+    """Return how often the text refers to an image."""
+    return text.count(PLACEHOLDER)
 
 
-def _written(picture: Any, kind: str) -> bytes:
-    target = io.BytesIO()
-    profile = picture.info.get("icc_profile")
-    options: dict[str, Any] = {"quality": 95} if kind == JPEG else {}
-    picture.save(target, format=kind, exif=b"", icc_profile=profile, **options)
-    return target.getvalue()
+def place_images(text: str, images: int) -> str:
+    """Return the text with a placeholder for each image; where it has none they come before it.
+
+    Raises:
+        InputError: the text has placeholders, but not as many as there are images.
+    """
+    count = count_placeholders(text)
+    if not images or count == images:
+        return text
+    if count:
+        raise InputError(
+            f"{images} image{'s' * (images > 1)}, but {count} {PLACEHOLDER} in the text. The numbers must be "
+            "equal, or the text must have none"
+        )
+    return PLACEHOLDER * images + text
+
+
+def split_at_images(text: str) -> list[str]:
+    """Return the parts of the text between placeholders: one more than there are placeholders."""
+    return text.split(PLACEHOLDER)

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from service.questions.files import JsonNumber
-from service.questions.images.formats import ImageProblem
-from service.questions.images.image import MOST_BYTES, Image, read_image, read_image_file
-from service.questions.images.placeholders import PLACEHOLDER
+from service.questions.images.image import (
+    MOST_BYTES,
+    PLACEHOLDER,
+    Image,
+    ImageProblem,
+    read_image,
+    read_image_file,
+)
 
 MOST_IMAGES = 64  # of a question
 _IN_MEMORY = 64_000_000

@@ -1,34 +1,19 @@
 """Images in the database: each stored once, loaded by id."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from service.database import Database, columns_of, in_parts, utc_now
+from service.database import Database, in_parts, utc_now
 from service.errors import NotFoundError
-from service.questions.images.image import Image, describe, image_id
+from service.questions.images.image import Image, image_id
 from service.questions.images.tables import ImageRow
 
 LoadImages = Callable[[Iterable[str]], Mapping[str, Image]]
 """Returns images by id, each once."""
 
 _LOADED_AT_ONCE = 20
-
-
-@dataclass(frozen=True)
-class ImageHeader:
-    """An image without its bytes; `size` is theirs."""
-
-    id: str
-    media_type: str
-    width: int
-    height: int
-    size: int
-
-    def __str__(self) -> str:
-        return describe(self.media_type, self.width, self.height, self.size)
 
 
 def store_images(session: Session, images: Iterable[Image]) -> int:
@@ -57,7 +42,10 @@ def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
         for row in session.scalars(select(ImageRow).where(ImageRow.id.in_(part))):
             images[row.id] = Image(row.data, row.media_type, row.width, row.height)
             session.expunge(row)
-    _check_all(wanted, images)
+    if missing := sorted(set(wanted) - set(images)):
+        raise NotFoundError(
+            f"no image {missing[0]} in the database, which may be damaged. Run `tagrpo db check`."
+        )
     return images
 
 
@@ -71,19 +59,6 @@ def image_loader(db: Database) -> LoadImages:
     return load
 
 
-def load_headers(session: Session, ids: Iterable[str]) -> dict[str, ImageHeader]:
-    """Return what is known of the images without their bytes, by id; errors as `load_images`."""
-    wanted = list(dict.fromkeys(ids))
-    columns = columns_of(ImageRow, ImageHeader)
-    headers = {
-        row.id: ImageHeader(*row)
-        for part in in_parts(wanted)
-        for row in session.execute(select(*columns).where(ImageRow.id.in_(part)))
-    }
-    _check_all(wanted, headers)
-    return headers
-
-
 def image_problems(session: Session) -> list[str]:
     """Read all images and return what is wrong with those whose bytes do not give their id or size."""
     rows = session.execute(select(ImageRow.id, ImageRow.size, ImageRow.data).execution_options(yield_per=20))
@@ -92,11 +67,3 @@ def image_problems(session: Session) -> list[str]:
         for id, size, data in rows
         if image_id(data) != id or len(data) != size
     ]
-
-
-def _check_all(wanted: Sequence[str], present: Iterable[str]) -> None:
-    missing = sorted(set(wanted) - set(present))
-    if missing:
-        raise NotFoundError(
-            f"no image {missing[0]} in the database, which may be damaged. Run `tagrpo db check`."
-        )

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from service.config import OPERATIONAL, Config, Reading
+from service.config import Config, Reading, operational
 from service.errors import InputError
 from trainer_adapter.methods.recipes import Loss, Recipe
 
@@ -41,11 +41,8 @@ class PlugInSettings(Config):
         description="With dynamic sampling, choose more questions only after all groups have arrived, so "
         "that the choice is repeatable.",
     )
-    max_gen_batches: int = Field(
-        10,
-        ge=1,
-        description="With dynamic sampling, maximum batches of questions sampled per step.",
-        json_schema_extra=OPERATIONAL,
+    max_gen_batches: int = operational(
+        10, ge=1, description="With dynamic sampling, maximum batches of questions sampled per step."
     )
     draw_again: float = Field(
         0.7,
@@ -89,39 +86,29 @@ class PlugInSettings(Config):
         description="With reward overlong, number of final tokens over which the penalty grows to 1; by "
         "default a fifth of the maximum response length.",
     )
-    record_tokens: bool = Field(
-        False, description="Also record the log-ratio of every token.", json_schema_extra=OPERATIONAL
-    )
-    record_share: float = Field(
+    record_tokens: bool = operational(False, description="Also record the log-ratio of every token.")
+    record_share: float = operational(
         1.0,
         gt=0,
         le=1,
         description="Share of questions whose responses are recorded; the choice is the same at every step "
         "and in every run. Metrics cover all responses.",
-        json_schema_extra=OPERATIONAL,
     )
-    weight_update_limit_s: float = Field(
+    weight_update_limit_s: float = operational(
         600.0,
         gt=0,
         allow_inf_nan=False,
         description="Maximum seconds for the rollout engine to load new weights before training stops.",
-        json_schema_extra=OPERATIONAL,
     )
-    poll_interval_s: float = Field(
-        0.5,
-        gt=0,
-        allow_inf_nan=False,
-        description="Seconds between checks for finished responses.",
-        json_schema_extra=OPERATIONAL,
+    poll_interval_s: float = operational(
+        0.5, gt=0, allow_inf_nan=False, description="Seconds between checks for finished responses."
     )
 
 
 class RunSettings(PlugInSettings):
     """Settings of the plug-in as verl's config carries them."""
 
-    record: str | None = Field(
-        None, description="Folder for recorded rollouts; none: do not record.", json_schema_extra=OPERATIONAL
-    )
+    record: str | None = operational(None, description="Folder for recorded rollouts; none: do not record.")
 
     @property
     def corrects_engine(self) -> bool:

@@ -43,7 +43,7 @@ def show(
     from evaluator.evals.problems import run_problems
     from evaluator.evals.runs import find_eval_run
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
-    from service.questions.images import load_headers
+    from service.questions.images import load_images
 
     with db.reading() as session:
         chosen = find_eval_run(session, run)
@@ -54,7 +54,7 @@ def show(
         filters = SampleFilters(value=grade, position=place.position, text=text)
         page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
         texts = read_texts(session, [header.id for _, header in page.samples])
-        images = load_headers(session, place.images)
+        images = load_images(session, place.images)
     samples = []
     for _, header in page.samples:
         response = texts[header.id]

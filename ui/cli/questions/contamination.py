@@ -14,9 +14,9 @@ def contamination(
     set_name: Annotated[str, Argument(metavar="SET")],
     benchmark: Annotated[list[str], Option()],
     neighbors: str | None = None,
-    ngram: int = 8,
-    threshold: float = 0.5,
-    ratio: float = 90,
+    ngram: Annotated[int, Option(min=1, max=100)] = 8,
+    threshold: Annotated[float, Option(min=0.01, max=1)] = 0.5,
+    ratio: Annotated[float, Option(min=50, max=100)] = 90,
     *,
     rows: BenchmarkRows,
     db: Db,
@@ -43,7 +43,7 @@ def contamination(
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination
-    from service.questions.contamination import Settings
+    from service.questions.contamination.finding import Settings
 
     load = rows.loader(benchmark)
     settings = Settings(ngram, threshold, ratio)

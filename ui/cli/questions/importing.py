@@ -93,12 +93,7 @@ def import_(
             report = store_import(database, rows, grader, name=name, progress=bar)
     held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
     listed = some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
-    unpictured = (
-        f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there is a "
-        "column of images, name it with --column images=NAME"
-    )
-    listed += [unpictured] if report.unpictured else []
-    terminal.show(report.to_json(), *listed, hidden=("held", "unpictured", "spec"))
+    terminal.show(report.to_json(), *listed, hidden=("held", "spec"))
     if report.needs_attention:
         raise exits.needs_attention("; ".join(_problems(report)))
 
@@ -123,9 +118,8 @@ def mix(
     name: str,
     base: Annotated[str, Option()],
     extra: Annotated[str, Option()],
+    chunks: Annotated[int, Option(min=0)],
     seed: int = 0,
-    times: float | None = None,
-    chunks: Annotated[int | None, Option(min=0)] = None,
     chunk: Annotated[int | None, Option(min=1)] = None,
     *,
     db: Db,
@@ -137,23 +131,22 @@ def mix(
     or nearly repeat a question of the base or of an earlier chunk are skipped. With the same seed, a larger
     mix contains the smaller ones.
 
-    Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7
+    Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --chunks 1 --seed 7
 
     Args:
         name: Name of the new set.
         base: Base set; the mix has all its usable questions.
         extra: Extra set; the mix has random chunks of it.
+        chunks: Number of chunks.
         seed: Random seed of the chunks.
-        times: Size of the mix as a multiple of the base.
-        chunks: Number of chunks; an alternative to --times.
         chunk: Questions per chunk. Default: half of the base.
     """
     from service.questions import mix_sets
 
     with terminal.progress("mix") as progress, db.open() as database:
-        drawn: dict[str, Any] = {"base": base, "extra": extra, "seed": seed}
-        drawn |= {"chunk": chunk, "chunks": chunks, "times": times}
-        report = mix_sets(database, name, **drawn, progress=progress)
+        report = mix_sets(
+            database, name, base=base, extra=extra, seed=seed, chunk=chunk, chunks=chunks, progress=progress
+        )
     record = {
         "set": report.name,
         "created": report.created,
@@ -171,21 +164,17 @@ def _problems(report: "ImportReport") -> list[str]:
         problems.append(f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)")
     if conflicts := report.likeness.conflicts:
         problems.append(f"{plural(len(conflicts), 'row')} whose answer contradicts an earlier row")
-    if report.bad_rows:
-        problems.append(f"{plural(len(report.bad_rows), 'row')} left out")
-    if report.left_out:
-        columns = filter(None, (report.columns.question, *report.columns.further, *report.left_out))
+    read = report.read
+    if read.bad:
+        problems.append(f"{plural(len(read.bad), 'row')} left out")
+    if read.left_out:
+        columns = filter(None, (read.columns.question, *read.columns.further, *read.left_out))
         options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
         problems.append(
-            f"questions may lack the content of {', '.join(report.left_out)}: in "
-            f"{plural(max(report.left_out.values()), 'row')}, these columns contain text that the question "
+            f"questions may lack the content of {', '.join(read.left_out)}: in "
+            f"{plural(max(read.left_out.values()), 'row')}, these columns contain text that the question "
             "lacks. If the questions need it, import under another --name and list the question's columns in "
             f"order: {options}"
-        )
-    if report.counting:
-        problems.append(
-            f"{plural(report.counting, 'gold answer')} may be option numbers instead of letters. If so, "
-            "write letters instead and import under another --name"
         )
     if report.solutions:
         problems.append(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from service.questions.images import load_headers, load_images
+from service.questions.images import load_images
 from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped
 
@@ -22,20 +22,20 @@ def show_pictures(ids: Sequence[str]) -> None:
     if not ids:
         return
     first = tuple(ids[:MOST_PICTURES])
-    by_id = fetch(load_headers, first)
-    headers = [by_id[id] for id in first]
+    by_id = fetch(load_images, first)
+    images = [by_id[id] for id in first]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        for number, header in enumerate(headers, start=1):
-            words = f"image {number}: {header}"
-            if header.size > MOST_BYTES or header.width * header.height > MOST_PIXELS:
+        for number, image in enumerate(images, start=1):
+            words = f"image {number}: {image}"
+            if len(image.data) > MOST_BYTES or image.width * image.height > MOST_PIXELS:
                 st.caption(escaped(f"{words}, too large to show here"))
                 continue
-            width = picture_width(header.width, header.height)
+            width = picture_width(image.width, image.height)
             with st.container(width=max(width, CAPTION), gap="xxsmall"):
-                st.image(fetch(load_images, (header.id,))[header.id].data, width=width)
+                st.image(image.data, width=width)
                 st.caption(escaped(words))
-    if len(ids) > len(headers):
-        st.caption(escaped(f"and {len(ids) - len(headers)} more images"))
+    if len(ids) > len(images):
+        st.caption(escaped(f"and {len(ids) - len(images)} more images"))
 
 
 def picture_width(width: int, height: int) -> int:
