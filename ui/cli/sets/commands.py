@@ -197,7 +197,7 @@ def show(
         places = range(first, min(first + limit, header.counts["questions"]))
         entries = sets.load_entries(session, header.id, places)
     record = {**_header_record(header), "spec": header.spec, **({"entries": entries} if limit else {})}
-    terminal.show(record, hidden=("spec",))
+    terminal.show(record)
 
 
 def tag(
