@@ -39,22 +39,6 @@ def test_the_n_accepted_that_lie_furthest_apart(db: Database) -> None:
     }
 
 
-def test_filters(db: Database) -> None:
-    add_run(db, "run", ASKED)
-
-    sets.publish(db, "by-strategy", run="run", strategies=["format"])
-    sets.publish(db, "by-model", run="run", models=["other/model"])
-
-    assert neighbor_texts(db, "by-strategy")["What is 2+3?"] == ["Sum up 2 and 3."]
-    assert neighbor_texts(db, "by-strategy")["Halve 8."] == []
-    assert neighbor_texts(db, "by-model") == {
-        "What is 2+3?": [],
-        "Halve 8.": ["What is half of 8?"],
-        "Is 7 prime?": [],
-        "Double 8.": [],
-    }
-
-
 def test_reviews_override_verdicts(db: Database) -> None:
     add_run(db, "run", ASKED)
     add_review(db, SUM, "Add 2 and 3.", "rejected")
