@@ -39,10 +39,6 @@ def test_lists_objects_and_several_rows_add_up_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{"key": FIRST.id, "candidate": "a"}], {}, "Choose another column with proposer.question_column"),
-        ([], {}, "the file is empty"),
-        ([{"question": "Whose?", "candidate": "a"}], {}, "none of its 1 rows belongs to a question"),
-        ([{"question": FIRST.text, "mine": "a"}], {}, "proposer.candidate_column; available: question, mine"),
         ([{"question": FIRST.text}], {}, "no column looks like the candidates"),
         (
             [{"question": FIRST.text, "candidate": "a"}],

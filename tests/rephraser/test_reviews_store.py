@@ -4,10 +4,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from rephraser.reviews.status import current_statuses
-from rephraser.reviews.store import Decision, find_candidate, record_reviews, reviews_of
+from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from rephraser.tables import candidate_id
 from service.database import Database
-from service.errors import NotFoundError
 from service.questions import make_question
 
 TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
@@ -74,14 +73,3 @@ def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> Non
         ("accepted", "second look", True, True),
         ("accepted", "second look", True, True),
     ]
-
-
-def test_an_unknown_id_names_those_near_it(db: Database) -> None:
-    ids = sorted([GOOD, BAD, UNCLEAR])
-    with db.read() as session:
-        with pytest.raises(NotFoundError, match=f"similar ids: {ids[0]}, {ids[1]}, {ids[2]}"):
-            find_candidate(session, ids[1] + "0")
-        with pytest.raises(NotFoundError, match=f"similar ids: {ids[1]}, {ids[2]}"):
-            find_candidate(session, "c_zzz")
-        with pytest.raises(NotFoundError):
-            find_candidate(session, "c_%")
