@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -135,9 +136,8 @@ def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
 def test_a_database_on_a_network_file_system_is_a_problem(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text("1 0 0:9 / / rw - lustre pool rw\n")
-    monkeypatch.setattr("service.database.filesystem.MOUNTS", mounts)
+    mount = SimpleNamespace(mountpoint="/", fstype="lustre")
+    monkeypatch.setattr("psutil.disk_partitions", lambda all: [mount])
     done = cli("doctor", "--db", tmp_path / "t.db", "--json")
     database = checks(done.out)["database"]
     assert (done.code, database["state"]) == (3, "problem")
