@@ -1,8 +1,6 @@
 """The plain loop of the study: its formulas beside the project's, and a training as the study starts it."""
 
 import json
-import math
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -150,19 +148,3 @@ def test_a_training_is_kept_by_its_points_and_is_the_same_again(world: World, tm
         assert (row["drawn"], row["dead"]) == (128 * row["steps"], second["dead"])
     (base,) = plain.train(world.folder, "base", 0.0, 1, [0])
     assert len(base["correct"]) == 2
-
-
-@pytest.mark.slow
-def test_responses_come_as_often_as_they_are_trained_to_be_likely(world: World) -> None:
-    policy = plain.load(world.policy)
-    torch.manual_seed(0)
-    prompts = [policy.tokens([{"role": "user", "content": text}]) for text in ("Ann buys 3 pens.", "4")]
-    drawn, times = policy.draw(prompts * 600), 600
-    for prompt in (0, 1):
-        counts = Counter(map(tuple, drawn[prompt::2]))
-        common = [response for response, count in counts.items() if count >= 30]
-        assert common
-        with torch.no_grad():
-            log_probs, _ = policy.log_probs([prompts[prompt]] * len(common), [list(each) for each in common])
-        for response, share in zip(common, log_probs.sum(1).exp().tolist(), strict=True):
-            assert abs(counts[response] / times - share) < 4 * math.sqrt(share * (1 - share) / times)

@@ -1,6 +1,5 @@
 """The study of recipes: what it runs, what it keeps, and what its tables say."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,8 @@ import pytest
 
 from benchmarks.studies import sandbox_study as study
 from benchmarks.studies import sandbox_study_table as tables
-from benchmarks.studies.sandbox_study import Cell, Point
-from benchmarks.studies.sandbox_study_plan import STAGES, TUNING, Stage
+from benchmarks.studies.sandbox_study import Point
+from benchmarks.studies.sandbox_study_plan import TUNING, Stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,53 +38,6 @@ def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named()
         "A-base-0-s0-0",
         "A-grpo-0.0002-s1-120",
         "A-grpo-0.0002-s2-120",
-    ]
-
-
-def test_every_checkpoint_that_is_evaluated_is_saved_and_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    ran: list[tuple[str, ...]] = []
-    monkeypatch.setattr(study, "tagrpo", lambda log, *arguments: ran.append(arguments))
-    cell = Cell("A", "rescue_kl", 2e-4, 1, STAGES["confirm"].points)
-    study._train(tmp_path / "log", study.World(tmp_path, "A"), cell, tmp_path / "run")
-    settings = dict(word.split("=", 1) for word in ran[0] if "=" in word)
-    every, kept = (
-        int(settings["verl.trainer.save_freq"]),
-        int(settings["verl.trainer.max_actor_ckpt_to_keep"]),
-    )
-    assert all(steps % every == 0 for steps in cell.points)
-    assert kept >= cell.points[-1] // every
-    assert (settings["loss.kl_coef"], ran[0][2]) == ("0.001", "ta_rescue")
-
-
-def test_a_summary_keeps_what_another_folder_gave(tmp_path: Path) -> None:
-    target, commands = tmp_path / "study.csv", tmp_path / "study.sh"
-    for recipe, share in (("ta_rescue", 0.5), ("grpo", 0.25), ("grpo", 0.75)):
-        cell = Cell("A", recipe, 2e-4, 1, (60, 120))
-        folder = tmp_path / recipe / f"{share}" / "cells" / cell.name
-        folder.mkdir(parents=True)
-        (folder / "result.json").write_text(json.dumps([row(point, share) for point in cell.rows()]))
-        command = f"tagrpo train run {recipe} --data {tmp_path}/world-A --folder {folder}/r\n"
-        (folder / "commands.sh").write_text(command)
-        study.write_summary(study.read_results(folder.parents[1]), target)
-        study.write_commands(folder.parents[1], commands)
-    rows = study.read_summary(target)
-    assert {(point.recipe, point.steps): float(rows[point]["pass@8"]) for point in rows} == {
-        ("grpo", 60): 0.75,
-        ("grpo", 120): 0.75,
-        ("ta_rescue", 60): 0.5,
-        ("ta_rescue", 120): 0.5,
-    }
-    assert commands.read_text().splitlines() == [
-        "STUDY=study",
-        "export OMP_NUM_THREADS=1",
-        "",
-        "# A-grpo-0.0002-s1-120",
-        "tagrpo train run grpo --data $STUDY/world-A --folder $STUDY/cells/A-grpo-0.0002-s1-120/r",
-        "",
-        "# A-ta_rescue-0.0002-s1-120",
-        "tagrpo train run ta_rescue --data $STUDY/world-A --folder $STUDY/cells/A-ta_rescue-0.0002-s1-120/r",
     ]
 
 

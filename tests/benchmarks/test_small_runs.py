@@ -27,13 +27,10 @@ ON_DATA = {
     "studies.neighbors": "",
 }
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
-ELSEWHERE = {
-    *("studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"),
-    "studies.real_model",
-}
+ELSEWHERE = {"studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"}
 """Run by tests of their own."""
-TRAINING = {"studies.sandbox_plain", "studies.sandbox_study"}
-"""Days; test_sandbox_plain.py and test_sandbox_study.py try their parts."""
+TRAINING = {"studies.real_model", "studies.sandbox_plain", "studies.sandbox_study"}
+"""Hours or days; files of tests with their names try their parts."""
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ from verl_proof_reading import off, step_of, verl_rows
 from verl_run import VerlRun
 from vision_proof import NAMES, Seeing
 
-STEPS = range(1, len(NAMES) + 1)
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -83,11 +81,6 @@ def test_replayed_groups_have_the_images_of_their_questions(
                 assert torch.equal(rows["multi_modal_inputs"][row]["pixel_values"], pixels)
                 replayed += 1
     assert replayed >= ROLLOUTS
-
-
-def test_every_step_changes_the_weights(trained: VerlRun) -> None:
-    assert [step["step"] for step in trained.steps] == list(STEPS)
-    assert all(step["actor/grad_norm"] > 0 for step in trained.steps)
 
 
 def test_the_record_names_the_question_and_says_where_its_image_stands(place: Path, trained: VerlRun) -> None:

@@ -86,8 +86,13 @@ def bill(url: str) -> float:
     return float(stats(url)["tokens"]) * USD_PER_TOKEN
 
 
+PLACES_AND_COMMANDS = pytest.mark.parametrize(
+    ("place", "make"), [("sqlite", rephrase), ("postgresql", evaluate)], indirect=["place"]
+)
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("make", [evaluate, rephrase])
+@PLACES_AND_COMMANDS
 def test_a_run_killed_ten_times_ends_as_if_undisturbed(
     make: Callable[[Path], Command], place: str, tmp_path: Path
 ) -> None:
@@ -136,7 +141,7 @@ def test_a_process_that_nobody_forked_is_killed_and_resumes(tmp_path: Path) -> N
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("make", [evaluate, rephrase])
+@PLACES_AND_COMMANDS
 def test_two_processes_share_a_run_and_its_cap(
     make: Callable[[Path], Command], place: str, tmp_path: Path
 ) -> None:

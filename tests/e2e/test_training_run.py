@@ -209,29 +209,6 @@ def test_hostile_responses_are_graded_recorded_and_trained_on(finished: Path) ->
     assert any(each.truncated and len(each.response) > 1_000_000 for each in rollouts)
 
 
-def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None:
-    listed = run_beside(place, "train", "rollouts", "first", "--limit", "100", "--json")
-    assert listed.code == 0, listed.err
-    headers = json.loads(listed.out)["rollouts"]
-    assert len(headers) == STEPS * RESPONSES
-    by_place = recorded(finished)
-    whole = {
-        by_place[each["step"], each["question_id"], each["session"]].response: each["id"] for each in headers
-    }
-    for text, expected in (
-        (NESTED, "[992,009 more characters; --json has them]"),
-        (decoded(BYTES), "␛[2J"),
-    ):
-        shown = run_beside(place, "train", "rollouts", whole[text])
-        assert shown.code == 0, shown.err
-        assert expected in shown.out
-        assert "\x1b[2J" not in shown.out
-        assert len(shown.out) < 10_000
-    # the record has every character
-    kept = run_beside(place, "train", "rollouts", whole[NESTED], "--json")
-    assert json.loads(kept.out)["response"] == NESTED
-
-
 def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None:
     ended = killed.after_verl
     assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)

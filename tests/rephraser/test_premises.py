@@ -6,8 +6,7 @@ import pytest
 from scripted import GOOD, QUESTION, World, make_spec, proposals
 
 from rephraser.checks.premises import Premises, parse_premises
-from rephraser.run.spec import PREMISES, PremiseSpec, RunSpec
-from service.errors import InputError
+from rephraser.run.spec import PREMISES, PremiseSpec
 from service.runs.spending import read_ledger
 
 ASKED = PremiseSpec("judge")
@@ -34,14 +33,6 @@ ASKED = PremiseSpec("judge")
 )
 def test_lists_of_premises_are_read(text: str, found: Premises) -> None:
     assert parse_premises(text) == found
-
-
-def test_a_spec_with_premises_survives_and_one_without_is_as_before() -> None:
-    spec = make_spec(premises=ASKED)
-    assert RunSpec.from_json(spec.to_json()) == spec
-    assert "premises" not in make_spec().to_json()
-    with pytest.raises(InputError, match="Add one"):
-        make_spec(premises=ASKED, solvers=())
 
 
 @pytest.mark.parametrize(

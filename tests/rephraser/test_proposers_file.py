@@ -36,21 +36,9 @@ def test_lists_objects_and_several_rows_add_up_in_order(tmp_path: Path) -> None:
     assert read(tmp_path, rows).by_question == {FIRST.id: ("a", "b", "c"), SECOND.id: ("d",)}
 
 
-def test_the_content_hash_covers_what_is_taken_and_its_order(tmp_path: Path) -> None:
-    rows = [{"question_id": FIRST.id, "candidates": ["a", "b"]}]
-    base = read(tmp_path, rows).content
-    assert read(tmp_path, [*rows, {"question_id": "q_0", "candidates": ["z"]}]).content == base
-    assert read(tmp_path, [{"question_id": FIRST.id, "candidates": ["b", "a"]}]).content != base
-    assert read(tmp_path, [{"question_id": SECOND.id, "candidates": ["a", "b"]}]).content != base
-
-
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{"key": FIRST.id, "candidate": "a"}], {}, "Choose another column with proposer.question_column"),
-        ([], {}, "the file is empty"),
-        ([{"question": "Whose?", "candidate": "a"}], {}, "none of its 1 rows belongs to a question"),
-        ([{"question": FIRST.text, "mine": "a"}], {}, "proposer.candidate_column; available: question, mine"),
         ([{"question": FIRST.text}], {}, "no column looks like the candidates"),
         (
             [{"question": FIRST.text, "candidate": "a"}],

@@ -1,6 +1,5 @@
 """A run from questions to verdicts, with models that answer by a script; its spec, reasons, rejudging."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from rephraser.proposing.strategies import load_strategy
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.rejudge import Rejudged, judge_again
 from rephraser.run.rephrase import FEWEST_JUDGED
-from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, RunSpec, SolverSpec
+from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from rephraser.verdict import OverlapRule
 from rephraser.views.candidates import proposing_exchange
@@ -198,20 +197,6 @@ def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) 
     assert (sum(counts["original"]), sum(counts["candidate"])) == (28, 12)
 
 
-def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
-    world = World(
-        tmp_path,
-        make_spec(n=1, rounds=1),
-        (OTHER,),
-        proposed=[proposals(CHANGED)],
-        answers={"They cost": "7", "together": "17"},
-    )
-    world.work()
-    assert world.final() == {CHANGED: "rejected"}
-    counts = world.evidence()["counts"]
-    assert (counts["classes"], counts["original"], counts["candidate"]) == (["17", "7"], [32, 0], [0, 12])
-
-
 class SlowGrader(Grader):
     """Runs out of time: what is not spelled as the gold stays unknown."""
 
@@ -297,18 +282,10 @@ def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
     assert world.work(stop_below=0.0).open == 0
 
 
-@pytest.mark.parametrize("rule", [OverlapRule(), PLAIN])
-def test_a_spec_survives_the_database(rule: OverlapRule) -> None:
-    spec = make_spec(rule=rule, tokenizer="t.json", solvers=(SolverSpec("a"), SolverSpec("b")))
-    assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"strategies": ()}, "at least one strategy"),
-        ({"n": 1, "strategies": (load_strategy("rename"), load_strategy("format"))}, "2 strategies for 1"),
-        ({"strategies": (load_strategy("rename"),) * 2}, "appears twice"),
         ({"solvers": (SolverSpec("a"), SolverSpec("a"))}, "appears twice"),
     ],
 )
@@ -327,22 +304,6 @@ def review(world: World, decision: str, reason: str) -> None:
         record_reviews(session, [Decision(identity, decision, reason, "ann")])
 
 
-def test_findings_are_told(tmp_path: Path) -> None:
-    twice = QUESTION.text + " " + BAD_NUMBER
-    world = World(
-        tmp_path, make_spec(n=1, content_attempts=1), proposed=[proposals(twice), proposals(GOOD[0])]
-    )
-    world.work()
-    with world.db.read() as session:
-        verdict = session.scalars(select(VerdictRow).order_by(VerdictRow.id)).first()
-    assert verdict is not None
-    details = [one["detail"] for one in verdict.evidence["findings"] if one["severity"] == "fatal"]
-    assert (verdict.status, bool(details)) == ("rejected", True)
-    (line,) = wrong_lines(world.prompts()[1])
-    assert details[0] in line
-    assert ". Check: the number 8 is not in the original" in line
-
-
 def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
     world = World(
         tmp_path,
@@ -353,6 +314,8 @@ def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
     )
     world.work()
     assert world.final() == {CHANGED: "rejected"}
+    counts = world.evidence()["counts"]
+    assert (counts["classes"], counts["original"], counts["candidate"]) == (["17", "7"], [32, 0], [0, 12])
     (line,) = wrong_lines(world.prompts()[1])
     assert "its answers differ from those of the problem" in line
     assert not [number for number in ("17", "7") if number in line.split()]

@@ -8,7 +8,6 @@ from scripted import BAD_NUMBER, GOOD, QUESTION, World, make_spec, proposals
 from rephraser.reviews.mending import MENDER, mend_candidate
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.tables import candidate_id
-from service.errors import InputError, NotFoundError
 
 OLD = candidate_id(QUESTION.id, BAD_NUMBER)
 MENDED = "If $x + 7 = 19$, which value has $x$?"
@@ -50,20 +49,3 @@ def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(wor
     judged = statuses(world)
     assert judged[mended.candidate_id].status == "accepted"
     assert judged[OLD] == before
-
-
-def test_what_is_no_mended_text_is_refused_and_nothing_is_stored(world: World) -> None:
-    before = statuses(world)
-    for text, why in (
-        (" ", "is empty"),
-        (BAD_NUMBER, "exactly this text"),
-        (GOOD[0], f"this text as {candidate_id(QUESTION.id, GOOD[0])}"),
-        (QUESTION.text, "equals the question"),
-    ):
-        with pytest.raises(InputError, match=why):
-            mend(world, text)
-    with pytest.raises(InputError, match="--reviewer"):
-        mend(world, by=" ")
-    with pytest.raises(NotFoundError, match="no candidate"):
-        mend(world, of="c_ffff")
-    assert statuses(world) == before

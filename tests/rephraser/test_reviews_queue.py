@@ -5,7 +5,7 @@ from runs import Proposed, add_run
 
 from rephraser.reviews.audit import audit_rates, list_audits, open_audit
 from rephraser.reviews.queue import ReviewProgress, audit_progress, open_queue
-from rephraser.reviews.rates import growing_false_accepts, run_agreement
+from rephraser.reviews.rates import growing_false_accepts
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from service.database import Database
 from service.runs.store import Run
@@ -43,23 +43,6 @@ def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Databas
     decide(db, "ada", **{first[3]: "accepted"})
     assert queue(db, run, statuses=everything, seed=1) == [id for id in first if id != first[3]]
     assert queue(db, run, "ben", statuses=everything, seed=1) == first
-
-
-def test_agreement_is_between_reviewers_and_with_the_verdict(db: Database, run: Run) -> None:
-    accepted = queue(db, run, statuses=("accepted",))[:4]
-    rejected = queue(db, run, statuses=("rejected",))
-    decide(db, "ada", **dict.fromkeys(accepted, "accepted"), **dict.fromkeys(rejected, "rejected"))
-    decide(db, "ben", **dict.fromkeys(accepted, "accepted"), **dict.fromkeys(rejected, "accepted"))
-    with db.read() as session:
-        found = run_agreement(session, run.id)
-    (pair,) = found.reviewers
-    assert (pair.first, pair.second, pair.shared, pair.agreed) == ("ada", "ben", 6, 4)
-    assert pair.kappa == 0.0  # ben accepts everything
-    assert {one.first: (one.agreed, one.shared, one.kappa) for one in found.with_verdict} == {
-        "ada": (6, 6, 1.0),
-        "ben": (4, 6, 0.0),
-    }
-    assert found.disputed == tuple(sorted(rejected))
 
 
 def test_rates_grow_to_those_of_the_audit(db: Database, run: Run) -> None:

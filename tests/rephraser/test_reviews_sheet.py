@@ -58,15 +58,6 @@ def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tm
     }
 
 
-def test_rows_without_a_decision_are_counted_and_equal_rows_taken_once(
-    db: Database, audit: Audit, tmp_path: Path
-) -> None:
-    row = {"candidate": GOOD[:12], "decision": "accepted", "reason": "fine", "reviewer": "bob"}
-    blank = {"candidate": BAD, "decision": "", "reason": None}
-    sheet = read(db, tmp_path / "d.jsonl", row, "", row, blank, {"candidate": BAD})
-    assert sheet == Sheet((Decision(GOOD, "accepted", "fine", "bob"),), blank=2)
-
-
 @pytest.mark.parametrize(
     ("row", "said"),
     [

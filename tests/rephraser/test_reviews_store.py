@@ -4,10 +4,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from rephraser.reviews.status import current_statuses
-from rephraser.reviews.store import Decision, find_candidate, record_reviews, reviews_of
+from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from rephraser.tables import candidate_id
 from service.database import Database
-from service.errors import InputError, NotFoundError
 from service.questions import make_question
 
 TEXTS = ("Add 2 and 3.", "Add 2 and 4.", "2 and 3 make?")
@@ -36,22 +35,6 @@ def statuses(db: Database) -> dict[str, tuple[str | None, str, bool]]:
         }
 
 
-def test_a_review_overrides_the_verdict_and_a_newer_one_overrides_it(db: Database) -> None:
-    record(db, Decision(UNCLEAR, "accepted", "", "ada"))
-    assert statuses(db)[UNCLEAR] == ("accepted", "", True)
-
-    record(db, Decision(UNCLEAR, "rejected", "asks twice", "ada"))
-    assert statuses(db)[UNCLEAR] == ("rejected", "asks twice", True)
-    assert statuses(db)[GOOD] == ("accepted", "accepted by the test", False)
-
-    with db.read() as session:
-        kept = reviews_of(session, UNCLEAR)
-    assert [(review.decision, review.reviewer, review.audit_id) for review in kept] == [
-        ("accepted", "ada", None),
-        ("rejected", "ada", None),
-    ]
-
-
 def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answered(db: Database) -> None:
     yes, no = Decision(GOOD, "accepted", "same", "ada"), Decision(GOOD, "rejected", "other", "bob")
     assert record(db, yes) == 1
@@ -69,22 +52,6 @@ def test_reviews_cannot_be_changed_or_deleted(db: Database) -> None:
         with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
             session.execute(text(statement))
     assert statuses(db)[GOOD][0] == "accepted"
-
-
-def test_all_or_nothing(db: Database) -> None:
-    with pytest.raises(NotFoundError, match="c_nowhere"):
-        record(db, Decision(GOOD, "rejected", "no", "ada"), Decision("c_nowhere", "accepted", "", "ada"))
-    assert statuses(db)[GOOD][2] is False
-
-
-def test_candidates_are_found_by_id_and_by_a_beginning_that_fits_one(db: Database) -> None:
-    with db.read() as session:
-        for reference in (GOOD, GOOD[:14], GOOD[2:14], GOOD[2:]):
-            found = find_candidate(session, reference)
-            assert (found.id, found.question_id, found.text) == (GOOD, QUESTION.id, "Add 2 and 3.")
-        with pytest.raises(InputError, match="several candidates have ids") as several:
-            find_candidate(session, "c_")
-        assert all(identity in str(several.value) for identity in (GOOD, BAD, UNCLEAR))
 
 
 SUM = make_question("What is 2+3?", "5")
@@ -106,14 +73,3 @@ def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> Non
         ("accepted", "second look", True, True),
         ("accepted", "second look", True, True),
     ]
-
-
-def test_an_unknown_id_names_those_near_it(db: Database) -> None:
-    ids = sorted([GOOD, BAD, UNCLEAR])
-    with db.read() as session:
-        with pytest.raises(NotFoundError, match=f"similar ids: {ids[0]}, {ids[1]}, {ids[2]}"):
-            find_candidate(session, ids[1] + "0")
-        with pytest.raises(NotFoundError, match=f"similar ids: {ids[1]}, {ids[2]}"):
-            find_candidate(session, "c_zzz")
-        with pytest.raises(NotFoundError):
-            find_candidate(session, "c_%")

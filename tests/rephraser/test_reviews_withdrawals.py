@@ -5,8 +5,6 @@ from counted import assert_counts_hold
 from runs import Proposed, add_run
 from sqlalchemy import text
 
-from rephraser.reviews.audit import audit_rates, open_audit
-from rephraser.reviews.queue import audit_progress, audit_queue
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, Withdrawal, record_reviews, withdraw_review
 from rephraser.tables import candidate_id
@@ -61,21 +59,3 @@ def test_what_was_decided_before_counts_again(db: Database, run: Run) -> None:
     assert not withdraw(db, "eve", UNCLEAR)
     assert withdraw(db, "ada", UNCLEAR)
     assert status(db, run, UNCLEAR) == ("undecided", False)
-
-
-def test_an_audit_counts_what_is_left(db: Database, run: Run) -> None:
-    audit, _ = open_audit(db, run, size=3, seed=1)
-    decide(db, "ada", GOOD, REFUSE, audit.id)
-    decide(db, "ada", GOOD, ACCEPT)  # not for the audit
-
-    def seen() -> tuple[int, int, int]:
-        with db.read() as session:
-            rates = audit_rates(session, audit)
-            progress = audit_progress(session, audit.id, 3, "ada")
-            return rates.false_accept.count, progress.decided, len(audit_queue(session, audit, "ada"))
-
-    assert seen() == (1, 1, 2)
-    assert withdraw(db, "ada", GOOD, audit.id)
-    assert seen() == (0, 0, 3)
-    assert not withdraw(db, "ada", GOOD, audit.id)
-    assert status(db, run, GOOD) == ("accepted", True)

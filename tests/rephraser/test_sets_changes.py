@@ -89,24 +89,6 @@ def diff_of(empty: Database, before: Sequence[Asked], after: Sequence[Asked]) ->
         return sets.diff(session, "math@1", "math@2")
 
 
-def names(changes: Sequence[Change]) -> set[tuple[str, str]]:
-    return {(change.question_id, change.neighbor.text) for change in changes}
-
-
-def test_questions_and_neighbors_that_come_and_go(empty: Database) -> None:
-    found = diff_of(
-        empty,
-        [("What is 2+3?", "5", [ADD]), ("Halve 8.", "4", [HALF])],
-        [("Double 8.", "16", [Proposed("Twice 8?")]), ("What is 2+3?", "5", [SUM, ADD])],
-    )
-
-    assert not found.same
-    assert (found.questions_added, found.questions_removed) == ((TWICE,), (FOUR,))
-    assert names(found.added) == {(TWICE, "Twice 8?"), (FIVE, "Sum up 2 and 3.")}
-    assert names(found.removed) == {(FOUR, "What is half of 8?")}
-    assert (found.changed, found.reordered) == ((), ())
-
-
 def test_verdicts_and_other_fields(empty: Database) -> None:
     found = diff_of(
         empty,

@@ -35,16 +35,6 @@ def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
         sets.publish(db, "none", run="near", min_distance=15)
 
 
-def test_adaptive_leaves_questions_alone_that_give_a_gradient(db: Database) -> None:
-    header = sets.publish(db, "math", run="run", adaptive=Adaptive()).header
-
-    sizes = {question: len(found) for question, found in neighbor_texts(db, "math").items()}
-    # 16 of 32 gives a mixed group of 8, 0 and 31 of 32 hardly; of the last nothing is known
-    assert sizes == {"What is 2+3?": 0, "Halve 8.": 1, "Double 8.": 2, "Is 7 prime?": 1}
-    assert header.counts["adaptive"] == {"in need": 2, "alone": 1, "unknown": 1}
-    assert header.spec["publish"]["adaptive"] == {"g": 8, "unmixed": 0.5, "pilot": None}
-
-
 def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
     add_run(db, "mixed", ASKED[:1])
     with pytest.raises(

@@ -216,23 +216,6 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
             sets.import_set(db, sets.read_set(tmp_path / foreign), "copy")
 
 
-@pytest.mark.parametrize("kind", list(FORMATS))
-def test_nothing_is_overwritten_unasked(db: Database, header: SetHeader, tmp_path: Path, kind: str) -> None:
-    export, name = FORMATS[kind]
-    export(db, "math", tmp_path / name)
-    newer = sets.publish(db, "math", run="unlabelled").header
-
-    with pytest.raises(InputError, match="--overwrite"):
-        export(db, "math", tmp_path / name)
-    assert len(read_rows(tmp_path / name)[1]["neighbors"]) == 2
-    export(db, "math", tmp_path / name, overwrite=True)
-
-    assert (
-        sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == newer.content_hash
-    )
-    assert list(tmp_path.glob(".*")) == []
-
-
 def test_a_folder_that_is_no_export_is_never_replaced(
     db: Database, header: SetHeader, tmp_path: Path
 ) -> None:

@@ -1,12 +1,10 @@
 import pytest
-from runs import Asked, Proposed, add_review, add_run, neighbor_texts
+from runs import Asked, Proposed, add_run, neighbor_texts
 
 from rephraser import sets
 from service.database import Database
 from service.errors import InputError
-from service.questions import make_question
 
-SUM = make_question("What is 2+3?", "5")
 ASKED: list[Asked] = [
     (
         "What is 2+3?",
@@ -37,39 +35,6 @@ def test_the_n_accepted_that_lie_furthest_apart(db: Database) -> None:
         "Is 7 prime?": [],
         "Double 8.": [],
     }
-
-
-def test_filters(db: Database) -> None:
-    add_run(db, "run", ASKED)
-
-    sets.publish(db, "by-strategy", run="run", strategies=["format"])
-    sets.publish(db, "by-model", run="run", models=["other/model"])
-
-    assert neighbor_texts(db, "by-strategy")["What is 2+3?"] == ["Sum up 2 and 3."]
-    assert neighbor_texts(db, "by-strategy")["Halve 8."] == []
-    assert neighbor_texts(db, "by-model") == {
-        "What is 2+3?": [],
-        "Halve 8.": ["What is half of 8?"],
-        "Is 7 prime?": [],
-        "Double 8.": [],
-    }
-
-
-def test_reviews_override_verdicts(db: Database) -> None:
-    add_run(db, "run", ASKED)
-    add_review(db, SUM, "Add 2 and 3.", "rejected")
-    add_review(db, SUM, "2 and 3 make?", "accepted")
-
-    header = sets.publish(db, "math", run="run").header
-
-    with db.read() as session:
-        entry = sets.load_set(session, "math").entries[0]
-    assert [(item.text, item.verdict, item.reviewed) for item in entry.neighbors] == [
-        ("Sum up 2 and 3.", "accepted", False),
-        ("Again: add 2 to 3.", "accepted", False),
-        ("2 and 3 make?", "accepted", True),
-    ]
-    assert header.counts["reviewed"] == 1
 
 
 def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> None:

@@ -65,19 +65,6 @@ def test_unknown_references(db: Database, published: list[SetHeader], reference:
         ref_of(db, reference)
 
 
-def test_tags_move_and_go(db: Database, published: list[SetHeader]) -> None:
-    with db.write() as session:
-        assert sets.tag(session, "math@1", "good").tags == ("good",)
-        assert sets.tag(session, "math@2", "good").tags == ("good",)
-        assert sets.tag(session, "math", "best").tags == ("best", "good")
-    with db.read() as session:
-        assert [header.tags for header in sets.list_sets(session, "math")] == [(), ("best", "good")]
-    with db.write() as session:
-        sets.untag(session, "math", "good")
-    with db.read() as session:
-        assert [header.tags for header in sets.list_sets(session)] == [(), ("best",)]
-
-
 CHANGES = {
     "update set": update(NeighborSetRow).values(content_hash="0"),
     "delete set": delete(NeighborSetRow),

@@ -28,12 +28,6 @@ def test_shipped_strategies_differ_and_perspectives_is_version_5() -> None:
     assert not [strategy.name for strategy in loaded if "---" in strategy.text or "version:" in strategy.text]
 
 
-def test_a_header_names_version_and_summary(tmp_path: Path) -> None:
-    strategy = own(tmp_path, "version: 7\n\nsummary: with a colon: here\n---\nSay it anew.")
-    assert (strategy.version, strategy.summary) == ("7", "with a colon: here")
-    assert strategy.text == "Say it anew."
-
-
 def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
     base = own(tmp_path, "Say it anew.")
     assert own(tmp_path, "version: 9\nsummary: x\n---\nSay it anew.", "other.txt").hash == base.hash
@@ -67,20 +61,6 @@ def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...]
     assert (system["role"], system["content"]) == ("system", "Say it anew.")
     assert asked["role"] == "user"
     return asked["content"]
-
-
-def test_earlier_candidates_are_shown_whole() -> None:
-    asked = user(avoid=(Earlier("First\nway."), Earlier("Second {way}.")))
-    assert "these earlier rewrites:\n\n<earlier>\nFirst\nway.\n</earlier>" in asked
-    assert "<earlier>\nSecond {way}.\n</earlier>" in asked
-    assert "wrong" not in asked.casefold()
-    assert "earlier" not in user()
-
-
-def test_what_was_wrong_with_an_earlier_candidate_stands_below_it() -> None:
-    asked = user(avoid=(Earlier("First."), Earlier("Second.", "the number {7} is missing")))
-    assert "<earlier>\nFirst.\n</earlier>\n\n<earlier>\nSecond.\n</earlier>\nWrong: the number {7}" in asked
-    assert "make none of these mistakes again" in asked
 
 
 def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:

@@ -5,20 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Proposed, add_ask, add_review, add_run, completion, open_empty
+from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.views.candidates import (
-    AnswerClass,
-    CandidateFilters,
-    FoundFinding,
-    NeighborCard,
-    page_answers,
-    page_candidates,
-    read_cards,
-    read_evidence,
-)
 from rephraser.views.questions import QuestionFilters, count_questions, finding_counts, page_questions
 from service.database import Database
 from service.errors import NotFoundError
@@ -96,13 +86,6 @@ def test_filters_find_questions_with_one_candidate_that_meets_them_all(db: Datab
     assert matching(db, strategy="nothing") == set()
 
 
-def test_text_is_found_in_question_answer_and_candidate(db: Database) -> None:
-    assert matching(db, text="WHAT IS 4") == of(4)
-    assert matching(db, text="7 plus") == of(7)
-    assert matching(db, text="%") == set()  # no pattern
-    assert matching(db, text="one to", status="rejected", subject="Geometry") == of(6)
-
-
 def test_runs_sets_and_findings_restrict(db: Database) -> None:
     with db.write() as session:
         run_id = session.scalar(text("SELECT id FROM runs WHERE name = 'second'"))
@@ -128,57 +111,3 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
         assert finding_counts(session, run_id=str(run_id)) == [("unit_lost", 1)]
         with pytest.raises(NotFoundError, match="no question set"):
             page_questions(session, QuestionFilters(question_set="none"))
-
-
-def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> None:
-    question = make_question("What is 2 + 1?", "3", "Level 1", "Algebra")
-    add_run(db, "third", [("What is 2 + 1?", "3", [Proposed("Third of 2.", ())])], subject="Algebra")
-    with db.write() as session:
-        session.execute(
-            text(
-                "INSERT INTO verdicts (candidate_id, run_id, status, reason, final, evidence, "
-                "created_at) SELECT candidate_id, run_id, 'rejected', 'new answer', true, :e, '' "
-                "FROM proposals WHERE question_id = :q AND strategy = 'format'"
-            ),
-            {"e": json.dumps(EVIDENCE), "q": question.id},
-        )
-    add_review(db, question, "2 plus one?", "accepted", "the same to me")
-    with db.read() as session:
-        cards: list[NeighborCard] = []
-        while page := page_candidates(
-            session,
-            CandidateFilters(question_id=question.id),
-            after=cards[-1].proposal_id if cards else None,
-            limit=1,
-        ):
-            cards += page
-        by_text = {card.text: card for card in cards}
-        assert set(by_text) == {"Add one to 2.", "2 plus one?", "Third of 2."}
-        card = by_text["2 plus one?"]
-        assert (card.status, card.verdict) == ("accepted", "rejected")
-        assert (card.reviewer, card.review_reason, card.verdict_reason) == (
-            "tester",
-            "the same to me",
-            "new answer",
-        )
-        assert card.evidence.classes == (AnswerClass("3", 30, 2, True), AnswerClass("7", 1, 10, False))
-        assert card.evidence.findings == (FoundFinding("unit_lost", "warning", "km became m"),)
-        assert card.evidence.original_unparsed == 1
-        pending = by_text["Third of 2."]
-        assert (pending.status, pending.verdict, pending.standing.final) == ("pending", None, False)
-        assert pending.evidence == read_evidence({})
-        assert [one.status for one in read_cards(session, card.candidate_id)] == ["accepted"]
-        with pytest.raises(NotFoundError, match="a candidate of question"):
-            page_candidates(session, CandidateFilters(question_id=question.id), after=10**6)
-
-
-def test_answers_are_read_from_the_stored_replies(db: Database) -> None:
-    with db.write() as session:
-        run_id = str(session.scalar(text("SELECT id FROM runs WHERE name = 'first'")))
-        for place in (2, 0):
-            said = [f"It is \\boxed{{{place + n}}}." for n in range(2)]
-            add_ask(session, run_id, completion(*said), scope="solver_1", about="q_1", place=place)
-    with db.read() as session:
-        found = page_answers(session, "q_1", "solver_1", limit=3)
-    assert [(one.ordinal, one.extracted) for one in found] == [(0, "0"), (1, "1"), (2, "2")]
-    assert (found[0].text, found[0].finish_reason) == ("It is \\boxed{0}.", "stop")

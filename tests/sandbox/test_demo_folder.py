@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.demo.folder import STATE, is_begun, is_trained, open_demo_folder
+from sandbox.demo.folder import STATE, open_demo_folder
 from sandbox.demo.plan import QUICK, DemoPlan
 from service.errors import InputError
-from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
 WITH_DB = "tagrpo questions import x --db ./tagrpo.db"
 
@@ -19,17 +18,6 @@ WITH_DB = "tagrpo questions import x --db ./tagrpo.db"
 @pytest.fixture
 def plan(tmp_path: Path) -> DemoPlan:
     return DemoPlan(tmp_path / "demo", QUICK)
-
-
-def test_what_is_done_is_there_the_next_time(plan: DemoPlan) -> None:
-    with open_demo_folder(plan) as held:
-        assert held.done == {}
-        held.finish("python -m sandbox policy ./policy", 1.24)
-    with open_demo_folder(plan) as held:
-        assert held.done == {"python -m sandbox policy ./policy": 1.2}
-    more = replace(plan, recipes=("ta_grpo", "ta_grpo_star"), seeds=3)
-    with open_demo_folder(more) as held:  # recipes and seeds may be added
-        assert len(held.done) == 1
 
 
 def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
@@ -87,23 +75,3 @@ def test_a_state_that_cannot_be_used_is_named(plan: DemoPlan, content: str, said
     (plan.folder / STATE).write_text(content)
     with pytest.raises(InputError, match=said), open_demo_folder(plan):
         pass
-
-
-def test_a_training_is_done_only_at_its_last_step(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    assert not is_begun(tmp_path)
-    folder.write_config({"name": "x"})
-    assert is_begun(tmp_path)
-    tracker = folder.checkpoints / "latest_checkpointed_iteration.txt"
-    tracker.parent.mkdir()
-
-    def ended(returncode: int, stopped_by: str | None, checkpoint: int) -> bool:
-        tracker.write_text(str(checkpoint))
-        folder.add_attempt(Attempt(1, "2026-01-01", 1.0, returncode, stopped_by, checkpoint, checkpoint))
-        return is_trained(tmp_path, 10)
-
-    assert not is_trained(tmp_path, 10)
-    assert not ended(-9, None, 5)
-    assert not ended(0, "SIGTERM", 10)
-    assert not ended(0, None, 5)
-    assert ended(0, None, 10)

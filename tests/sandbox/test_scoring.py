@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -141,11 +140,3 @@ def test_pre_training_that_is_interrupted_says_that_it_starts_again(
     monkeypatch.setattr("sandbox.policy.pretrain_policy", stopped)
     done = cli("sandbox", "pretrain", "p")
     assert (done.code, "starts from the beginning" in done.err) == (130, True)
-
-
-def test_the_benchmark_of_held_out_questions_is_sound(cli: CommandLine) -> None:
-    assert cli("sandbox", "questions", "w", "--train", 8, "--heldout", 24).code == 0
-    done = cli("eval", "benchmarks", "w/heldout.jsonl", "--json")
-    assert done.code == 0, done.err
-    rows = [json.loads(line) for line in Path("w/heldout.jsonl").read_text().splitlines()]
-    assert Counter(row["subject"] for row in rows).total() == 24

@@ -12,7 +12,6 @@ from sandbox.problems import (
     RESERVED,
     Kind,
     Problem,
-    Story,
     all_numbers,
     answer,
     draw_story,
@@ -34,27 +33,9 @@ def strategy_of(response: str) -> int | None:
     return next((i for i, name in enumerate(STRATEGIES) if response.startswith(name)), None)
 
 
-TOM = Story("Tom", "pen", "delivery")
-PENS = Problem(4, 17, 5, TOM)
-
-
 def some_problems(count: int, seed: int = 0) -> list[Problem]:
     draw = random.Random(seed)
     return [Problem(*numbers, draw_story(draw)) for numbers in draw.sample(list(all_numbers()), count)]
-
-
-def test_a_problem_in_every_phrasing() -> None:
-    texts = {phrasing.name: phrasing.text(PENS) for phrasing in PHRASINGS}
-    assert texts["prose"] == (
-        "Tom buys 4 pens at 17 dollars each and pays 5 dollars for delivery. How much does Tom pay in all?"
-    )
-    assert texts["equation"] == "What Tom pays: 4 pens * 17 dollars + 5 dollars for delivery = ?"
-    assert texts["list"] == (
-        "Order of Tom:\n- 4 pens, 17 dollars each\n- delivery, 5 dollars\nWhat is the total?"
-    )
-    assert len(set(texts.values())) == len(PHRASINGS) == 8
-    orders = {tuple(sorted(("4 ", "17 ", "5 "), key=text.index)) for text in texts.values()}
-    assert len(orders) >= 3  # the numbers come in different orders
 
 
 def test_there_are_4205_problems_and_their_split_never_changes() -> None:

@@ -1,7 +1,6 @@
 """The database: schema, version checks, transactions, and what goes wrong with files."""
 
 import os
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -150,40 +149,3 @@ def test_a_read_only_database_can_be_read_and_says_so_on_writing(path: Path) -> 
         assert count_runs(db) == 1
         with pytest.raises(DatabaseError, match="cannot be written"):
             insert_run(db, "b")
-
-
-FULL_DISK = """
-import resource, sys
-from sqlalchemy import text
-from service.database import Database
-from service.errors import DatabaseError
-INSERT = text(sys.argv[3])
-with Database.open(sys.argv[1]) as db:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-    try:
-        for index in range(10000):
-            with db.write() as session:
-                session.execute(INSERT, {"n": f"{index}-" + "x" * 1000})
-            print(index + 1, flush=True)
-    except DatabaseError as error:
-        print(error)
-        sys.exit(7)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit on file sizes")
-def test_a_full_disk_loses_nothing_that_was_committed(path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(path), "2000000", str(INSERT_RUN)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    lines = result.stdout.splitlines()
-    assert result.returncode == 7, result.stderr
-    assert "Free space on its disk" in lines[-1]
-    with Database.open(path) as db:
-        assert count_runs(db) == int(lines[-2])
-        assert db.integrity_report() == []
-        insert_run(db, "there is room again")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tiny_model import save_tiny_tokenizer
 
-from service.asks.request import CONTEXT_LENGTH, Fault, Message, Request
-from service.engines.prompts import Prompt, Renderer
+from service.asks.request import Message, Request
+from service.engines.prompts import Renderer
 from service.errors import InputError
 
 REJECTS_SYSTEM = (
@@ -33,15 +33,6 @@ def chat(text: str, *, system: str | None = None, **kwargs: Any) -> Request:
     messages = [Message("system", system)] if system else []
     extra = {"chat_template_kwargs": kwargs} if kwargs else {}
     return Request("m", (*messages, Message("user", text)), sampling={"max_tokens": 5}, extra=extra)
-
-
-def test_a_chat_prompt_comes_from_the_template(tokenizer: Any) -> None:
-    prompt = Renderer(tokenizer, "tiny").render(chat("1+1?", system="Be brief."))
-    assert prompt.text == (
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n"
-    )
-    assert tokenizer.decode(prompt.token_ids) == prompt.text
-    assert prompt.token_ids[0] == tokenizer.convert_tokens_to_ids("<|im_start|>")
 
 
 def test_a_model_without_a_template_continues_one_user_message(tokenizer: Any) -> None:
@@ -71,12 +62,3 @@ def test_a_system_message_that_the_template_does_not_take_is_an_error(
     with pytest.raises(InputError, match=reason):
         renderer.render(chat("x", system="Be brief."))
     assert renderer.render(chat("x")).text == "x"
-
-
-def test_the_context_limits_a_response() -> None:
-    prompt = Prompt("b" * 90, (9,) * 90)
-    assert [prompt.room(50, context) for context in (None, 1000, 100, 91)] == [50, 50, 10, 1]
-    for empty_or_long in (Prompt("", ()), Prompt("b" * 100, (9,) * 100)):
-        with pytest.raises(Fault) as raised:
-            empty_or_long.room(50, 100)
-        assert raised.value.kind == CONTEXT_LENGTH

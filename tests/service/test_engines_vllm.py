@@ -5,8 +5,6 @@ import importlib
 import importlib.metadata
 import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,23 +26,6 @@ from service.models.access import Model
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_vllm_serve.py"))
 SAMPLING = {"max_tokens": 12, "temperature": 0.8, "top_k": 0}
-KILLED = """
-import asyncio, sys
-from pathlib import Path
-from service.engines import vllm
-from service.engines.vllm import VllmEndpoint
-from service.models.access import Model
-version = vllm.importlib.metadata.version
-vllm.importlib.metadata.version = lambda name: "0.31.0+cpu" if name == "vllm" else version(name)
-
-async def main():
-    endpoint = VllmEndpoint(Model(model=sys.argv[1], sampler="vllm"), Path(sys.argv[2]), program=sys.argv[3:])
-    await endpoint.open()
-    print("ready", flush=True)
-    await asyncio.sleep(300)
-
-asyncio.run(main())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -203,20 +184,6 @@ async def test_one_server_serves_all_roles_and_ends_with_the_command(
         assert len(processes(tmp_path / "vllm-1.log")) == len(processes(tmp_path / "vllm-2.log")) == 2
     assert have_ended(tmp_path / "vllm-1.log")
     assert have_ended(tmp_path / "vllm-2.log")
-
-
-@pytest.mark.slow
-def test_sigkill_of_tagrpo_ends_every_process_of_its_server(model: Path, tmp_path: Path) -> None:
-    log = tmp_path / "vllm.log"
-    command = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(model), str(log), *PROGRAM], stdout=subprocess.PIPE, text=True
-    )
-    assert command.stdout is not None
-    assert command.stdout.readline() == "ready\n"
-    assert len(processes(log)) == 2
-    command.send_signal(signal.SIGKILL)
-    command.wait()
-    assert have_ended(log)
 
 
 async def test_without_vllm_the_message_names_the_ways_out(

@@ -11,7 +11,7 @@ from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import DatabaseError
 from service.program_gold import ProgramGold, read_gold
-from service.questions import Columns, load_members, load_question_set, question_id
+from service.questions import Columns, load_members, question_id
 from service.questions.programs.rows import read_asked
 
 ROWS = [
@@ -38,20 +38,6 @@ def test_ids_are_those_of_the_content_and_stay_so() -> None:
     assert question_id(" What is 1+1?  \r\n", "2\n") == question_id("What is 1+1?", "2")
     assert question_id("What is 1+1?", "3") != question_id("What is 1+1?", "2")
     assert question_id("cafe\u0301", "1") == question_id("caf\u00e9", "1")
-
-
-def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
-    db: Database, tmp_path: Path
-) -> None:
-    report = import_questions(db, write_rows(tmp_path / "mine.jsonl", *ROWS))
-    assert (report.name, report.read.rows, report.usable, report.created) == ("mine", 4, 3, True)
-    assert [(held.position, held.held) for held in report.held] == [(2, "no answer")]
-    assert report.needs_attention
-    with db.read() as session:
-        questions = load_question_set(session, "mine")
-        assert [question.answer for question in questions] == ["2", r"\frac{1}{2}", "7"]
-        assert (questions[0].level, questions[0].subject) == ("Level 1", "Sums")
-        assert [member.position for member in load_members(session, "mine")] == [0, 1, 2, 3]
 
 
 def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database, tmp_path: Path) -> None:

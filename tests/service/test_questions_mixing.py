@@ -1,4 +1,4 @@
-"""Mixes: sizes, nesting, seeds, no overlaps."""
+"""Mixes: no overlaps, what is refused, what cannot be removed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import Member, load_question_set, make_question, mix_sets
-from service.questions.store import members_hash, store_set
+from service.questions.browsing import list_sets
+from service.questions.store import members_hash, remove_set, store_set
 
 NOUNS = ["lions", "tigers", "zebras", "otters", "badgers", "rabbits", "foxes", "wolves", "lizards", "parrots"]
 VERBS = ["count", "weigh", "follow", "paint", "describe", "measure", "photograph"]
@@ -42,15 +43,6 @@ def ids(db: Database, name: str) -> list[str]:
         return [question.id for question in load_question_set(session, name)]
 
 
-def test_a_mix_is_the_base_and_then_whole_chunks(db: Database) -> None:
-    report = mix_sets(db, "x1.5", base="base", extra="extra", chunks=1, seed=7)
-    assert (report.base, report.extra, report.chunk, report.chunks, report.times) == (20, 10, 10, 1, 1.5)
-    mixed = ids(db, "x1.5")
-    assert mixed[:20] == ids(db, "base")
-    assert set(mixed[20:]) <= set(ids(db, "extra"))
-    assert len(set(mixed)) == 30
-
-
 def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Database) -> None:
     overlapping = [
         text(0),  # the same text, with another answer
@@ -80,3 +72,14 @@ def test_wrong_use_is_refused(db: Database) -> None:
         mix_sets(db, "m", base="base", extra="base", chunks=1, seed=0)
     with pytest.raises(InputError, match="1 chunks of 0 questions"):
         mix_sets(db, "m", base="base", extra="extra", chunk=0, chunks=1, seed=0)
+
+
+def test_what_a_set_was_mixed_from_stays(db: Database) -> None:
+    mix_sets(db, "mix", base="base", extra="extra", chunks=1, seed=0)
+    for name in ("base", "extra"):
+        with pytest.raises(InputError, match="sets were mixed from it: mix"), db.write() as session:
+            remove_set(session, name)
+    with db.write() as session:
+        remove_set(session, "mix")
+        remove_set(session, "base")
+        assert [stored.name for stored, _, _ in list_sets(session)] == ["extra"]

@@ -1,6 +1,5 @@
 """Where runs are and how fast they go."""
 
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,31 +38,6 @@ def add_ask(db: Database, run: Run, state: str, usd: float | None, tokens: int, 
         cost = None if usd is None else round(usd * 1e12)
         end(session, [Ended(ask_id, state, cost, 10, tokens, reply=b"")])
     return ask_id
-
-
-def test_progress_counts_tasks_and_what_they_cost(db: Database) -> None:
-    tasks = [("done", None)] * 2 + [("open", None), ("open", "rate limited: 429"), ("failed", "too long")]
-    run = start(db, "r", *tasks)
-    add_ask(db, run, "answered", 0.25, 20)
-    add_ask(db, run, "answered", None, 30)
-    add_ask(db, run, "failed", 0.0, 0)
-    with db.read() as session:
-        (found,) = progress.page_runs(session)
-        assert (found.done, found.open, found.failed, found.final, found.planned) == (2, 1, 1, 1, 5)
-        assert (found.requests_by_kind, found.requests) == ({"propose": 3}, 3)
-        assert (found.prompt_tokens, found.completion_tokens) == (30, 50)
-        assert (found.usd, found.unpriced, found.state) == (0.25, 1, "open")
-        assert progress.spent_in_all(session) == (0.25, 1)
-        assert {error.error for error in progress.frequent_errors(session, run.id)} == {
-            "rate limited: 429",
-            "too long",
-        }
-        minutes = progress.last_minutes(session, run.id)
-    assert sum(minute.answered for minute in minutes) == 2
-    assert sum(minute.failed for minute in minutes) == 1
-    assert sum(minute.usd for minute in minutes) == 0.25
-    last = datetime.strptime(minutes[-1].minute, "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
-    assert 0 <= time.time() - last.timestamp() < 120
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,14 @@ async def signalled(number: int, times: int, interrupt: bool, seen: list[str]) -
 
 
 @BOTH
-def test_the_second_signal_ends_it(number: int, ending: type[BaseException]) -> None:
-    seen: list[str] = []
-    with exit_on_sigterm(), pytest.raises(ending):
-        asyncio.run(signalled(number, 2, True, seen))
-    assert seen == ["asked"]
-
-
-@BOTH
-def test_the_first_signal_ends_it_where_nothing_is_in_flight(
-    number: int, ending: type[BaseException]
+@pytest.mark.parametrize("in_flight", [True, False])
+def test_the_second_signal_ends_it_and_the_first_where_nothing_is_in_flight(
+    number: int, ending: type[BaseException], in_flight: bool
 ) -> None:
     seen: list[str] = []
     before = signal.getsignal(number)
     with exit_on_sigterm(), pytest.raises(ending):
-        asyncio.run(signalled(number, 1, False, seen))
+        asyncio.run(signalled(number, 1 + in_flight, in_flight, seen))
     assert seen == ["asked"]
     assert signal.getsignal(number) is before
 

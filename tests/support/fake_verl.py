@@ -7,7 +7,7 @@ import pytest
 import quick_hydra
 
 _MAIN = """
-import json, os, signal, subprocess, sys, zipfile
+import json, os, signal, sys, zipfile
 
 arguments = dict(text.split("=", 1) for text in sys.argv[1:])
 print(f"(TaskRunnerV1 pid=7) told {len(arguments)} things", flush=True)
@@ -21,20 +21,6 @@ if arguments["trainer.resume_mode"] == "auto" and os.path.exists(tracker):
     begin = int(open(tracker).read())
 if how == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if how == "orphan":
-    waiting = "import sys; print('up', flush=True); sys.stdin.read()"
-    child = subprocess.Popen(
-        [sys.executable, "-c", waiting], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    )
-    child.stdout.readline()
-    print(f"orphan {child.pid}", flush=True)
-    os.set_inheritable(child.stdin.fileno(), True)
-    keeper = subprocess.Popen(
-        [sys.executable, "-c", "import signal; print('up', flush=True); signal.pause()"],
-        pass_fds=[child.stdin.fileno()], stdout=subprocess.PIPE, start_new_session=True,
-    )
-    keeper.stdout.readline()
-    print(f"orphan {keeper.pid}", flush=True)
 if record := os.environ.get("FAKE_VERL_RECORD"):
     sys.path.append(record)
     from pathlib import Path
@@ -73,7 +59,7 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Write a package `verl` into `folder`, which goes first on the PYTHONPATH of children.
 
     It trains `trainer.total_training_steps` steps from the last checkpoint on and saves each. FAKE_VERL makes
-    it `fail` in its first step, `hang` there, be `stubborn` (hang and ignore SIGTERM), or leave an `orphan`;
+    it `fail` in its first step, `hang` there, or be `stubborn` (hang and ignore SIGTERM);
     FAKE_VERL_METRICS is JSON that it logs at each step too; with FAKE_VERL_RECORD, this folder, it records
     rollouts.
     """

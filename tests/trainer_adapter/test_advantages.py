@@ -12,7 +12,6 @@ from trainer_adapter.methods.advantages.dgpo import dgpo_advantages
 from trainer_adapter.methods.advantages.max_rl import max_rl_advantages
 from trainer_adapter.methods.advantages.pass_k import pass_k_advantages
 from trainer_adapter.methods.groups import Groups
-from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.methods.response_weights import anchor_weights
 from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
@@ -41,19 +40,6 @@ def test_dgpo_agrees_with_the_public_code(temperature: float) -> None:
     made = dgpo_advantages(DGPO_REWARDS, DGPO_IDS, temperature=temperature, lengths_B=torch.ones(20)).tolist()
     expected = [hard, *[hard_wrong] * 3, *[easy] * 3, easy_wrong, *[0.0] * 4, half, half, -half, -half]
     assert made == pytest.approx([*expected, *[0.0] * 4], rel=1e-4)
-
-
-def test_dgpo_is_the_formula() -> None:
-    made = dgpo_advantages(DGPO_REWARDS, DGPO_IDS)
-    total = math.exp(-1 / 8) + math.exp(-3 / 8) + math.exp(-1 / 4)
-    hard, easy, half = (3 * math.exp(-rate / 2) / total for rate in (1 / 4, 3 / 4, 1 / 2))
-    # The mean of |R - mean| is 2p(1-p): 3/8, 3/8 and 1/2.
-    assert made[[0, 1]].tolist() == pytest.approx([hard * 0.75 / 0.375, -hard * 0.25 / 0.375])
-    assert made[[4, 7]].tolist() == pytest.approx([easy * 0.25 / 0.375, -easy * 0.75 / 0.375])
-    assert made[[12, 15]].tolist() == pytest.approx([half, -half])
-    sums = [float(made[4 * group : 4 * group + 4].abs().sum()) for group in (0, 1, 3)]
-    assert sums == pytest.approx([4 * hard, 4 * easy, 4 * half])
-    assert sum(sums) == pytest.approx(12)
 
 
 def test_dgpo_gives_a_group_with_format_alone_the_least_weight() -> None:
@@ -240,18 +226,6 @@ def test_weights_stand_on_the_tokens_and_not_in_the_advantage_of_the_group() -> 
     torch.testing.assert_close(made.advantages_B, torch.tensor([down] * 4 + [up] + [down] * 3).double())
     weighed = [down] * 4 + [up, down * math.exp(-2), down, down * math.exp(-1)]
     torch.testing.assert_close(made.advantages_BT, torch.tensor(weighed)[:, None].expand(8, 3))
-
-
-@pytest.mark.parametrize("dual_clip", [None, 3.0])
-def test_a_weight_on_the_advantage_is_one_on_the_clipped_surrogate(dual_clip: float | None) -> None:
-    chance = torch.Generator().manual_seed(3)
-    new, old = (torch.randn(64, 5, generator=chance) for _ in range(2))
-    advantage, weight = torch.randn(64, generator=chance), torch.rand(64, generator=chance)
-
-    def loss(values: Any) -> Any:
-        return clipped_surrogate(new, old, values, clip_high=0.28, dual_clip=dual_clip).loss_BT
-
-    torch.testing.assert_close(loss(weight * advantage), weight[:, None] * loss(advantage))
 
 
 def test_max_rl_divides_by_the_mean() -> None:

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trainer_adapter.methods.advantages.a_grae import (
     a_grae_advantages,
@@ -25,12 +23,6 @@ from trainer_adapter.methods.rewards import overlong_penalty, shaped_rewards
 from trainer_adapter.methods.token_weights.clip_cov import clip_cov_candidates
 from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights
 
-BATCHES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=1, max_size=60)
-
-
-def split(batch: list[tuple[int, int]]) -> tuple[list[int], list[float]]:
-    return [group for group, _ in batch], [float(reward) for _, reward in batch]
-
 
 def binary_group(right: int, size: int) -> tuple[list[float], list[int]]:
     return [1.0] * right + [0.0] * (size - right), [7] * size
@@ -47,18 +39,6 @@ def test_the_weight_of_a_binary_group_follows_from_its_success_rate(size: int) -
         assert hard == pytest.approx(size * math.sqrt(1 - p), rel=1e-12)
         easy = float(easy_focused_advantages(rewards, ids).abs().sum())
         assert easy == pytest.approx(size * math.sqrt(p), rel=1e-12)
-
-
-@given(BATCHES)
-def test_grpo_sums_to_zero_in_every_group_and_all_equal_groups_get_none(batch: list[tuple[int, int]]) -> None:
-    ids, rewards = split(batch)
-    groups = Groups.of(ids)
-    advantages = grpo_advantages(rewards, ids)
-    assert torch.allclose(groups.sum(advantages), torch.zeros(groups.count, dtype=torch.float64), atol=1e-9)
-    share = groups.spread(groups.mean(torch.tensor(rewards, dtype=torch.float64)))
-    equal = (share == 0) | (share == 1)
-    assert (advantages[equal] == 0).all()
-    assert (advantages[~equal] != 0).all()
 
 
 def test_a_group_of_one_has_no_advantage_unless_as_the_public_code_has_it() -> None:
@@ -113,22 +93,6 @@ def random_batch(seed: int, rows: int = 4, tokens: int = 6) -> tuple[torch.Tenso
     mask = (torch.arange(tokens) < lengths.unsqueeze(-1)).to(torch.float64)
     advantages = torch.randn(rows, dtype=torch.float64, generator=generator)
     return log_prob, old, mask, advantages
-
-
-@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"])
-@pytest.mark.parametrize("dual_clip", [None, 3.0])
-def test_gradients_agree_with_finite_differences(mode: Any, dual_clip: float | None) -> None:
-    log_prob, old, mask, advantages = random_batch(3)
-    weights = cw_grpo_weights(old, advantages, mask)
-
-    def loss(values: torch.Tensor) -> torch.Tensor:
-        surrogate = clipped_surrogate(
-            values, old, advantages.unsqueeze(-1) * weights, clip_high=0.28, dual_clip=dual_clip
-        )
-        penalty = kl_estimate(values, old, "k3")
-        return aggregate(surrogate.loss_BT + 0.01 * penalty, mask, mode)
-
-    assert torch.autograd.gradcheck(loss, (log_prob.requires_grad_(),), eps=1e-7, atol=1e-5)
 
 
 def test_padding_takes_no_part_whatever_it_holds() -> None:

@@ -41,13 +41,6 @@ def test_axes_are_those_of_the_papers(
     )
 
 
-def test_the_papers_settings_stand_in_the_loss() -> None:
-    grpo, dapo = RECIPES["ta_grpo"].loss, RECIPES["dapo"].loss
-    assert (grpo.clip_low, grpo.clip_high, grpo.kl_coef, grpo.kl) == (0.2, 0.2, 0.001, "low_var_kl")
-    assert (grpo.aggregation, grpo.dual_clip) == ("seq-mean-token-mean", None)
-    assert (dapo.clip_low, dapo.clip_high, dapo.kl_coef, dapo.aggregation) == (0.2, 0.28, 0.0, "token-mean")
-
-
 def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(

@@ -1,6 +1,5 @@
 """Groups of earlier steps that are replayed: which ones, what they weigh, what becomes of verl's batch."""
 
-import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,35 +134,6 @@ def new_memory() -> ReplayStep:
     return ReplayStep(steps=5, most=4, threshold=2.0)
 
 
-def test_a_mixed_group_takes_the_place_of_one_without_a_gradient(queue: Queue) -> None:
-    replaying = new_memory()
-    replay(replaying, 1, drawn_step(queue, 1, {"a": [1, 0], "b": [0, 1]}))
-    batch, responses = drawn_step(queue, 2, {"c": [1, 1], "a": [0, 1], "d": [0, 0], "e": [0, 0]}, padding=1)
-    queue.rows = {key: row for key, row in queue.rows.items() if key.startswith("2-")}  # as verl does
-    replayed, metrics = replay(replaying, 2, (batch, responses), shift=math.log(1.5))
-    assert replayed is not None
-    # b alone: a has a later group; the first group without a gradient gives way to it.
-    again = ["1-000000001_0_0", "1-000000001_1_0"]
-    assert replayed.batch.keys == [*again, *batch.keys[2:]]
-    assert [tag.get("step") for tag in replayed.batch.tags] == [1, 1, 2, 2, 2, 2, 2, 2, None]
-    assert set(queue.rows) == {key for key in replayed.batch.keys if not key.startswith("pad")}
-    row = queue.rows[again[1]]
-    assert row["advantages"].tolist() == [1.0]
-    assert row["old_log_probs"].tolist() == pytest.approx([math.log(1.5) - 1])
-    assert row["extra_fields"] == {"question": "b", "step": 1}
-    assert metrics["tagrpo/replay/kept"] == 2
-    assert metrics["tagrpo/replay/groups"] == 1
-    assert metrics["tagrpo/replay/missing"] == 2
-    assert metrics["tagrpo/replay/age"] == 1
-    assert metrics["tagrpo/replay/weight_mean"] == pytest.approx(1.5)
-    assert metrics["tagrpo/replay/ess"] == pytest.approx(1)
-    lengths = torch.tensor([len(queue.rows[key]["responses"]) for key in replayed.batch.keys[:-1]])
-    mask_AT = (torch.arange(TOKENS) < torch.cat([lengths, torch.zeros(1)])[:, None]).long()
-    weights_BT = replayed.weights_of(replayed.batch, responses._replace(mask_AT=mask_AT))
-    expected = mask_AT[:-1] * torch.tensor([1.5, 1.5, *[1.0] * 6])[:, None]
-    torch.testing.assert_close(weights_BT, expected)
-
-
 def test_weights_of_engine_and_age_are_multiplied_each_once(queue: Queue) -> None:
     """The engine's weight belongs to the step that drew; that of this step's own responses stays."""
     replaying = new_memory()
@@ -176,29 +146,6 @@ def test_weights_of_engine_and_age_are_multiplied_each_once(queue: Queue) -> Non
         expected = 0.5 * 2.0 if key.startswith("1-") else 0.25
         assert set(replayed.weights[key].tolist()) == {expected}
     assert metrics["tagrpo/replay/age"] == 2
-
-
-def test_what_is_kept_survives_a_checkpoint(queue: Queue, tmp_path: Path) -> None:
-    replaying = new_memory()
-    drawn = drawn_step(queue, 1, {"a": [1, 0], "b": [0, 1]})
-    replay(replaying, 1, drawn, 0.5 * drawn[1].mask_AT)
-    replaying.save(tmp_path / "global_step_1")
-    later = new_memory()
-    later.load(tmp_path / "global_step_0")  # saved without
-    later.load(tmp_path / "global_step_1")
-    step = {"c": [0, 0], "d": [1, 1]}
-    first, of_first = replay(replaying, 2, drawn_step(queue, 2, step), shift=0.1)
-    rows = {key: queue.rows.pop(key) for key in first.batch.keys}
-    second, of_second = replay(later, 2, drawn_step(queue, 2, step), shift=0.1)
-    assert of_first == of_second
-    assert of_first["tagrpo/replay/groups"] == 2
-    assert second.batch.keys == first.batch.keys
-    for key in first.batch.keys:
-        assert torch.equal(first.weights[key], second.weights[key])
-        for name in ("responses", "old_log_probs", "advantages"):
-            assert torch.equal(rows[key][name], queue.rows[key][name])
-    # No more than the rows themselves: each tensor is a copy, not a view of the step.
-    assert (tmp_path / "global_step_1" / "tagrpo_mixed_groups.pt").stat().st_size < 40_000
 
 
 def test_what_was_kept_goes_with_a_checkpoint_that_verl_has_removed(tmp_path: Path) -> None:

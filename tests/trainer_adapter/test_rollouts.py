@@ -29,19 +29,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert steps[1][5].grade == "unknown"
 
 
-def test_any_order_of_records_gives_the_same_files_but_a_function_must_keep_it(tmp_path: Path) -> None:
-    for name, records in (("a", make_step(1)), ("b", make_step(1)[::-1])):
-        with RolloutWriter(tmp_path / name, "ta", background=False) as writer:
-            writer.write(1, records)
-    for path in (tmp_path / "a").glob("*.parquet"):
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
-    with (
-        RolloutWriter(tmp_path / "c", "ta", background=False) as writer,
-        pytest.raises(ValueError, match="not sorted by question, session and group"),
-    ):
-        writer.write(1, lambda: make_step(1)[::-1])
-
-
 def test_a_step_trained_again_replaces_its_file(tmp_path: Path) -> None:
     write_run(tmp_path, (1, 2))
     with RolloutWriter(tmp_path, "ta", spec={"recipe": "another"}) as writer:

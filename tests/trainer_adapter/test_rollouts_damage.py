@@ -2,9 +2,6 @@
 
 import random
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +22,6 @@ from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import page_rescues, rescue_totals
 from trainer_adapter.record.rollout import token_ratios_text
 
-ROOT = Path(__file__).resolve().parents[2]
 QUESTION = f"q_{1:024x}"
 KINDS = ("step-00000002", "texts-00000002", "counts")
 Query = Callable[[Record], object]
@@ -179,26 +175,6 @@ def test_lost_counts_are_counted_again_from_the_steps(folder: Path, tmp_path: Pa
     assert [step.step for step in record.counts().page_steps()] == [1, 2, 3, 4]
 
 
-def test_a_step_pruned_during_a_query_is_left_out(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The listing of the folder is older than the files, as a network file system may give it."""
-    place = shutil.copytree(folder, tmp_path / "ta")
-    record = Record(place)
-    assert record.steps() == [1, 2, 3]
-    state = record._state_now()
-    monkeypatch.setattr(Record, "_state_now", lambda self: state)
-    (place / "step-00000002.parquet").unlink()
-    assert record.steps() == [1, 2, 3]
-    page = list_rollouts(record, limit=999)
-    assert {header.step for header in page.rollouts} == {1, 3}
-    assert page.problems == ()
-    [(_, prompts)] = training_source(record, "ta", [(1, 3)]).texts("ta, steps 1-3", [QUESTION])
-    assert len(prompts[0]) == 8
-    with pytest.raises(TagrpoError, match="Step 2 was pruned"):
-        record.joint_group(2, QUESTION)
-
-
 def test_files_that_a_network_file_system_shows_late(folder: Path, tmp_path: Path) -> None:
     """Any order in which the renames of a step become visible gives answers or a named file, then all."""
     names = [f"{kind}.parquet" for kind in ("step-00000003", "texts-00000003", "counts")]
@@ -225,56 +201,3 @@ def test_files_that_a_network_file_system_shows_late(folder: Path, tmp_path: Pat
         assert record.counts().page_steps() == Record(folder).counts().page_steps()
         assert record.rollout("3:0").response.startswith("Step 3")
         assert record.problems() == ()
-
-
-_TRAINING = """
-import sys
-sys.path[:0] = [{root!r}, {support!r}]
-from pathlib import Path
-from dataclasses import replace
-from rollout_shards import make_step
-from trainer_adapter.record import RolloutWriter
-first, attempt = int(sys.argv[2]), sys.argv[3]
-with RolloutWriter(Path(sys.argv[1]), "ta") as writer:
-    for step in range(first, 31):
-        made = make_step(step, questions=40)
-        writer.write(step, [replace(record, response=attempt + record.response) for record in made])
-        print(step, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_four_trainings_at_once_of_which_three_are_killed_and_resumed(tmp_path: Path) -> None:
-    code = _TRAINING.format(root=str(ROOT), support=str(ROOT / "tests" / "support"))
-
-    def start(number: int, first: int, attempt: str) -> subprocess.Popen[str]:
-        words = [sys.executable, "-c", code, str(tmp_path / str(number)), str(first), attempt]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-
-    started = [start(number, 1, "a") for number in range(4)]
-    for number, process in enumerate(started[:3]):
-        assert process.stdout is not None
-        for line in process.stdout:
-            if int(line) == 8 + 5 * number:
-                break
-        process.send_signal(signal.SIGKILL)
-        process.wait(30)
-        process.stdout.close()
-        record = Record(tmp_path / str(number))
-        steps = record.steps()
-        assert steps == list(range(1, len(steps) + 1))
-        for header in list_rollouts(record, RolloutFilters(text="a"), limit=50).rollouts:
-            assert record.rollout(header.id).response.startswith(f"aStep {header.step}:")
-    resumed = [start(number, 6, "b") for number in range(3)]  # from the checkpoint of step 5
-    for process in [*resumed, started[3]]:
-        process.communicate(timeout=120)
-        assert process.returncode == 0
-    for number in range(4):
-        record = Record(tmp_path / str(number))
-        assert record.problems() == ()
-        assert [step.responses for step in record.counts().page_steps()] == [320] * 30
-        assert current_counts(record.folder, "ta", {})[0].num_rows == 30 * 80
-        for one in read_rollouts(record.folder):
-            attempt = "b" if number < 3 and one.step > 5 else "a"
-            assert one.response.startswith(f"{attempt}Step {one.step}:")
-        assert not list(record.folder.glob(".*"))

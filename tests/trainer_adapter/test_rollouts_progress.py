@@ -29,15 +29,6 @@ def progress(folder: Path, seconds_before: list[int], *, total: str | None = "60
     return training_progress(run, Record(folder), NOW, QUIET)
 
 
-def test_pace_and_time_left_are_those_of_the_last_steps(tmp_path: Path) -> None:
-    found = progress(tmp_path, [5000, 300, 270, 240, 210, 180, 150, 120, 90, 60, 30])
-    assert found is not None
-    assert (found.run.name, found.step, found.total, found.responses) == ("ta", 11, 60, 16)
-    assert found.seconds_a_step == 30
-    assert found.minutes_left == pytest.approx(49 * 30 / 60)
-    assert NOW - found.written_at == timedelta(seconds=30)
-
-
 def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(tmp_path: Path) -> None:
     found = progress(tmp_path, [5000, 4900, 60, 30, 4600, 4500])  # steps 3 and 4 were trained again
     assert found is not None

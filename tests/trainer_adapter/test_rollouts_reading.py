@@ -1,6 +1,5 @@
-"""The record of a training, read where it is: groups, lists, searches, series, diagnosis, pruning."""
+"""The record of a training, read where it is: groups, searches, series, diagnosis, refusals."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,37 +68,9 @@ def test_groups_are_told_by_kind_and_paged_both_ways(kinds: Record) -> None:
         GroupFilters(kind="good")
 
 
-def test_a_joint_group_has_a_column_for_each_prompt(record: Record) -> None:
-    found = record.joint_group(2, QUESTION)
-    original, neighbor = found.columns
-    assert (original.variant, original.strategy, original.prompt) == (0, None, "What is 1 + 1? (0)")
-    assert (neighbor.variant, neighbor.strategy, found.has_tokens, found.problem) == (
-        1,
-        "wording",
-        False,
-        None,
-    )
-    assert [one.session for one in neighbor.rollouts] == [4, 5, 6, 7]
-    assert record.rollout(original.rollouts[1].id).response.startswith("Step 2")
-    assert original.rollouts[1].mean_log_ratio == pytest.approx((-21.0 - -21.0) / 11)
-    assert replace(original.rollouts[0], tokens=0).mean_log_ratio is None
-    assert replace(original.rollouts[0], old_log_prob=None).mean_log_ratio is None
-    history = record.counts().question_history(QUESTION)
-    assert [one.step for one in history] == [1, 2, 3]
-    assert record.counts().question_history("q_none") == []
+def test_what_is_not_there_is_named(record: Record) -> None:
     with pytest.raises(NotFoundError, match="step 4 has no responses"):
         record.joint_group(4, QUESTION)
-
-
-def test_every_header_and_text_is_found_again(record: Record) -> None:
-    page = list_rollouts(record, limit=100)
-    every = [one for step in (1, 2, 3) for one in make_step(step)]
-    for header, written in zip(page.rollouts, every, strict=True):
-        whole = record.rollout(header.id)
-        for name in vars(header).keys() - {"id"}:
-            assert getattr(header, name) == getattr(written, name)
-        assert (whole.prompt, whole.response) == (written.prompt, written.response)
-    assert (page.after, page.problems) == (None, ())
     with pytest.raises(NotFoundError, match="no rollout 1:16: step 1 has 16"):
         record.rollout("1:16")
     with pytest.raises(InputError, match="'x' is not a rollout id"):
@@ -156,44 +127,6 @@ def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
     assert [prompts[0][place][:7] for place in (0, -1)] == ["Step 2:", "Step 3:"]
     with pytest.raises(InputError, match="no rollouts at steps 7 to 9"):
         training_source(record, "ta", [(7, 9)])
-
-
-def test_pruning_keeps_every_kth_step_the_last_and_all_counts(tmp_path: Path) -> None:
-    record = Record(write_run(tmp_path, range(1, 12)))
-    prunable = record.files_to_prune(keep_every=4, keep_last=2)
-    assert list(prunable) == [1, 2, 3, 5, 6, 7, 9]
-    assert {len(files) for files in prunable.values()} == {2}
-    for path in (path for files in prunable.values() for path in files):
-        path.unlink()
-    for kind in ("step", "texts"):
-        assert sorted(int(path.stem[-8:]) for path in tmp_path.glob(f"{kind}-*")) == [4, 8, 10, 11]
-    assert len(record.counts().page_steps()) == 11
-    assert record.problems() == ()
-    assert record.files_to_prune(keep_every=4, keep_last=2) == {}
-    assert {one.step for one in list_rollouts(record, limit=99).rollouts} == {4, 8, 10, 11}
-    with pytest.raises(NotFoundError, match="Step 3 was pruned"):
-        record.joint_group(3, QUESTION)
-    assert Record(tmp_path).counts().page_steps() == record.counts().page_steps()
-
-
-def test_a_record_shows_what_is_written_meanwhile(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, (1,))
-    record = Record(folder)
-    stamps = {record.stamp()}
-    assert [step.step for step in record.counts().page_steps()] == [1]
-    with RolloutWriter(folder, "ta") as writer:
-        writer.write(2, make_step(2))
-        writer.flush()
-        stamps.add(record.stamp())
-        assert [step.step for step in record.counts().page_steps()] == [1, 2]
-        writer.write(1, [make_record(1, 9, response="again")])
-        writer.flush()
-        assert [step.responses for step in record.counts().page_steps()] == [1, 16]
-        assert record.rollout("1:0").response == "again"
-        writer.write_metrics(2, {"a": 1.0})
-        stamps.add(record.stamp())
-    assert len(stamps) == 3
-    assert record.metrics()[2] == {"a": 1.0}
 
 
 def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:

@@ -2,16 +2,11 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from rollout_shards import make_record
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from trainer_adapter.record import RolloutRecord, RolloutWriter
-from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rollout import TokenLengths, TokenRatios, token_ratios_text
 
 TEXTS = (
@@ -123,22 +118,3 @@ def test_the_recorded_form_keeps_a_thousandth_of_a_nat() -> None:
     assert found.pieces("abc") == [("abc", -1.235), ("", None)]
     with pytest.raises(ValueError, match="2 token lengths, but 1 log-ratios"):
         token_ratios_text((1, 2), np.array([0.0]))
-
-
-def with_tokens(step: int, session: int) -> RolloutRecord:
-    one = make_record(step, 0, session)
-    ratios = np.array([-0.5 - step, -math.inf, 0.25])
-    return replace(one, tokens=3, token_ratios=token_ratios_text((len(one.response) - 2, 2, 0), ratios))
-
-
-def test_they_are_written_and_read(tmp_path: Path) -> None:
-    with RolloutWriter(tmp_path, "ta", background=False) as writer:
-        records = [with_tokens(1, session) for session in range(4)]
-        writer.write(1, [*records, *(make_record(1, 0, session) for session in range(4, 8))])
-    record = Record(tmp_path)
-    first, last = record.rollout("1:0"), record.rollout("1:4")
-    assert TokenRatios.from_text(first.token_ratios or "") == TokenRatios(
-        (len(first.response) - 2, 2, 0), (-1.5, None, 0.25)
-    )
-    assert last.token_ratios is None
-    assert record.joint_group(1, first.question_id).has_tokens

@@ -19,7 +19,6 @@ from trainer_adapter.runs.composing import (
     Machine,
     command,
     compose_run,
-    template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.launching import shell_command
@@ -171,21 +170,6 @@ def test_without_a_validation_file_nothing_is_validated() -> None:
     assert held_back.value("data.val_files") == "/sets/math/validation.parquet"
     own = assign(recipe, ["data.val_files=/aime.parquet"]).overrides
     assert compose_run(recipe, Machine(1), data=some_data(), overrides=own).value("trainer.test_freq") == 10
-
-
-def test_the_template_is_that_of_the_export() -> None:
-    mine = some_data(tokenizer="me/model", chat_template_kwargs={"style": "short"})
-    composition = compose_run(RECIPES["grpo"], Machine(1), model="me/model", data=mine)
-    [setting] = [each for each in composition.values if "chat_template" in each.name]
-    assert (setting.key, setting.value, setting.source) == (
-        "+data.apply_chat_template_kwargs.style",
-        "short",
-        "data",
-    )
-    assert template_arguments("Qwen/Qwen3-1.7B") == {"enable_thinking": False}
-    assert template_arguments("Qwen3-4B") == {"enable_thinking": False}
-    assert template_arguments("meta-llama/Llama-3.2-3B-Instruct") == {}
-    assert template_arguments("some/other") == {}
 
 
 @pytest.mark.parametrize(

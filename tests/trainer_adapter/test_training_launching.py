@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -25,7 +24,6 @@ from trainer_adapter.runs.launching import (
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
 WAITS = "import signal; print('ready', flush=True)\nwhile True: signal.pause()"
-DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS
 
 
 def ran(
@@ -52,18 +50,6 @@ def ran(
     return ended, seen
 
 
-def test_output_is_kept_and_handed_on(tmp_path: Path) -> None:
-    code = (
-        "import sys, os; print('one'); print('two', file=sys.stderr, flush=True); print(os.getcwd(), end='')"
-    )
-    ended, seen = ran(code, tmp_path)
-    assert (ended.returncode, ended.stopped_by, ended.killed, ended.left_behind) == (0, None, False, 0)
-    assert sorted(seen) == sorted(["two", "one", str(tmp_path)])
-    assert (tmp_path / "log").read_text().count("\n") == 2
-    ran("print('later')", tmp_path)
-    assert (tmp_path / "log").read_text().endswith("later\n")  # a log is added to, never cut
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_a_child_that_listens(tmp_path: Path, number: signal.Signals) -> None:
     before = signal.getsignal(number)
@@ -82,12 +68,6 @@ def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_a_child_that_does_not_listen_is_killed_after_a_while(tmp_path: Path) -> None:
-    ended, _ = ran(DEAF, tmp_path, on_line={"ready": [signal.SIGTERM]}, grace_s=0.3)
-    assert (ended.returncode, ended.stopped_by, ended.killed) == (-signal.SIGKILL, "SIGTERM", True)
-    assert ended.seconds < 15
 
 
 LEAVES = """
@@ -146,35 +126,6 @@ def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
             pass
     with folder.locked():
         assert not folder.exists()
-
-
-def test_leftovers_of_a_killed_start_are_ended(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    assert folder.end_leftovers() == 0
-    folder.log(4).parent.mkdir()
-    folder.log(4).write_text(LOG)
-    folder.note_process(4, "2026-01-01T00:00:00Z", str(tmp_path), None)
-    left = subprocess.Popen(
-        [sys.executable, "-c", WAITS],
-        stdout=subprocess.PIPE,
-        env={**os.environ, MARK: str(tmp_path)},
-        start_new_session=True,
-    )
-    try:
-        assert left.stdout is not None
-        assert left.stdout.readline() == b"ready\n"
-        assert folder.end_leftovers() == 1
-        assert not psutil.pid_exists(left.pid)
-        assert folder.end_leftovers() == 0
-        # the attempt that could not be written down by itself
-        [attempt] = folder.attempts()
-        assert (attempt.number, attempt.started_at, attempt.returncode) == (4, "2026-01-01T00:00:00Z", None)
-        assert (attempt.step, attempt.checkpoint) == (2, None)
-        began = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-        assert attempt.seconds == pytest.approx(folder.log(4).stat().st_mtime - began, abs=0.1)
-    finally:
-        left.kill()
-        left.communicate()
 
 
 def test_attempts_are_numbered_and_a_line_cut_short_is_left_out(tmp_path: Path) -> None:

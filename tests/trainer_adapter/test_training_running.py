@@ -1,9 +1,7 @@
 """Starting, failing, stopping and going on, with a stand-in for verl's entry point."""
 
-import json
 import os
 import signal
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,21 +15,11 @@ from training_configs import training_config
 from rephraser.sets import publish
 from service.database import Database
 from service.errors import InputError, NotFoundError, PrerequisiteError
-from service.runs.store import find_run
 from trainer_adapter.config import TrainConfig
-from trainer_adapter.record.reading import read_run
-from trainer_adapter.runs.data import read_data
 from trainer_adapter.runs.run_folder import RunFolder
-from trainer_adapter.runs.running import Prepared, Trained, dry_run, train
+from trainer_adapter.runs.running import Trained, dry_run, train
 
 SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
-LESS_MEMORY = (
-    "actor.ppo_max_token_len_per_gpu=4096",
-    "actor.fsdp_config.param_offload=true",
-    "ref.fsdp_config.param_offload=true",
-    "rollout.gpu_memory_utilization=0.3",
-    "rollout.log_prob_max_token_len_per_gpu=4096",
-)
 
 
 @pytest.fixture(scope="module")
@@ -68,43 +56,6 @@ def trained(asked: TrainConfig, *, echo: Callable[[str], None] = lambda line: No
     return train(asked, opened, announce=lambda prepared: None, echo=echo, **more)
 
 
-@pytest.mark.slow
-def test_a_run_keeps_what_it_was_told_and_what_came_of_it(place: Path, model: Path) -> None:
-    told: list[Prepared] = []
-    lines: list[str] = []
-    result = train(wanted(model), opened, announce=told.append, echo=lines.append)
-    assert result.finished
-    folder = place / "runs" / "x"
-    assert (result.folder, result.attempt.number, result.attempt.returncode) == (folder, 1, 0)
-    assert (result.attempt.step, result.attempt.checkpoint, result.errors) == (2, 2, ())
-    assert any("step:2" in line for line in lines)
-    assert result.log.read_text().splitlines() == lines
-
-    [prepared] = told
-    script = folder / "command.sh"
-    assert script.read_text() == f"#!/bin/sh\n{prepared.shell}\n"
-    assert script.stat().st_mode & stat.S_IXUSR
-    config = json.loads((folder / "config.json").read_text())
-    assert config["spec"] == prepared.spec
-    assert config["spec"]["recipe"]["name"] == "ta_grpo[responses=2]"
-    assert config["data"]["set"] == "math@1"
-    assert config["data"]["sha256"] == dict(read_data(folder / "data", verify=True).sha256)
-    assert config["versions"]["verl"] == "0.9.1"
-    sources = {each["key"]: each["source"] for each in config["settings"]}
-    assert sources["data.train_batch_size"] == "user"
-    assert sources["actor_rollout_ref.actor.optim.lr"] == "Table 2"
-    metrics = [json.loads(line) for line in (folder / "metrics" / "1.jsonl").read_text().splitlines()]
-    assert [each["step"] for each in metrics] == [1, 2]
-
-    with opened() as database, database.read() as session:
-        run = find_run(session, "x")
-    assert (run.kind, run.spec, run.versions["verl"]) == ("train", config["spec"], "0.9.1")
-    assert run.finished_at is not None
-    # the rollout record names the same run with the same settings, so that an import finds it
-    about = read_run(folder / "rollouts")
-    assert (about.name, about.spec) == ("x", run.spec)
-
-
 def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, model: Path) -> None:
     held = place / "held"
     held.mkdir()
@@ -118,32 +69,6 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
             with pytest.raises(InputError, match=said):
                 start(wanted(model, folder=folder))
     assert [each.name for each in held.iterdir()] == ["thesis.tex"]
-
-
-@pytest.mark.slow
-def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
-    place: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_VERL", "fail")
-    failed = trained(wanted(model))
-    assert not failed.finished
-    assert failed.attempt.returncode == 1
-    assert failed.errors == ("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",)
-    assert failed.hints[0].startswith("the GPU ran out of memory")
-    with opened() as database, database.read() as session:
-        assert find_run(session, "x").finished_at is None
-
-    monkeypatch.delenv("FAKE_VERL")
-    less = [f"actor_rollout_ref.{key}" for key in LESS_MEMORY]
-    again = trained(wanted(model, *less, "run.max_gen_batches=20"))
-    assert again.finished
-    assert all(each in (again.folder / "command.sh").read_text() for each in less)
-    assert (again.attempt.number, again.attempt.step) == (2, 2)
-    steps = [
-        json.loads(line)["step"] for line in (again.folder / "metrics" / "2.jsonl").read_text().splitlines()
-    ]
-    assert steps == [2]  # step 1 was trained before, and its metrics are in 1.jsonl
-    assert (again.folder / "metrics" / "1.jsonl").read_text().count("\n") == 1
 
 
 @pytest.mark.slow
@@ -201,19 +126,6 @@ def test_workers_of_a_cluster_find_what_the_run_needs(
     assert (variables["VLLM_USE_V2"], variables["VLLM_OWN"]) == ("'1'", "a")
     assert "HF_TOKEN" not in variables
     assert "not to be kept" not in prepared.shell
-
-
-def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
-    before = sorted(place.rglob("*"))
-    prepared = dry_run(wanted(model, validation_share=0.25), opened)
-    assert sorted(place.rglob("*")) == before
-    assert f"data.train_files={place}/runs/x/data/train.parquet" in prepared.command
-    assert f"data.val_files={place}/runs/x/data/validation.parquet" in prepared.command
-    assert prepared.environment["VERL_USE_EXTERNAL_MODULES"] == (
-        "trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin.registration"
-    )
-    # three questions are left for training, and a batch takes two
-    assert any("1 of 3 questions do not fill a batch" in note for note in prepared.notes)
 
 
 def test_a_missing_set_is_reported_before_the_tokenizer_is_loaded(place: Path) -> None:

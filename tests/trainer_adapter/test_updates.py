@@ -4,9 +4,8 @@ import random
 from collections import Counter
 
 import pytest
-from transfer_queue import KVBatchMeta
 
-from trainer_adapter.verl.plugin.steps.updates import order_rows, order_updates, place_of
+from trainer_adapter.verl.plugin.steps.updates import order_rows
 
 
 def updates_of(parts: list[list[int]], mini_batch: int) -> list[list[int]]:
@@ -38,29 +37,3 @@ def test_padding_is_shared_by_the_updates_and_cuts_no_question() -> None:
     assert sorted(sum(row < 20 for row in update) for update in updates) == [8, 12]
     for update in updates:
         assert set(Counter(questions[row] for row in update if row < 20).values()) == {4}
-
-
-def test_a_question_that_lost_responses_moves_no_other_out_of_its_update() -> None:
-    questions = [f"q{row // 4}" for row in range(32)]
-    del questions[5]
-    updates = updates_of(order_rows([*questions, None], [1] * 32, mini_batch=16, ranks=4), 16)
-    assert [{questions[row] for row in update if row < 31} for update in updates] == [
-        {"q0", "q1", "q2", "q3"},
-        {"q4", "q5", "q6", "q7"},
-    ]
-
-
-def test_rows_laid_out_for_ranks_and_put_back_into_the_drawn_order_are_laid_out_alike() -> None:
-    keys = [f"1-{question:09d}_{session}_0" for question in range(8) for session in range(8)]
-    tags = [{"seq_len": 10 + (7 * row) % 90} for row in range(64)]
-    batch = KVBatchMeta(keys=list(keys), tags=list(tags), partition_id="train")
-    order_updates(batch, keys, mini_batch=32, ranks=4)
-    first = list(batch.keys)
-    assert first != keys
-    batch.reorder(sorted(range(64), key=lambda row: place_of(batch.keys[row])))
-    assert batch.keys == keys
-    metrics = order_updates(batch, batch.keys, mini_batch=32, ranks=4)
-    assert batch.keys == first
-    updates = updates_of([[keys.index(key) for key in first[16 * n : 16 * n + 16]] for n in range(4)], 32)
-    assert updates == [list(range(32)), list(range(32, 64))]
-    assert metrics["global_seqlen/balanced_max"] - metrics["global_seqlen/balanced_min"] < 100

@@ -1,5 +1,4 @@
 import asyncio
-import hashlib
 import json
 import os
 import sys
@@ -162,25 +161,6 @@ def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path: Path) ->
     ]
 
 
-def test_manifest_describes_origin_prompt_limits_and_files(tmp_path: Path) -> None:
-    export(tmp_path / "out", validation_share=0.5)
-    described = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert (described["set"], described["content_hash"], described["data_source"]) == ("toy@1", "abc", "toy")
-    assert described["layout"] == "grouped"
-    assert described["prompt_lengths"] == "estimated"
-    assert described["prompt"] == {
-        "instruction": "Box it.",
-        "system": None,
-        "tokenizer": None,
-        "chat_template_kwargs": {},
-        "max_prompt_tokens": 200,
-    }
-    assert (described["counts"]["questions"], described["counts"]["validation_questions"]) == (1, 1)
-    for name in ("train.parquet", "validation.parquet"):
-        content = (tmp_path / "out" / name).read_bytes()
-        assert described["sha256"][name] == hashlib.sha256(content).hexdigest()
-
-
 def test_validation_questions_are_the_same_in_any_order_and_stand_without_neighbors(tmp_path: Path) -> None:
     many = tuple(
         entry(f"Double {number}.", str(2 * number), neighbor(f"c{number}", "x")) for number in range(20)
@@ -270,6 +250,20 @@ class TestWithTokenizer:
         assert not report.lengths_estimated
         long = len("Find the sum of 2 and 3.") - len("What is 2+3?")
         assert report.dropped_neighbors == (DroppedPrompt(SUM.question.id, "c_b", expected + long),)
+
+    @pytest.mark.slow
+    def test_verls_own_data_set_reads_a_flat_export(self, tmp_path: Path, tokenizer: Path) -> None:
+        from omegaconf import OmegaConf
+        from transformers import AutoTokenizer
+        from verl.utils.dataset.rl_dataset import RLHFDataset
+
+        files = export(tmp_path / "out", layout="flat").files
+        config = OmegaConf.create({"max_prompt_length": 200, "filter_overlong_prompts_workers": 1})
+        read = RLHFDataset(str(files[0]), AutoTokenizer.from_pretrained(tokenizer), config)
+        for row, written in zip(read, rows(files[0]), strict=True):
+            assert row["raw_prompt"] == written["prompt"]
+            for name in ("data_source", "reward_model", "extra_info"):
+                assert row[name] == written[name]
 
     def test_a_tokenizer_that_is_not_there_is_refused(self, tmp_path: Path, tokenizer: Path) -> None:
         with pytest.raises(

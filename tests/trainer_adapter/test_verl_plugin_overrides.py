@@ -7,7 +7,7 @@ import pytest
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
-from trainer_adapter.verl.plugin.overrides import hydra_arguments, keeps_log_probs, recipe_overrides
+from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
 from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, settings_of
 
 pytestmark = pytest.mark.usefixtures("quick_hydra")
@@ -26,14 +26,6 @@ def composed(arguments: list[str]) -> dict[str, Any]:
     plain = OmegaConf.to_container(config, resolve=True)
     assert isinstance(plain, dict)
     return plain
-
-
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    [("ta_grpo", False), ("ta_grpo_v1", True), ("ta_grpo_corrected", False), ("grpo", True), ("dapo", True)],
-)
-def test_log_probs_of_another_prompt_stay_out_of_verls_batch(name: str, kept: bool) -> None:
-    assert keeps_log_probs(RECIPES[name]) is kept
 
 
 @pytest.mark.slow

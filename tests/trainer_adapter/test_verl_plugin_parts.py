@@ -110,24 +110,6 @@ def batch(recipe: Recipe, seed: int = 0) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", list(RECIPES))
-def test_every_recipe_has_an_advantage_for_every_token(name: str) -> None:
-    from trainer_adapter.methods.step_advantages import step_advantages
-
-    recipe = RECIPES[name]
-    given_batch = batch(recipe)
-    made = step_advantages(recipe, **given_batch, max_length=12, generator=torch.Generator().manual_seed(1))
-    mask = given_batch["mask_BT"] > 0
-    assert made.advantages_BT.shape == mask.shape
-    assert torch.isfinite(made.advantages_BT).all()
-    assert (made.advantages_BT[~mask] == 0).all()
-    assert (made.advantages_B != 0).any()
-    assert (made.weights_BT is None) == (recipe.weights == "none")
-    if recipe.weights == "none":
-        spread = made.advantages_B[:, None].expand_as(mask)
-        torch.testing.assert_close(made.advantages_BT[mask], spread[mask].float())
-
-
 @pytest.mark.parametrize("name", [name for name in RECIPES if not RECIPES[name].whole_batch_axes])
 def test_verls_own_trainer_gets_the_advantages_of_a_recipe_of_tier_1(name: str) -> None:
     from trainer_adapter.methods.step_advantages import step_advantages
@@ -230,23 +212,6 @@ def buffer_on(
             "max_inflight_gen_batches": 1,
         },
     )
-
-
-def test_dynamic_sampling_drops_the_groups_that_agree_and_takes_others_in_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    mixed, right, wrong = [1.0, 0.0, 1.0], [1.0] * 3, [0.0] * 3
-    drawn = {"1-00": mixed, "1-01": right, "1-02": wrong, "1-03": wrong, "1-04": mixed, "1-05": mixed}
-    queue = FakeQueue(drawn)
-    queue.submit(3)
-    buffer = buffer_on(monkeypatch, queue, wanted=3, limit=30, waves=True)
-    sampled, metrics = buffer.sample(1, "train", 3)
-    assert {key.split("_")[0] for key in sampled.keys} == {"1-00", "1-04", "1-05"}
-    assert (metrics["tagrpo/filter/all_right"], metrics["tagrpo/filter/all_wrong"]) == (1, 2)
-    assert metrics["tagrpo/filter/questions_drawn"] == 6
-    assert (metrics["tagrpo/filter/surplus"], metrics["tagrpo/filter/missing"]) == (0, 0)
-    assert {key for key in queue.cleared if "_" not in key} == set(drawn)
-    assert buffer.dead == {"1-01", "1-02", "1-03"}
 
 
 @pytest.mark.parametrize("waves", [False, True])

@@ -1,21 +1,41 @@
 """How verl comes to know the plug-in: late, in order, and not at all with another verl."""
 
+import os
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from forks import Forks
-from verl_code import run_code
 
 from service.errors import PrerequisiteError
 from trainer_adapter.verl.hooks import TIER_2
 from trainer_adapter.verl.plugin import REGISTRATION, checks
 
 
+def run_code(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in `folder`, with verl on the CPU."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
+    variables = {"VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl.cpu.registration", **environment}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**inherited, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_another_platform_next_to_the_plug_in_is_refused(tmp_path: Path) -> None:
+    code = "import trainer_adapter.verl.cpu.registration"
+    loaded = run_code(code, tmp_path, VERL_PLATFORM="nvidia")
+    assert loaded.returncode != 0
+    assert "VERL_PLATFORM is nvidia" in loaded.stderr
+
+
 @pytest.mark.slow
-def test_verl_learns_of_the_plugin_only_where_it_needs_it(verl_forks: Forks, tmp_path: Path) -> None:
+def test_verl_learns_of_the_plugin_only_where_it_needs_it(tmp_path: Path) -> None:
     code = """
 import sys
 import verl
@@ -32,7 +52,7 @@ print("tagrpo" in ADV_ESTIMATOR_REGISTRY)
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: as-installed\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text(f"[verl.plugins]\nas_installed = {REGISTRATION}\n")
-    done = run_code(verl_forks, code, tmp_path, VERL_USE_EXTERNAL_PLUGINS="as_installed")
+    done = run_code(code, tmp_path, VERL_USE_EXTERNAL_PLUGINS="as_installed")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-4:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop", "True"]
 

@@ -71,18 +71,3 @@ def test_weights_that_all_vanish_become_1_in_their_pool_alone() -> None:
     alone = cw_grpo_weights(log_probs[2:], advantages[2:], mask[2:])
     assert torch.equal(found[2:], alone)
     assert alone.std() > 0.01
-
-
-@pytest.mark.parametrize("strip", [1, 20, 10**6])
-def test_masks_may_have_holes(strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(covariance, "_STRIP", strip)
-    log_probs, advantages, mask = batch()
-    mask[mask > 0] = (torch.rand(int(mask.sum()), generator=torch.Generator().manual_seed(5)) < 0.6).double()
-    log_probs = log_probs.masked_fill(mask == 0, torch.nan)
-    whole = plain_cw(log_probs, advantages, mask, [0] * len(mask))
-    torch.testing.assert_close(cw_grpo_weights(log_probs, advantages, mask), whole)
-    covered = sorted(row for part in covariance.strips(mask) for row in part.rows.tolist())
-    assert covered == torch.nonzero(mask.sum(-1)).flatten().tolist()
-    for part in covariance.strips(mask):
-        assert (mask[part.rows, part.width :] == 0).all()
-    assert covariance.strips(torch.zeros(3, 4)) == covariance.strips(torch.zeros(3, 0)) == ()
