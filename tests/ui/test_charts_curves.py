@@ -4,11 +4,9 @@ import math
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
 from ui.charts.drawing.labels import wrap_label
-from ui.charts.eval_curves import POINT, curve_chart, panel_charts
-from ui.charts.theme import LINE_HEIGHT, PALETTE
+from ui.charts.eval_curves import curve_chart
+from ui.charts.theme import LINE_HEIGHT
 
 KS = (1, 2, 4, 8, 16, 32)
 
@@ -48,45 +46,6 @@ def layer_of(panel: dict[str, Any], kind: str, **properties: Any) -> dict[str, A
 def values(layer: dict[str, Any] | None) -> list[dict[str, Any]]:
     assert layer is not None
     return list(layer["data"]["values"])
-
-
-def test_a_curve_is_a_band_a_line_and_points_over_k_on_a_log_scale() -> None:
-    panel = panel_of(line("GRPO"))
-    assert [mark(layer) for layer in panel["layer"]] == ["area", "line", "circle", "rule", "text"]
-    x = panel["layer"][1]["encoding"]["x"]
-    assert (x["field"], x["type"]) == ("k", "quantitative")
-    assert x["scale"] == {"type": "log", "base": 2, "domain": [1, 32], "nice": False}
-    assert x["axis"]["values"] == [1, 2, 4, 8, 16, 32]
-    band = layer_of(panel, "area")
-    assert band is not None
-    assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
-    drawn = values(layer_of(panel, "line"))
-    assert [row["k"] for row in drawn] == list(KS)
-    assert drawn[3]["value"] == pytest.approx(1 - 0.7 ** math.sqrt(8))
-
-
-def test_the_title_says_what_is_drawn_and_the_subtitle_what_the_band_means() -> None:
-    spec = spec_of(line("GRPO"))
-    assert spec["title"]["text"] == "pass@k: share of problems that at least one of k samples solves"
-    assert spec["concat"][0]["title"]["text"] == "AIME24"
-    assert spec["concat"][0]["title"]["subtitle"] == [
-        "30 problems, 32 samples each",
-        "Bands: 95% interval for new problems",
-    ]
-    other = spec_of(line("GRPO"), metric="G-Pass@k_0.5", title="Mine")
-    assert other["title"]["text"] == "Mine"
-    assert other["concat"][0]["layer"][1]["encoding"]["y"]["title"] == "G-Pass@k_0.5"
-
-
-def test_each_method_has_one_colour_in_every_panel_and_no_legend() -> None:
-    rows = [*line("A"), *line("B"), *line("B", "AMC23"), *line("A", "AMC23")]
-    spec = spec_of(rows)
-    for panel in spec["concat"]:
-        colour = panel["layer"][1]["encoding"]["color"]
-        assert colour["scale"] == {"domain": ["A", "B"], "range": list(PALETTE[:2])}
-        assert colour["legend"] is None
-    assert [panel["title"]["text"] for panel in spec["concat"]] == ["AIME24", "AMC23"]
-    assert spec["columns"] == 2
 
 
 def test_names_stand_at_the_ends_and_never_overlap() -> None:
@@ -139,27 +98,3 @@ def test_a_single_k_is_drawn_as_dots_on_bars() -> None:
         "Bars: 95% interval for new problems",
         "Rings: unknown grades counted as correct",
     ]
-
-
-def two_benchmarks(ks=(1, 2, 4)):
-    shared = {"interval": "new problems", "problems": 5, "samples": 8, "low": 0.2, "high": 0.9}
-    return [
-        {**shared, "run": f"{label}.{name}", "label": label, "benchmark": name, "k": k}
-        | {"value": 0.5, "value_high": 0.5}
-        for label in ("a", "b")
-        for name in ("x", "y")
-        for k in ks
-    ]
-
-
-@pytest.mark.parametrize("ks", [(1, 2, 4), (1,)])
-def test_each_benchmark_is_a_chart_whose_points_can_be_clicked(ks):
-    palette = {"a": "#111111", "b": "#222222", "c": "#333333"}
-    charts = panel_charts(two_benchmarks(ks), palette=palette)
-    assert list(charts) == ["x", "y"]
-    spec = charts["x"].to_dict()
-    assert spec["width"] == "container"
-    assert [parameter["name"] for parameter in spec["params"]] == [POINT]
-    assert spec["params"][0]["select"]["fields"] == ["label", "k"]
-    colours = [layer["encoding"]["color"]["scale"] for layer in spec["layer"]]
-    assert colours[0] == {"domain": ["a", "b"], "range": ["#111111", "#222222"]}

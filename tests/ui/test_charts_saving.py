@@ -1,7 +1,6 @@
 """Charts into files, and what happens without the packages that draw them."""
 
 import importlib
-import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 import ui.charts
-from service.errors import InputError, PrerequisiteError
+from service.errors import PrerequisiteError
 from ui.charts.eval_curves import curve_chart
 from ui.charts.saving import save_chart
 
@@ -30,17 +29,6 @@ def chart() -> Any:
     return curve_chart([*rows("TA-GRPO", 0.4), *rows(HOSTILE, 0.3)])
 
 
-@pytest.mark.slow
-def test_png_is_twice_the_size_of_the_chart_and_not_blank(chart: Any, tmp_path: Path) -> None:
-    save_chart(chart, tmp_path / "c.PNG")
-    content = (tmp_path / "c.PNG").read_bytes()
-    assert content.startswith(b"\x89PNG\r\n")
-    width, height = struct.unpack(">II", content[16:24])
-    assert width > 2 * 520
-    assert height > 2 * 330
-    assert len(content) > 30_000
-
-
 def test_svg_holds_labels_as_text(chart: Any, tmp_path: Path) -> None:
     save_chart(chart, tmp_path / "c.svg")
     svg = (tmp_path / "c.svg").read_text()
@@ -49,13 +37,6 @@ def test_svg_holds_labels_as_text(chart: Any, tmp_path: Path) -> None:
     assert "<script" not in svg
     assert "<img" not in svg
     assert "href" not in svg.replace("xmlns:xlink", "")
-
-
-@pytest.mark.parametrize("name", ["c.pdf", "c", "png"])
-def test_other_suffixes_are_refused(chart: Any, tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match=r"not a chart format. End the name in \.png, \.svg, \.json"):
-        save_chart(chart, tmp_path / name)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_packages_say_how_to_install_them(

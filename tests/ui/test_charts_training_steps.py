@@ -5,7 +5,7 @@ import pytest
 from service.errors import InputError
 from ui.charts.rollout_groups import KIND_COLOURS, group_kinds_chart
 from ui.charts.theme import PALETTE
-from ui.charts.training_steps import POINT, method_colours, step_chart, window_means
+from ui.charts.training_steps import method_colours, step_chart, window_means
 
 
 def lines(*labels, values=(0.5, 0.25, 0.75)):
@@ -41,36 +41,6 @@ def test_colours_are_of_methods_and_stay_when_runs_are_left_out():
     assert found == {"x": PALETTE[0], "y": PALETTE[1]}
     with pytest.raises(InputError, match="9 methods are too many to distinguish"):
         method_colours({name: name for name in many[:9]}, many)
-
-
-def test_shares_are_drawn_on_one_axis():
-    chart = step_chart(lines("a"), title="t", y_title="share", scale="share", window=5, span=(0, 1))
-    spec = chart.to_dict()
-    assert layers(spec, "line")[-1]["encoding"]["y"]["scale"]["domain"] == [0, 1]
-    assert spec["title"]["subtitle"] == ["share, means of 5 steps"]
-
-
-def test_a_stripe_for_each_step_tells_the_values_of_all_lines():
-    rows = [*lines("a.b", values=(0.5, 0.25, None)), *lines("c", values=(1.0,))]
-    spec = step_chart(rows, title="t", y_title="share", scale="share").to_dict()
-    (stripes,) = layers(spec, "rect")
-    assert stripes["data"]["values"] == [
-        {"step": 1, "from": 1, "to": 1.5, "line0": "50.0%", "line1": "100.0%"},
-        {"step": 2, "from": 1.5, "to": 2, "line0": "25.0%", "line1": "none"},
-    ]
-    assert [told.get("title", told["field"]) for told in stripes["encoding"]["tooltip"]] == [
-        "step",
-        "a.b",
-        "c",
-    ]
-    (picked,) = spec["params"]
-    assert (picked["name"], picked["select"]["fields"]) == (POINT, ["step"])
-    (dots,) = layers(spec, "circle")  # "c" has one point, which no line shows
-    assert dots["transform"] == [{"filter": {"field": "label", "oneOf": ["c"]}}]
-    (every,) = layers(
-        step_chart(rows, title="t", y_title="share", scale="share", dots=True).to_dict(), "circle"
-    )
-    assert every["transform"] == [{"filter": {"field": "label", "oneOf": ["a.b", "c"]}}]
 
 
 def test_a_log_scale_leaves_out_what_has_no_logarithm():

@@ -6,12 +6,10 @@ from contextlib import contextmanager
 import pytest
 from pages import open_page
 from plans import walked
-from postgres_cluster import Cluster
 from sqlalchemy import Engine, event, text
 
 from benchmarks.pages.database import make_database
 from service.database import Database, Place
-from service.database.postgresql.copying import copy_database
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite]  # plans
 
@@ -57,17 +55,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return path
 
 
-@pytest.fixture(scope="module")
-def on_a_server(place: Place, cluster: Cluster) -> Iterator[Place]:
-    """The same rows on PostgreSQL, which knows how many there are."""
-    url = cluster.empty()
-    copy_database(place, url, report=lambda *_: None)
-    with Database.open(url, read_only=True) as copied:
-        copied.connections.run_alone("ANALYZE")
-        yield copied.place
-    cluster.drop(url)
-
-
 def walks(place: Place) -> dict[str, set[str]]:
     found = {}
     with Database.open(place, read_only=True) as database:
@@ -81,10 +68,6 @@ def walks(place: Place) -> dict[str, set[str]]:
 
 def test_no_view_of_a_page_walks_a_table(place: Place) -> None:
     assert {view: tables for view, tables in walks(place).items() if tables} == {}
-
-
-def test_no_view_of_a_page_walks_a_table_of_a_server(on_a_server: Place) -> None:
-    assert {view: tables for view, tables in walks(on_a_server).items() if tables} == {}
 
 
 def test_counting_rows_and_reading_all_texts_would_walk_tables(place: Place) -> None:

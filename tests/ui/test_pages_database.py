@@ -11,7 +11,6 @@ from service.errors import DatabaseError
 from service.questions.tables import QuestionSetRow
 from ui.pages.state import database, settings
 from ui.pages.state.database import cached, reading, review_writer, stamp
-from ui.pages.state.results import keep
 
 
 @pytest.fixture
@@ -64,15 +63,6 @@ def test_the_stamp_changes_with_a_file_put_in_the_place_of_the_old_one(served, t
         assert session.scalar(select(QuestionSetRow.name)) == "b"
 
 
-def test_results_are_kept_until_the_database_changes(served):
-    calls.clear()
-    assert [count_sets(), count_sets(), count_sets(1), count_sets(least=1)] == [0, 0, 1, 1]
-    assert calls == [0, 1, 1]
-    add_set(served, "a")
-    assert count_sets() == 1
-    assert calls == [0, 1, 1, 0]
-
-
 @pytest.mark.sqlite  # of a file
 def test_reading_sees_what_a_run_commits_meanwhile_and_never_waits_for_it(served):
     with sqlite3.connect(served, isolation_level=None) as writer:
@@ -122,9 +112,3 @@ def test_the_writer_of_reviews_can_write_nothing_else(served):
             session.execute(text(statement))
     with review_writer() as session:
         assert session.scalar(text("SELECT count(*) FROM reviews")) == 0
-
-
-def test_results_are_copies():
-    keep(("a", 1), lambda: [1]).append(2)
-    assert keep(("a", 1), lambda: ["never"]) == [1]
-    assert keep(("a", 2), lambda: ["other"]) == ["other"]
