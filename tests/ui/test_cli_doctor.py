@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from command_line import CommandLine
-from runs import open_empty
 from world_runs import world_server
 
 from ui.cli import doctor
@@ -65,14 +64,6 @@ def test_training_holds_verl_against_what_is_extended(
     )
 
 
-def test_a_sound_database_is_named_with_its_size(cli: CommandLine, tmp_path: Path) -> None:
-    open_empty(tmp_path / "tagrpo.db").close()
-    found = checks(cli("doctor", "--json").out)
-    assert found["database"]["state"] == "ok"
-    assert "tagrpo.db" in found["database"]["detail"]
-    assert "no problems found" in found["database"]["detail"]
-
-
 def test_problems_need_attention(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("hello")
     done = cli("doctor", "--db", "text.db", "--json")
@@ -80,18 +71,6 @@ def test_problems_need_attention(cli: CommandLine, tmp_path: Path) -> None:
     assert checks(done.out)["database"]["state"] == "problem"
     done = cli("doctor", "--db", "absent/t.db", "--json")
     assert (done.code, checks(done.out)["disk"]["state"]) == (3, "problem")
-
-
-@pytest.mark.sqlite  # damages a file
-def test_a_damaged_database_is_a_problem(cli: CommandLine, tmp_path: Path) -> None:
-    path = tmp_path / "tagrpo.db"
-    open_empty(path).close()
-    size = path.stat().st_size
-    with path.open("r+b") as file:
-        file.seek(size // 3)
-        file.write(b"\xab" * (size // 3))
-    done = cli("doctor", "--json")
-    assert (done.code, checks(done.out)["database"]["state"]) == (3, "problem")
 
 
 def test_little_disk_an_old_python_and_missing_packages_are_problems(
@@ -130,15 +109,3 @@ def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
     assert (gone.code, "cannot be reached" in gone.out) == (3, True)
     unknown = cli("doctor", "--model", "frobnicate", "--json")
     assert (unknown.code, "knows no provider" in unknown.out) == (3, True)
-
-
-def test_a_database_on_a_network_file_system_is_a_problem(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text("1 0 0:9 / / rw - lustre pool rw\n")
-    monkeypatch.setattr("service.database.filesystem.MOUNTS", mounts)
-    done = cli("doctor", "--db", tmp_path / "t.db", "--json")
-    database = checks(done.out)["database"]
-    assert (done.code, database["state"]) == (3, "problem")
-    assert "(lustre)" in database["detail"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, squeezed
-from proposing import llm, propose, refused
+from proposing import llm, propose
 from world_runs import rows, stats
 
 pytestmark = pytest.mark.usefixtures("world_set")
@@ -48,39 +48,12 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     assert stats(server)["requests"] == asked
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["verdict.accept=9.5"], "verdict.accept=9.5: give an integer"),
-        (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
-        (["verdict.looks=12;16"], "verdict.looks=12;16: give a list"),
-        (["verdict.looks=[16,12]"], "increasing"),
-        (["premises=openai/test-model"], "Add one"),
-    ],
-)
-def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
-    refused(cli, propose("proposer=rules", *more), message)
-
-
 def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine) -> None:
     assert cli(*propose("proposer=rules")).code == 0
     done = cli("rephrase", "rejudge", "r")
     assert done.code == 2
     assert "no solver" in done.err
     assert cli("rephrase", "rejudge", "nope").code == 2
-
-
-@pytest.mark.slow
-def test_sizes_and_thresholds_are_part_of_the_run(cli: CommandLine, server: str, db: Path) -> None:
-    chosen = ["verdict.question_samples=16", "verdict.looks=[4,8]", "verdict.accept=4", "--limit", "2"]
-    assert cli(*solved(server, *chosen)).code == 0
-    (spec,) = (json.loads(found) for (found,) in rows(db, "SELECT CAST(spec AS text) FROM runs"))
-    rule = spec["rule"]
-    assert (rule["original_samples"], rule["looks"], rule["accept_overlap"]) == (16, [4, 8], 4)
-    assert rule["reject_new"] == 6  # in proportion
-    refused_again = cli(*solved(server, "verdict.question_samples=16", "verdict.looks=[4,8]", "--limit", "2"))
-    assert refused_again.code == 2  # the same name, another rule
 
 
 @pytest.mark.slow

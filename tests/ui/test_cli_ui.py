@@ -14,7 +14,7 @@ from page_view import locked_ui, tagrpo_ui
 
 from service.database import Database
 from service.errors import InputError
-from service.web.listening import Address, bind
+from service.web.listening import Address
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
 from ui.pages.server.serving import redirect_file
@@ -132,16 +132,6 @@ def test_the_newest_demo_is_shown(tmp_path, monkeypatch):
     assert demo_database() == (Path("tagrpo-demo", "tagrpo.db"), "")
 
 
-@pytest.mark.slow
-@pytest.mark.sqlite  # the shipped demo is a file
-def test_without_a_demo_the_shipped_one_is_shown(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    database, words = demo_database()
-    assert database.parent.parent == tmp_path / "cache" / "tagrpo"
-    assert words.startswith("Results of a real demo run (20")
-
-
 def test_no_browser_is_opened_where_none_could_be_seen(monkeypatch):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
@@ -161,15 +151,6 @@ def test_a_browser_is_called_with_no_token_that_others_could_read():
         assert "url=http://127.0.0.1:1/?token=abc" in page.read_text()
         assert page.parent.stat().st_mode & 0o077 == 0
     assert not page.parent.exists()
-
-
-def test_small_answers_do_not_wait_for_each_other():
-    """asyncio sends at once on sockets that say they are TCP's; the browser asks for 90 small files."""
-    with bind(Address(port=0)) as listening:
-        with socket.create_connection(listening.getsockname()):
-            accepted, _ = listening.accept()
-        with accepted:
-            assert accepted.proto == socket.IPPROTO_TCP
 
 
 def test_a_missing_streamlit_says_what_to_install(database):

@@ -108,14 +108,6 @@ def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_
         pack(path, tmp_path / "demo.xz")
 
 
-def test_what_cannot_be_packed_is_refused(database, tmp_path):
-    with pytest.raises(InputError, match="the limit of 1,000"):
-        pack(database, tmp_path / "demo.xz", most_bytes=1000)
-    with pytest.raises(DatabaseError, match=r"none\.db"):
-        pack(tmp_path / "none.db", tmp_path / "demo.xz")
-    assert not (tmp_path / "demo.xz").exists()
-
-
 def test_a_damaged_pack_and_a_database_of_another_version_are_refused(database, tmp_path):
     (tmp_path / "demo.xz").write_bytes(b"no archive")
     with pytest.raises(InputError, match="not a packed demo"):
