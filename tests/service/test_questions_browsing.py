@@ -72,7 +72,7 @@ def store(db: Database, name: str, *texts: str) -> int:
     digest = members_hash((member.position, member.question.id) for member in members)
     with db.write() as session:
         spec = {"kind": "import", "content_hash": digest, "source": name}
-        return store_set(session, name, members, spec).new
+        return store_set(session, name, members, spec)
 
 
 def remove(db: Database, name: str) -> None:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,3 +110,14 @@ def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
     assert (gone.code, "cannot be reached" in gone.out) == (3, True)
     unknown = cli("doctor", "--model", "frobnicate", "--json")
     assert (unknown.code, "knows no provider" in unknown.out) == (3, True)
+
+
+def test_a_database_on_a_network_file_system_is_a_problem(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount = SimpleNamespace(mountpoint="/", fstype="lustre")
+    monkeypatch.setattr("psutil.disk_partitions", lambda all: [mount])
+    done = cli("doctor", "--db", tmp_path / "t.db", "--json")
+    database = checks(done.out)["database"]
+    assert (done.code, database["state"]) == (3, "problem")
+    assert "(lustre)" in database["detail"]

@@ -148,7 +148,8 @@ def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
         state, needed = kinds[chosen.kind](database, chosen)
     described = ("id", "kind", "created_at", "finished_at")
     record = {"run": chosen.name, **{name: getattr(chosen, name) for name in described}, **state}
-    terminal.show({**record, "spec": state.get("spec", chosen.spec), "versions": chosen.versions})
+    record |= {"spec": state.get("spec", chosen.spec), "versions": chosen.versions}
+    terminal.show(record, hidden=("run_id",))
     if needed:
         raise exits.needs_attention(needed)
 
