@@ -119,14 +119,6 @@ def test_every_option_is_explained_and_no_command_shows_more_than_15() -> None:
         assert len(shown) <= 15, path
 
 
-@pytest.mark.parametrize("group", ["questions", "rephrase", "runs", "sets"])
-def test_a_group_without_a_command_shows_what_there_is(cli: CommandLine, group: str) -> None:
-    done = cli(group)
-    for path in COMMANDS:
-        if path[0] == group:
-            assert path[1] in done.err
-
-
 @pytest.mark.slow
 @pytest.mark.sqlite  # on a server its programs load SQLAlchemy at once
 def test_no_help_imports_a_heavy_module() -> None:

@@ -59,8 +59,7 @@ def put_questions(folder: Path) -> None:
 
 def test_each_step_is_printed_as_a_command_and_done_once(cli: CommandLine, tmp_path: Path) -> None:
     put_questions(tmp_path / "here")
-    first = cli("demo", "--folder", "here")
-    assert first.code == 0, first.err
+    first = cli.ok("demo", "--folder", "here")
     assert "$ tagrpo questions import here.jsonl --name own --db here/tagrpo.db" in first.out
     assert "=== First ===" in first.out
     assert "2/2  Propose" in first.out
@@ -118,8 +117,7 @@ def test_an_exit_code_that_is_expected_does_not_stop_it(
         return [Step("First", "Import", "Questions.", one, attention="one row is bad"), second]
 
     monkeypatch.setattr(sandbox.demo.steps, "demo_steps", tolerant)
-    done = cli("demo", "--folder", "here")
-    assert done.code == 0, done.err
+    done = cli.ok("demo", "--folder", "here")
     assert "(Exit code 3 is expected here: one row is bad.)" in done.out
 
 

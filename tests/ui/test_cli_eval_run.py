@@ -16,8 +16,7 @@ pytestmark = pytest.mark.usefixtures("six_sums")
 
 
 def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> None:
-    done = cli(*evaluate(server))
-    assert done.code == 0, done.err
+    done = cli.ok(*evaluate(server))
     assert "test-model.sums: 6 problems, 8 samples per problem" in done.out
     assert "95%, new problems" in done.out
     assert "truncated 0.0%, refused 0.0%" in done.out
@@ -128,8 +127,7 @@ def test_open_requests_of_an_evaluation_need_attention(cli: CommandLine, server:
 
 def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:
     write_sums(tmp_path / "more.jsonl", 3)
-    done = cli(*evaluate(server, "more.jsonl", "--name", "base", n=4))
-    assert done.code == 0, done.err
+    done = cli.ok(*evaluate(server, "more.jsonl", "--name", "base", n=4))
     assert "base.sums: 6 problems" in done.out
     assert "base.more: 3 problems" in done.out
     ambiguous = cli(*evaluate(server, "more.jsonl", "--from", "x.jsonl"))
@@ -140,8 +138,9 @@ def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: st
     short = write_sums(tmp_path / "aime.jsonl", 5)
     refused = cli(*evaluate(server, "--from", short, benchmark="aime24"))
     assert (refused.code, "--allow-changed" in words(refused.err)) == (2, True)
-    done = cli(*evaluate(server, "--from", f"aime24={short}", "allow_changed=true", benchmark="aime24", n=2))
-    assert done.code == 0, done.err
+    done = cli.ok(
+        *evaluate(server, "--from", f"aime24={short}", "allow_changed=true", benchmark="aime24", n=2)
+    )
     assert "the content differs from the known version" in words(done.err)
     ((spec,),) = rows("tagrpo.db", "SELECT CAST(spec AS text) FROM runs")
     assert json.loads(spec)["source"]["file"] == "aime.jsonl"
@@ -249,8 +248,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
             [(first["question"], first["answer"], phrased), (second["question"], second["answer"], [])],
         )
     assert cli("sets", "publish", "math", "--run", "run").code == 0
-    done = cli("eval", "run", "neighbors=math", "--model", MODEL, "--base-url", server, "--n", "4")
-    assert done.code == 0, done.err
+    done = cli.ok("eval", "run", "neighbors=math", "--model", MODEL, "--base-url", server, "--n", "4")
     assert "test-model.math-1: 3 problems" in done.out
     assert "pass@k of the originals; 1 neighbor also evaluated" in done.out
     placed = rows(
@@ -274,8 +272,7 @@ def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     dry = ("price=[10,30]", "max_tokens=1000", "--dry-run", "--json")
 
     def estimate(*more: object, n: int) -> dict[str, Any]:
-        done = cli(*evaluate(server, *dry, *more, n=n))
-        assert done.code == 0, done.err
+        done = cli.ok(*evaluate(server, *dry, *more, n=n))
         (run,) = json.loads(done.out)["runs"]
         return dict(run)
 

@@ -78,8 +78,7 @@ def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
     rows = [{"question": "2+2?", "answer": "4", "response": "4"}] * 3
     rows += [{"question": "3+3?", "answer": "6", "response": "6"}]
     write_rows(Path("uneven.jsonl"), *rows)
-    done = cli("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
-    assert done.code == 0
+    done = cli.ok("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
     assert {"fewest samples 1", "most samples 3", "missing 0"} <= {*squeezed(done.out)}
 
 

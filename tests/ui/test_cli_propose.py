@@ -141,8 +141,7 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
         f"solver.base_url={server}",
     ]
     settings = ["proposer.strategies=[own.txt,rename]", "--limit", "2", *solvers]
-    done = cli(*llm(server, *settings, "--json"))
-    assert done.code == 0, done.err
+    done = cli.ok(*llm(server, *settings, "--json"))
     summary = json.loads(done.out)
     assert (summary["questions"], summary["complete"], summary["compared_answers"]) == (2, 2, True)
 

@@ -31,8 +31,7 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     assert {change["before"] for change in dry["changes"]} == {"accepted"}
     assert rows(db, "SELECT count(*) FROM verdicts") == verdicts
 
-    done = cli("rephrase", "rejudge", "r", "accept=14")
-    assert done.code == 0
+    done = cli.ok("rephrase", "rejudge", "r", "accept=14")
     assert "dry run no" in squeezed(done.out)
     assert rows(db, "SELECT count(*) FROM verdicts")[0][0] == verdicts[0][0] + dry["judged"]
     assert json.loads(cli("rephrase", "rejudge", "r", "accept=14", "--json").out)["changes"] == []
@@ -59,8 +58,7 @@ def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine)
 @pytest.mark.slow
 def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db: Path) -> None:
     asked = solved(server, "premises=openai/test-model", f"premises.base_url={server}")
-    done = cli(*asked)
-    assert done.code == 0
+    cli.ok(*asked)
     asks = rows(db, "SELECT state, place FROM asks WHERE kind = 'premises'")
     assert {state for state, _ in asks} == {"answered"}
     assert {attempt for _, attempt in asks} >= {0, 1}

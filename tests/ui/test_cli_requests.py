@@ -47,8 +47,7 @@ def test_sigterm_waits_no_longer_than_its_grace(cli: CommandLine) -> None:
 
 def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli: CommandLine) -> None:
     with running_server(answer=world.answer) as server:
-        done = cli(*evaluate(server.url, "seed=none"))
-        assert done.code == 0, done.err
+        done = cli.ok(*evaluate(server.url, "seed=none"))
         assert not any("seed" in seen.body for seen in server.requests)
         assert "no seed is sent, so the run cannot be repeated exactly" in words(done.err)
         assert rows("tagrpo.db", "SELECT DISTINCT seed FROM samples") == [(None,)]
@@ -72,8 +71,7 @@ def test_profiles_stand_in_a_file_beside_the_database_and_keys_in_no_file(
         profile = f'[endpoint.lab]\nbase_url = "{url}"\nmodel = "hosted_vllm/test-model"\n'
         monkeypatch.setenv("LAB_CREDENTIAL", "lab-credential-4711")
         profiles.write_text(profile + 'api_key_env = "LAB_CREDENTIAL"\n')
-        done = cli(*asked, "endpoint=lab", "--limit", 1)
-        assert done.code == 0, done.err
+        cli.ok(*asked, "endpoint=lab", "--limit", 1)
         assert rows("team/tagrpo.db", "SELECT count(*) FROM samples") == [(2,)]
         monkeypatch.setenv("LAB_CREDENTIAL", "another-credential")
         wrong = cli(*asked, "endpoint=lab", "--name", "wrong")

@@ -67,8 +67,7 @@ def test_recipes_are_listed_and_shown_with_the_source_of_each_value(tagrpo: Comm
         assert re.search(rf"^{name}\s", done.out, re.M)
     listed = json.loads(tagrpo("train", "recipes", "--json").out)["recipes"]
     assert listed == [recipe.to_json() for recipe in RECIPES.values()]
-    done = tagrpo("train", "recipes", "ta_grpo", "--model", "Qwen/Qwen3-1.7B", "--gpus", 4, "anchor=own")
-    assert done.code == 0
+    done = tagrpo.ok("train", "recipes", "ta_grpo", "--model", "Qwen/Qwen3-1.7B", "--gpus", 4, "anchor=own")
     assert "ta_grpo[anchor=own]: ta_grpo with anchor=own" in done.out
     assert "N=3, G=8: 32 responses per question" in done.out
     assert re.search(r"^actor_rollout_ref\.actor\.optim\.lr +1e-06 +Table 2", done.out, re.M)
@@ -135,8 +134,7 @@ def test_what_cannot_be_is_refused(
 
 def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
     words = ["train", "plan", "ta_grpo", "--model", "Qwen/Qwen3-4B", "--gpus", 4, "--questions", 7498]
-    done = tagrpo(*words)
-    assert done.code == 0
+    done = tagrpo.ok(*words)
     lines = squeezed(done.out)
     assert {"model Qwen/Qwen3-4B", "parameters 4,022,468,096", "gpu gib 80"} <= {*lines}
     assert "machine gpus=4, nodes=1, cpu=no" in lines
@@ -177,8 +175,7 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     plan: list[object] = ["train", "plan", "ta_rescue", *SMALL[:2], "loss.kl_coef=0"]
     plan += ["--model", "Qwen/Qwen3-4B"]
     plan += ["--data", "verl", "--compare", "grpo,ta_grpo", "--responses", 256, "--script", "go.sh"]
-    done = tagrpo(*plan)
-    assert done.code == 0, done.err
+    done = tagrpo.ok(*plan)
     assert "Try it with --dry-run first" in done.err
     text = Path("go.sh").read_text(encoding="utf-8")
     # 256 responses are 8 steps of 4 questions with 8 responses, 2 of 32; 12 questions make 3 steps an epoch
@@ -270,8 +267,7 @@ class TestRuns:
     def test_a_dry_run_prints_the_command(
         self, tagrpo: CommandLine, place: Path, words: list[object]
     ) -> None:
-        done = tagrpo(*words, "--dry-run")
-        assert done.code == 0
+        done = tagrpo.ok(*words, "--dry-run")
         assert "-m trainer_adapter.verl.cpu" in done.out
         assert (
             "VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin"
@@ -291,8 +287,7 @@ class TestRuns:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("FAKE_VERL_METRICS", '{"tagrpo/correct/mean": 0.0}')
-        done = tagrpo(*words)
-        assert done.code == 0
+        done = tagrpo.ok(*words)
         assert "no response in this step is correct" in done.out
         assert "-m trainer_adapter.verl.cpu" in done.err
         assert "step:2 - actor/pg_loss" in done.err

@@ -87,8 +87,7 @@ def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_tha
     assert rows("started.db", "SELECT count(*) FROM samples") == [(2 * answered,)]
 
     before = vllm_processes(os.getpid())
-    done = cli(*started)
-    assert done.code == 0, done.err
+    cli.ok(*started)
     assert vllm_processes(os.getpid()) == before
     assert rows("started.db", "SELECT count(*) FROM asks") == [(REQUESTS,)]
     served = cli(*run, "--db", "served.db", "--model", SERVED, "--base-url", server)

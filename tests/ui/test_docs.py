@@ -209,19 +209,11 @@ def prepare(page: str, folder: Path) -> None:
         write_run(folder / "runs" / "ta" / "rollouts", run="ta")
         rescues = write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
         assert run_here("train", "rollouts", str(rescues), "--add").code == 0
-    if (
-        page == "docs/train.md"
-    ):  # it begins with the finished run math-gpt4 too, over questions that are asked
+    if page == "docs/train.md":  # it begins with the run math-gpt4 too, over questions that are asked
+        split = [row["question"].split() for row in rows[:8]]
+        ways = [[Proposed(" ".join(order)) for order in (words[::-1], sorted(words))] for words in split]
         asked = [
-            (
-                row["question"],
-                row["answer"],
-                [
-                    Proposed(" ".join(reversed(row["question"].split()))),
-                    Proposed(" ".join(sorted(row["question"].split()))),
-                ],
-            )
-            for row in rows[:8]
+            (row["question"], row["answer"], proposed) for row, proposed in zip(rows[:8], ways, strict=True)
         ]
         with Database.open(Path("tagrpo.db")) as database:
             add_run(database, "math-gpt4", asked)

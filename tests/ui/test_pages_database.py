@@ -38,19 +38,6 @@ def count_sets(session, least=0):
     return session.scalar(select(func.count()).select_from(QuestionSetRow)) + least
 
 
-def test_the_stamp_changes_with_the_database_and_only_then(served):
-    before = stamp()
-    assert before != ""
-    assert stamp() == before
-    with reading() as session:
-        session.scalars(select(QuestionSetRow)).all()
-    assert stamp() == before
-    add_set(served, "a")
-    after = stamp()
-    assert after != before
-    assert stamp() == after
-
-
 @pytest.mark.sqlite  # of a file
 def test_the_stamp_changes_with_a_file_put_in_the_place_of_the_old_one(served, tmp_path):
     first = stamp()
