@@ -1,4 +1,4 @@
-"""Grades without algebra agree with algebra, with math-verify and with the labels of real responses."""
+"""Grades without algebra agree with algebra and with the labels of real responses; golds with themselves."""
 
 import json
 from pathlib import Path
@@ -6,26 +6,19 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from math_verify import parse, verify
 
 from evaluator.grading import Grader, GradeValue, algebra
 from evaluator.grading.arithmetic import same_value
 from evaluator.grading.compare import compare
-from evaluator.grading.extraction import find_answer, gold_answer
+from evaluator.grading.extraction import find_answer
 from evaluator.grading.normalize import normalize
-from evaluator.grading.types import NEEDS_ALGEBRA
 
-RESPONSES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
 EMPTY = {"math_train_05341", "math_train_05343"}
 
 
 def rows_of(folder: Path, file: str) -> list[dict[str, object]]:
     with (folder / f"{file}.jsonl").open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
-
-
-def by_math_verify(gold: str, answer: str) -> bool:
-    return bool(verify(parse(f"${gold}$"), parse(f"${answer}$")))
 
 
 numbers = st.integers(-40, 40).map(str) | st.sampled_from(
@@ -52,7 +45,7 @@ expressions = st.recursive(atoms, _joined, max_leaves=5)
 
 @pytest.mark.slow
 @example("x+x", r"((x+|x|)^{-1})^{-1}")  # the second is defined for positive x only
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(expressions, expressions)
 def test_arithmetic_agrees_with_algebra_on_any_two_expressions(first: str, second: str) -> None:
     first, second = normalize(first), normalize(second)
@@ -82,32 +75,6 @@ def test_a_factor_before_a_binomial_or_a_bracket(text: str, product: str, total:
     for gold, value in ((product, GradeValue.CORRECT), (total, GradeValue.WRONG)):
         judged = compare(gold, text, algebra.compare_expressions)
         assert judged.value is value
-
-
-@pytest.mark.slow
-@pytest.mark.shared
-def test_fast_paths_agree_with_math_verify_on_real_answers(data_folder: Path) -> None:
-    pairs = set()
-    for file in RESPONSES:
-        for row in rows_of(data_folder, file):
-            found = find_answer(str(row["response"]))
-            if found is not None and len(found.text) < 200:
-                pairs.add((gold_answer(str(row["answer"])), found.text))
-    settled = {pair: compare(*pair) for pair in sorted(pairs)}
-    assert sum(outcome is NEEDS_ALGEBRA for outcome in settled.values()) < len(pairs) / 100
-    differing = []
-    # Every 25th of the plain ones and every third of the others: math-verify takes milliseconds for each.
-    for number, (pair, outcome) in enumerate(settled.items()):
-        plain = all(text.replace(".", "").isdigit() for text in pair)
-        if outcome is NEEDS_ALGEBRA or number % (25 if plain else 3):
-            continue
-        if (outcome.value is GradeValue.CORRECT) != by_math_verify(*pair):
-            differing.append((pair, outcome.value.value))
-    explained = [
-        pair for pair, _ in differing if any(mark in "".join(pair) for mark in ("\\%", "text", "=", ",", " "))
-    ]
-    assert len(differing) <= 0.02 * len(pairs)
-    assert len(differing) - len(explained) <= 5, differing
 
 
 @pytest.mark.shared
