@@ -1,4 +1,4 @@
-"""Counting rows; comparing the counts that triggers keep with counts made anew from what is stored."""
+"""Comparing the counts that triggers keep with counts made anew from what is stored."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -86,12 +86,6 @@ def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
                 kept = [row for row in kept if any(row[NO_ZEROS[table] :])]
             found[table] = sorted(kept, key=repr), sorted(made, key=repr)
     return found
-
-
-def count_rows(db: Database, table: str) -> int:
-    """Return how many rows a table has."""
-    with db.read() as session:
-        return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
 def assert_counts_hold(db: Database, *filled: str) -> None:
