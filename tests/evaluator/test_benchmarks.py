@@ -52,26 +52,6 @@ def write_gpqa(path: Path, count: int = 198) -> Path:
 
 
 def test_the_catalogue_holds_what_each_benchmark_needs() -> None:
-    sizes = {name: benchmark.rows for name, benchmark in BENCHMARKS.items()}
-    assert sizes == {
-        "amc12": 83,
-        "amc23": 40,
-        "aime24": 30,
-        "aime25": 30,
-        "olympiadbench": 675,
-        "minerva": 272,
-        "gpqa-diamond": 198,
-        "math500": 500,
-        "math-test": 5000,
-        "gsm8k": 1319,
-        "geo3k": 601,
-        "mathvision": 304,
-        "mathverse-vision-intensive": 788,
-        "mathverse-vision-dominant": 788,
-        "mathverse-vision-only": 788,
-        "humaneval": 164,
-        "mbpp": 257,
-    }
     for name, benchmark in BENCHMARKS.items():
         assert benchmark.name == name
         assert benchmark.licence

@@ -7,15 +7,12 @@ from evaluator.signal.cost import (
     BREAK_EVEN,
     RESCUE,
     TokenCosts,
-    compare_choices,
     cost_report,
     usd_per_token,
 )
-from evaluator.signal.forecast import Forecast, GroupShape, forecast
-from evaluator.signal.groups import PromptSample, QuestionGroup, count_groups
+from evaluator.signal.forecast import Forecast, GroupShape
 from evaluator.signal.rate_model import RateModel
 from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
-from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from service.errors import InputError
 
 
@@ -29,27 +26,6 @@ def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     weights = np.zeros(len(rates()))
     weights[rate_place] = 1.0
     return weights
-
-
-def test_costs_follow_from_the_mixed_share() -> None:
-    middle = len(rates()) // 2
-    assert rates()[middle] == 0.5
-    report = cost_report(known(point(middle), Shift(0.0, 0.0, 0.0)), 2, 1, TokenCosts(100.0, 300.0, 1e-6))
-    rows = {row.method: row for row in report.rows}
-    alone, joint, matched = rows[ORIGINAL_GROUP], rows[JOINT_GROUP], rows[MATCHED_GROUP]
-    assert alone.mixed == pytest.approx(0.5)
-    assert (alone.responses, alone.tokens) == (pytest.approx(4.0), pytest.approx(400.0))
-    assert alone.usd == pytest.approx(4e-4)
-    assert joint.mixed == pytest.approx(7 / 8, abs=1e-6)
-    assert joint.responses == pytest.approx(4 / (7 / 8), rel=1e-6)
-    assert joint.tokens == pytest.approx((2 * 100 + 2 * 300) / (7 / 8), rel=1e-6)
-    assert matched.mixed == pytest.approx(joint.mixed, abs=1e-6)
-    assert alone.drawn_groups == pytest.approx(2.0)
-    found = report.break_even
-    assert found is not None
-    assert found.redraws == pytest.approx((7 / 8) / (1 / 2), rel=1e-6)
-    assert found.redraw_responses == pytest.approx(3.5, rel=1e-6)
-    assert found.needed_share == pytest.approx(1.0)
 
 
 def test_the_break_even_g_is_the_smallest_that_does_as_well() -> None:
@@ -104,34 +80,3 @@ def test_prices_need_both_numbers() -> None:
         usd_per_token(2.0, 0.0)
     with pytest.raises(InputError, match="at least 2"):
         cost_report(known(point(3), None), 1, 0, TokenCosts(None, None))
-
-
-def asked(number: int, right: int, drawn: int = 16, *neighbors: int) -> QuestionGroup:
-    prompts = [PromptSample(0, right, drawn - right)]
-    prompts += [PromptSample(k, one, drawn - one) for k, one in enumerate(neighbors, 1)]
-    return QuestionGroup(f"q{number}", tuple(prompts))
-
-
-def population(seed: int, questions: int, drawn: int, n: int) -> list[QuestionGroup]:
-    """Questions of which many are never or always solved, with neighbors a little off."""
-    rng = np.random.default_rng(seed)
-    logit = rng.normal(-0.5, 3.0, questions)[:, None] + np.concatenate(
-        [np.zeros((questions, 1)), rng.normal(0, 0.7, (questions, n))], axis=1
-    )
-    right = rng.binomial(drawn, 1 / (1 + np.exp(-logit)))
-    return [asked(number, row[0], drawn, *row[1:]) for number, row in enumerate(right.tolist())]
-
-
-def test_fixed_numbers_are_those_of_the_forecast() -> None:
-    groups = population(1, 120, 8, 3)
-    fitted = forecast(count_groups(groups), replicates=2)
-
-    rows = compare_choices(groups, fitted.model, 8, 3)
-
-    assert [row.choice for row in rows] == ["N=0", "N=1", "N=2", "N=3", "adaptive"]
-    for n, row in enumerate(rows[:4]):
-        assert row.mixed == pytest.approx(1 - fitted.share(GroupShape("", n, 8)))
-        assert (row.responses, row.with_neighbors) == ((n + 1) * 8, float(n > 0))
-        assert row.per_hundred == pytest.approx(100 * row.mixed / row.responses)
-    assert rows[0].equal_mixed == pytest.approx(1 - fitted.share(GroupShape("", 0, 32)))
-    assert rows[3].equal_mixed == rows[3].mixed

@@ -7,16 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.signal.diagnosis import diagnose
 from evaluator.signal.groups import (
     CheckpointGroups,
     PromptSample,
     QuestionGroup,
-    ResponseSource,
-    count_groups,
-    usual_neighbors,
 )
-from evaluator.signal.records import diagnosis_record
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
     NEIGHBOR_GROUP,
@@ -28,7 +23,6 @@ from evaluator.signal.zero_gradient import (
     unknown_ends,
     zero_gradient,
 )
-from service.errors import InputError
 
 
 def group(name: str, *counts: tuple[int, ...]) -> QuestionGroup:
@@ -94,44 +88,3 @@ def test_rows_of_a_small_run() -> None:
     assert "needs 6 responses" in result.notes[0]
     assert all(row.questions == 4 and row.left_out == 0 for row in result.shares)
     assert all(row.low is not None and row.low <= row.share <= (row.high or 0) for row in result.shares)
-
-
-def source(samples: int, *, checkpoints: int = 1) -> ResponseSource:
-    """Return responses to six originals, with texts to none."""
-    groups = tuple(
-        QuestionGroup(f"q{q}", (PromptSample(0, q % (samples + 1), samples - q % (samples + 1)),))
-        for q in range(6)
-    )
-    labels = [f"step {step}" for step in range(checkpoints)]
-    return ResponseSource(
-        "pilot",
-        tuple(CheckpointGroups(label, groups) for label in labels),
-        lambda _, ids: iter([(id, {}) for id in ids]),
-        ("read with care",),
-    )
-
-
-def test_one_part_is_refused_and_among_several_it_is_left_out() -> None:
-    with pytest.raises(InputError, match="0 questions have graded responses"):
-        diagnose(source(4), ["difficulty"])
-    diagnosis = diagnose(source(4, checkpoints=2), ["zero_gradient", "difficulty"])
-    assert list(diagnosis.left_out) == ["difficulty"]
-    assert len(diagnosis.shares) == 2
-    record = diagnosis_record(diagnosis)
-    assert record["notes"][0] == "read with care"
-    assert record["notes"][-1].startswith("difficulty is skipped: step 0: 0 questions")
-    assert (len(record["zero_gradient"]), record["difficulty_neighbors"], record["flagged"]) == (2, [], [])
-
-
-def test_a_variant_stands_in_a_group_once() -> None:
-    with pytest.raises(ValueError, match="must be one or more distinct variants"):
-        QuestionGroup("a", (PromptSample(1, 1, 0), PromptSample(1, 0, 1)))
-
-
-def test_counts_keep_gaps_among_variants() -> None:
-    gap = QuestionGroup("a", (PromptSample(2, 3, 1), PromptSample(0, 1, 1)))
-    counts = count_groups([gap])
-    assert counts.correct.tolist() == [[1, 0, 3]]
-    assert counts.known.tolist() == [[2, 0, 4]]
-    assert usual_neighbors([gap, group("b", (1, 1)), group("c", (1, 1))]) == 0
-    assert usual_neighbors([gap, group("b", (1, 1))]) == 1

@@ -60,20 +60,6 @@ def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
     assert (prompt.correct, prompt.wrong) == (1, 1)
 
 
-def test_texts_of_chosen_questions(tmp_path: Path) -> None:
-    path = write_rows(
-        tmp_path / "r.jsonl",
-        row("a", 1, response="one", step=1),
-        row("b", 1, response="two", step=1),
-        row("a", 1, response="three", step=1, neighbor_id="c_1"),
-        row("a", 1, response="later", step=2),
-    )
-    assert list(file_source(path).texts("step 1", ["a"])) == [("a", {0: ["one"], 1: ["three"]})]
-    without = file_source(write_rows(path, row("a", 1)))
-    with pytest.raises(InputError, match=r'r\.jsonl:1: has no "response"'):
-        list(without.texts("all", ["a"]))
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -1,13 +1,9 @@
 """Looking at eval runs: their numbers, samples page by page, filters, and the search in responses."""
 
 import pytest
-from eval_runs import add_eval_run, regrade
+from eval_runs import add_eval_run
 
-from evaluator.evals.overview import runs_overview, shown_grader
-from evaluator.evals.problems import run_problems
-from evaluator.evals.samples import SampleFilters, browse_samples, page_samples
-from evaluator.grading import GRADER_VERSION
-from evaluator.grading.versions import find_grader
+from evaluator.evals.samples import SampleFilters, browse_samples
 from service.database import Database, searching
 from service.runs.store import Run
 
@@ -17,52 +13,6 @@ COUNTS = [(8, 2, 1), (8, 8, 0), (8, 0, 0), (4, 2, 0), (8, 2, 0)]
 @pytest.fixture
 def run(db: Database) -> Run:
     return add_eval_run(db, "a", COUNTS, truncated=2)
-
-
-def problem_ids(db: Database, run: Run) -> list[int]:
-    with db.read() as session:
-        return [problem.id for problem in run_problems(session, run.id)]
-
-
-def test_samples_come_in_order_page_by_page_with_their_grades(db: Database, run: Run) -> None:
-    first = problem_ids(db, run)[0]
-    with db.read() as session:
-        one = page_samples(session, run.id, first, limit=5)
-        two = page_samples(session, run.id, first, after_ordinal=one[-1].ordinal, limit=5)
-        assert page_samples(session, run.id, first, after_ordinal=7) == []
-    assert [sample.ordinal for sample in one + two] == list(range(8))
-    assert [sample.value for sample in one + two] == ["correct"] * 2 + ["unknown"] + ["wrong"] * 5
-    assert (one[0].reason, one[0].extracted, one[0].source) == ("exact", "1", "box")
-    assert (one[0].prompt_tokens, one[0].completion_tokens, one[0].seed) == (20, 100, 0)
-
-
-def test_grades_shown_are_this_versions_then_the_newest_complete_ones(db: Database, run: Run) -> None:
-    with db.read() as session:
-        shown = shown_grader(session, run.id)
-        assert shown is not None
-        assert (shown.version, shown.complete) == (GRADER_VERSION, True)
-    regrade(db, run, [(n, 0, 0) for n, _, _ in COUNTS], "newer")
-    first = problem_ids(db, run)[0]
-    with db.read() as session:
-        assert shown_grader(session, run.id) == shown
-        newer = find_grader(session, "newer")
-        assert page_samples(session, run.id, first)[0].value == "correct"
-        assert page_samples(session, run.id, first, grader_id=newer)[0].value == "wrong"
-
-
-def test_runs_come_with_their_numbers(db: Database, run: Run) -> None:
-    add_eval_run(db, "half", [(4, 4, 0), (4, 0, 0)], graded=[4, 0])
-    with db.read() as session:
-        whole, half = sorted(runs_overview(session), key=lambda one: one.run.name)
-    assert (whole.run.name, whole.problems, whole.groups, whole.samples) == ("a", 5, 5, 36)
-    assert (whole.fewest, whole.most, whole.truncated) == (4, 8, 10)
-    assert whole.grader is not None
-    counts = whole.grader
-    assert (counts.correct, counts.wrong, counts.unknown, whole.graded) == (14, 21, 1, 36)
-    assert whole.mean == pytest.approx((2 / 8 + 1 + 0 + 2 / 4 + 2 / 8) / 5)
-    assert half.mean is None
-    assert half.grader is not None
-    assert not half.grader.complete
 
 
 @pytest.fixture(scope="module")

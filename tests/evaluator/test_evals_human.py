@@ -9,8 +9,8 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluator.evals.counts import count_samples
 from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
-from evaluator.evals.overview import runs_overview, shown_grader
-from evaluator.evals.results import human_effect, load_result
+from evaluator.evals.overview import shown_grader
+from evaluator.evals.results import load_result
 from evaluator.evals.samples import SampleFilters, browse_samples
 from evaluator.evals.tables import HumanGradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION
@@ -66,30 +66,6 @@ def counted(database: Database, run: Run, grades: str = "human") -> list[tuple[i
         result = load_result(session, run, grades=grades)  # type: ignore[arg-type]
     counts = result.counts
     return list(zip(counts.correct.tolist(), counts.unknown.tolist(), counts.n.tolist(), strict=True))
-
-
-def test_a_persons_grade_counts_in_place_of_the_graders(database: Database, run: Run) -> None:
-    assert counted(database, run) == [(1, 0, 4), (0, 0, 4), (2, 1, 4)]
-    assert grade(database, run, 1, 0, "correct")  # the grader says wrong
-    assert grade(database, run, 0, 0, "wrong")  # correct
-    assert grade(database, run, 2, 2, "correct")  # unknown
-    assert grade(database, run, 2, 0, "correct")  # correct, as the grader says
-    assert counted(database, run) == [(0, 0, 4), (1, 0, 4), (3, 0, 4)]
-    assert counted(database, run, "grader") == [(1, 0, 4), (0, 0, 4), (2, 1, 4)]
-    with database.read() as session:
-        result = load_result(session, run)
-        by_grader = load_result(session, run, grades="grader")
-        (overview,) = runs_overview(session, [run])
-        effects = human_effect(session, run)
-    assert (result.human, result.overruled) == (by_grader.human, by_grader.overruled) == (4, 3)
-    counts = overview.grader
-    assert counts is not None
-    assert (overview.human, counts.correct, counts.wrong, counts.unknown) == (4, 4, 8, 0)
-    assert overview.mean == pytest.approx(4 / 12)
-    assert [(at.k, at.grader, at.human) for at in effects] == [
-        (1, pytest.approx(3 / 12), pytest.approx(4 / 12)),
-        (4, pytest.approx(2 / 3), pytest.approx(2 / 3)),
-    ]
 
 
 def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(

@@ -5,13 +5,13 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import pytest
-from eval_runs import add_eval_run, make_problems, regrade
+from eval_runs import add_eval_run, regrade
 from runs import open_empty
 from sqlalchemy import update
 
 from evaluator.evals.missing import Block, block_item
 from evaluator.evals.overview import choose_version, runs_overview
-from evaluator.evals.problems import PlacedProblem, run_problems
+from evaluator.evals.problems import run_problems
 from evaluator.evals.results import load_result
 from evaluator.evals.votes import GOLD, UNKNOWN, majority_values, make_votes, read_answers
 from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob
@@ -21,29 +21,6 @@ from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database
 from service.errors import InputError
 from service.runs.store import Run
-
-
-def test_a_result_holds_counts_and_what_stands_beside_them(db: Database) -> None:
-    run = add_eval_run(
-        db,
-        "base.aime24",
-        [(8, 3, 1), (8, 0, 0)],
-        benchmark="aime24",
-        truncated=[2, 1],
-        tokens=lambda position, ordinal: 100 * position + ordinal,
-        usd=0.5,
-    )
-    with db.read() as session:
-        result = load_result(session, run)
-    assert result.counts.problem_ids == tuple(problem.id for problem in make_problems(2, "aime24"))
-    assert result.counts.n.tolist() == [8, 8]
-    assert result.counts.correct.tolist() == [3, 0]
-    assert result.counts.unknown.tolist() == [1, 0]
-    assert (result.samples, result.truncated, result.refused, result.neighbors) == (16, 3, 0, 0)
-    assert result.mean_tokens == pytest.approx((28 + 828) / 16)
-    assert result.usd == pytest.approx(0.5)
-    assert result.grader_version == GRADER_VERSION
-    assert result.spec.problems == "aime24"
 
 
 def lose(db: Database, run: Run, position: int, first: int, count: int, *, final: bool = True) -> None:
@@ -100,18 +77,6 @@ def test_runs_are_read_by_one_version_of_the_grader(db: Database) -> None:
     with db.read() as session:
         assert choose_version(session, [first, second]) == "old 1"
         assert choose_version(session, [second]) == GRADER_VERSION
-
-
-def test_of_a_run_over_neighbors_the_originals_are_counted(db: Database) -> None:
-    problems = make_problems(4)
-    placed = [
-        PlacedProblem(problem, group_id=f"g{i // 2}", variant=i % 2) for i, problem in enumerate(problems)
-    ]
-    run = add_eval_run(db, "a", [(4, 1, 0), (4, 2, 0), (4, 3, 0), (4, 4, 0)], problems=placed, truncated=1)
-    with db.read() as session:
-        result = load_result(session, run)
-    assert result.counts.correct.tolist() == [1, 3]
-    assert (result.neighbors, result.samples, result.truncated) == (2, 8, 2)
 
 
 def same_number(jobs: Sequence[ClusterJob]) -> list[Clustering]:

@@ -1,21 +1,14 @@
 """Eval runs at the test server: what is sent and stored, growing, faults, caps, and several processes."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
 import pytest
 from eval_sampling import draw, every, places, running_server, start, stored, sums
 from openai_faults import always, fault_sequence, first_of, for_text, no_faults, random_faults
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
-from evaluator.evals.missing import samples_missing
 from evaluator.evals.running import sample_seed
-from evaluator.evals.tables import GradeRow, SampleRow
 from service.asks.ask import RetryPolicy
 from service.asks.tables import AskBodyRow
 from service.database import Database
-from service.errors import ConnectionLostError
 from service.runs.spending import read_ledger, set_cap, spent_usd
 from service.runs.store import Run, find_run
 
@@ -88,22 +81,6 @@ def test_responses_that_were_filtered_cut_or_empty_are_samples(db: Database) -> 
 
 
 # Resuming and growing
-
-
-def test_growing_opens_a_finished_run_and_keeps_every_sample(db: Database) -> None:
-    run = start(db, "r", PROBLEMS[:2])
-    with running_server() as server:
-        draw(db, run, server, 3)
-        before = stored(db, run)
-        outcome = draw(db, run, server, 20, max_requests=1)
-        assert (outcome.stopped, outcome.missing) == ("requests", 2 * 17 - 8)
-        assert not finished(db, run)
-        draw(db, run, server, 20)
-    assert [row for row in stored(db, run) if row[1] < 3] == before
-    assert places(db, run) == every(2, 20)
-    with db.read() as session:
-        assert session.query(GradeRow).count() == 40
-        assert samples_missing(session, run.id, 21) == 2
 
 
 def test_responses_that_a_server_leaves_out_are_asked_for_again(db: Database) -> None:
@@ -206,31 +183,3 @@ def test_the_cap_is_kept_over_invocations_and_runs(db: Database) -> None:
 
 
 # Processes
-
-
-def cut_off(db: Database, monkeypatch: pytest.MonkeyPatch, hits: Callable[[Session], bool]) -> list[str]:
-    """End the connection in the first transaction that `hits`, as a server that restarts does."""
-    transaction, cut = db._transaction, list[str]()
-
-    @contextmanager
-    def cutting(*, write: bool) -> Iterator[Session]:
-        with transaction(write=write) as session:
-            yield session
-            if not cut and write and hits(session):
-                cut.append("cut off")
-                raise ConnectionLostError(cut[0])
-
-    monkeypatch.setattr(db, "_transaction", cutting)
-    return cut
-
-
-def test_samples_whose_transaction_was_cut_off_are_stored_and_not_asked_for_again(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = start(db, "r", PROBLEMS)
-    with running_server() as server:
-        cut = cut_off(
-            db, monkeypatch, lambda session: session.scalar(select(SampleRow.id).limit(1)) is not None
-        )
-        outcome = draw(db, run, server, 8)
-    assert (cut, outcome.missing, len(server.requests)) == (["cut off"], 0, 4)

@@ -1,6 +1,5 @@
 """Responses of other tools as evaluations: matched, stored once, graded beside the tool's grades, written."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +8,15 @@ from eval_runs import add_eval_run, make_problems
 from json_rows import write_rows
 from outside_runs import bring, nothing, stored
 
-from evaluator.evals.grading import grade_run
-from evaluator.evals.overview import shown_grader
-from evaluator.evals.problems import Problem, make_problem, number_copies
-from evaluator.evals.results import load_result
+from evaluator.evals.problems import make_problem
 from evaluator.exchange import importing
-from evaluator.exchange.agreement import read_agreement, unlike_grades
-from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
+from evaluator.exchange.exporting import export_samples
 from evaluator.exchange.files import open_responses
 from evaluator.exchange.matching import By, FromFile, InBenchmark, survey
-from evaluator.grading import AnswerKind, Grader
 from service.database import Database
 from service.errors import InputError
 
 SUMS = [("What is 1/2 + 1/4?", "3/4"), ("2+2?", "4")]
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader(workers=1) as made:
-        yield made
 
 
 def sums(tmp_path: Path) -> Path:
@@ -41,53 +29,6 @@ def sums(tmp_path: Path) -> Path:
         for text in [text_or_none or answer]
     ]
     return write_rows(tmp_path / "sums.jsonl", *rows)
-
-
-def test_responses_are_stored_once_and_graded_here_beside_the_other_grades(
-    db: Database, grader: Grader, tmp_path: Path
-) -> None:
-    file = open_responses([sums(tmp_path)])
-    run = bring(db, file).run
-    rows = stored(db, run)
-    assert [(row[0], row[6], row[7], row[9]) for row in rows] == [
-        (problem, sample, "length", 5 + sample) for problem in (0, 1) for sample in range(3)
-    ]
-    with db.read() as session:
-        assert shown_grader(session, run.id) is None  # the other tool's grades are never taken for ours
-        with pytest.raises(InputError, match="6 of 6 samples have no grade"):
-            load_result(session, run)
-    grade_run(db, run.id, grader, nothing)
-    with db.read() as session:
-        result = load_result(session, run)
-        assert list(result.counts.correct) == [2, 1]
-        assert (result.usd, result.mean_tokens, result.truncated) == (None, 6.0, 6)
-        agreement = read_agreement(session, run.id)
-        assert agreement is not None
-        assert agreement.counts == {
-            ("correct", "correct"): 2,
-            ("wrong", "correct"): 1,
-            ("wrong", "wrong"): 1,
-            ("unknown", "wrong"): 2,
-        }
-        assert (agreement.samples, agreement.alike) == (6, 3)
-        unlike = unlike_grades(session, run, agreement)
-        fields = ("position", "ordinal", "theirs_reason", "theirs_extracted")
-        assert [tuple(row[name] for name in fields) for row in unlike] == [
-            (0, 1, "False", "0.75"),
-            (0, 2, "0.5", "7"),
-            (1, 2, "0.5", "7"),
-        ]
-    again = bring(db, file)
-    assert (again.run.id, again.new, again.there) == (run.id, 0, 6)
-    assert stored(db, run) == rows
-    with pytest.raises(InputError, match=r"exists with other settings: .*sha256"):
-        bring(
-            db, open_responses([write_rows(tmp_path / "other.jsonl", {**vars_of(SUMS[0]), "response": "x"})])
-        )
-
-
-def vars_of(pair: tuple[str, str]) -> dict[str, str]:
-    return {"question": pair[0], "answer": pair[1]}
 
 
 def test_a_stopped_import_goes_on_and_two_at_once_store_each_response_once(
@@ -193,28 +134,6 @@ def test_what_cannot_be_imported_says_where_and_what_would_fit(
     path.write_text(lines, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         survey(open_responses([path], columns=columns).read(), FromFile("own"))
-
-
-@pytest.mark.parametrize("form", ["jsonl", "parquet", "hf"])
-def test_what_is_exported_comes_back_whole(form: SamplesFormat, db: Database, tmp_path: Path) -> None:
-    plain = [*make_problems(1), make_problem("How much?", "3.00", AnswerKind.TOLERANCE, "1e-1")]
-    problems: list[Problem] = number_copies([*plain, plain[0]])
-    said = iter(["", "\u2028 \\boxed{1}\r\n", " a ", "\x00", "π", "z"])
-    run = add_eval_run(db, "r", [(2, 1, 0)] * 3, problems=problems, texts=lambda *_: next(said))
-    target = tmp_path / "out"
-    assert export_samples(db, run, target, form, overwrite=False, report=nothing) == 6
-    path = target / DATA_FILE if form == "hf" else target.rename(target.with_suffix(f".{form}"))
-    back = bring(db, open_responses([path]), "back").run
-    assert stored(db, back) == stored(db, run)
-    assert back.spec["problems_hash"] == run.spec["problems_hash"]
-    file = open_responses([path])
-    assert [each.score is not None and each.score.value.value for each in file.read()] == [
-        *("correct", "wrong") * 3
-    ]
-    if form == "hf":
-        with pytest.raises(InputError, match=r"is not empty. Choose another folder or pass --overwrite"):
-            export_samples(db, run, target, form, overwrite=False, report=nothing)
-        assert "1e-1" in {each.tolerance for each in file.read()}
 
 
 def test_texts_of_gated_benchmarks_are_not_exported(db: Database, tmp_path: Path) -> None:

@@ -162,9 +162,3 @@ def test_any_text_equals_itself_and_is_judged_without_errors(text: str) -> None:
 def test_a_zero_without_a_digit_before_the_point_is_a_number() -> None:
     assert compare(".0=", "5").value is not GradeValue.CORRECT
     assert compare(r"\sqrt{.0}", "0").value is not GradeValue.WRONG
-
-
-def nested(depth: int, leaf: str) -> str:
-    if depth == 0:
-        return leaf
-    return r"\{" + ",".join(nested(depth - 1, f"{leaf}{place}") for place in range(4)) + r"\}"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
-from evaluator.grading.workers.own import own_name, own_version
+from evaluator.grading import Grade, GradeCase, Grader
 from service.errors import InputError
 
 NAME = "graders_of_the_tests:grade"
@@ -62,14 +61,6 @@ def test_its_verdicts_are_marked_and_what_it_cannot_say_is_unknown(grader: Grade
     grades = grader.grade_many(cases, lambda *counts: counted.append(counts))
     assert verdicts(grades) == [*marked, ("correct", "own grader"), *failed]
     assert counted[-1] == (8, 8)
-
-
-def test_its_version_is_its_name_and_its_code_and_part_of_a_runs_key(grader: Grader, module: Path) -> None:
-    version = grader.version
-    assert version.startswith(f"own grader {NAME}; sha256 ")
-    assert (own_name(version), own_name(GRADER_VERSION)) == (NAME, None)
-    module.write_text(module.read_text() + "\n# another\n")
-    assert own_version(NAME) != version
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,9 @@ def test_same_problems_cases_at_the_end() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("population", POPULATIONS[:1] + POPULATIONS[2:3])
-@pytest.mark.parametrize(("problems", "samples"), [(30, 32), (83, 128)])
+@pytest.mark.parametrize(
+    ("population", "problems", "samples"), [(POPULATIONS[0], 30, 32), (POPULATIONS[2], 83, 128)]
+)
 def test_intervals_cover(population: object, problems: int, samples: int) -> None:
     held = coverage(population, problems, samples, 600, np.random.default_rng(1))  # type: ignore[arg-type]
 

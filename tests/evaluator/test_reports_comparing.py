@@ -31,16 +31,6 @@ HIGH: Counts = [(8, 6, 0)] * 12
 SAME: Counts = [(8, 2, 0)] * 11 + [(8, 3, 0)]
 
 
-def test_differences_are_paired_by_problem(db: Database) -> None:
-    runs(db, "a", one=[(4, 4, 0), (4, 2, 0), (4, 0, 0)])
-    runs(db, "b", one=[(4, 0, 0), (4, 2, 0), (4, 1, 0)])
-    found = compared(db, "a", "b", ks=[1, 4])
-    one, four = found.parts[0].comparison.points
-    assert (one.difference, one.wins, one.losses, one.ties) == (pytest.approx(0.25), 1, 1, 1)
-    assert (four.value_a, four.value_b) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert [(c["position"], c["change"]) for c in found.parts[0].changes] == [(0, 1.0), (1, 0.0), (2, -0.25)]
-
-
 def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
     runs(db, "a", aime24=HIGH, gsm8k=SAME, amc12=HIGH)
     runs(db, "b", aime24=LOW, gsm8k=LOW, amc12=LOW)
@@ -71,20 +61,6 @@ def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
     notes = comparison_document(compared(db, "a", "b")).notes
     assert "Not compared, because only a has results: two." in notes
     assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
-
-
-def test_the_document_marks_what_cannot_be_relied_on(db: Database) -> None:
-    runs(db, "a", one=[(8, 8, 0), *LOW[1:]])
-    runs(db, "b", one=LOW)
-    document = comparison_document(compared(db, "a", "b", ks=[1]), ["one more"], changes=2)
-    (row,) = document.tables[0].rows
-    assert row[:5] == ("one", "1", "31.25", "25.00", "+6.25")
-    assert row[5].endswith("(!)")
-    assert row[8] == "1/0/11"
-    assert document.tables[1].rows == (("one", make_problems(1, "one")[0].id, "0", "8/8", "2/8", "+75.0"),)
-    assert any(note.startswith("(!) one at k = 1: only 1 of 12 problems differ") for note in document.notes)
-    assert document.notes[-1] == "one more"
-    assert len(comparison_document(compared(db, "a", "b", ks=[1]), changes=0).tables) == 1
 
 
 def intervals(spans: dict[int, tuple[float, float]]) -> Any:

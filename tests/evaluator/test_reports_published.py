@@ -3,16 +3,12 @@
 import pytest
 
 from evaluator.reports import published
-from evaluator.reports.published import paper_of, papers
+from evaluator.reports.published import papers
 
 TA, A_GRAE, CW = papers()
 QWEN, R1, VL = "Qwen2.5-Math-7B", "DeepSeek-R1-7B", "Qwen2.5-VL-3B-Instruct"
 SMALL, LARGE = "DeepSeek-R1-Distill-Qwen-1.5B", "Qwen-2.5-Math-7B-Instruct"
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-
-
-def figure(model: str, method: str, column: str, k: int) -> float:
-    return float(paper_of(model).figures[model, method, column, k].printed)
 
 
 def test_each_paper_holds_what_it_prints() -> None:
@@ -32,22 +28,6 @@ def test_each_paper_holds_what_it_prints() -> None:
     }
     assert A_GRAE.ks(QWEN) == A_GRAE.ks(R1) == KS
     assert len(published.models()) == len(set(published.models()))  # a model is in one paper
-
-
-def test_rows_are_those_of_model_and_k() -> None:
-    rows = published.published_rows(VL, 1)
-    assert list(rows)[:2] == ["base model", "GRPO"]
-    assert {key: figure.text for key, figure in list(rows.values())[2].items()} == {
-        "geo3k": "45.7",
-        "mathvision": "24.0",
-        "mathverse": "36.8",
-        "mri300": "88.2",
-        "ct300": "73.1",
-        "xray300": "71.3",
-    }
-    assert published.published_rows(VL, 2) == {}
-    assert len(published.published_rows(QWEN, 256)) == 9 + 2 + 4
-    assert published.labels(SMALL, 1) == ("Table 2", "Table 3")
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,18 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from eval_runs import Counts, add_eval_run, make_problems, regrade
 
 from evaluator.evals.problems import PlacedProblem
-from evaluator.grading.versions import version_taking
-from evaluator.passk import SAME_PROBLEMS
+from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports.documents.document import Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes
-from evaluator.reports.records import curve_rows, records
 from evaluator.reports.report import Report, build_report
-from evaluator.reports.sources import TITLE, line_sources, source_table
+from evaluator.reports.scores import Score, average
 from service.database import Database
 from service.errors import InputError
 from service.questions.contamination.finding import Overlap, Settings
@@ -90,36 +89,6 @@ def test_an_average_stands_only_where_all_its_columns_do(db: Database) -> None:
     assert said(report, "Zou and Donner")
 
 
-def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> None:
-    add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="hosted_vllm/Qwen/Qwen3-4B")
-    report = build(db, "a")
-    assert report.paper == "Qwen3-4B"
-    sheet = report_document(report).tables[0]
-    assert sheet.columns == (
-        "method",
-        "AMC",
-        "Olympiad",
-        "AIME24",
-        "AIME25",
-        "avg",
-        "Minerva",
-        "GPQA-D",
-        "avg",
-        "all six",
-    )
-    table = cells(sheet)
-    assert list(table) == ["a", "Base (paper)", "GRPO (paper)", "GRPO w/ DS (paper)", "TA-GRPO (paper)"]
-    assert (table["a"]["AIME24"], table["a"]["AMC"]) == ("50.00", "-")
-    assert table["TA-GRPO (paper)"]["AIME24"] == "57.37"
-    assert table["TA-GRPO (paper)"]["avg5"] == "66.73(!)"
-    (unlike,) = said(report, "Different from the paper")
-    assert "32 samples per problem (everywhere)" in unlike
-    assert "a chat prompt (everywhere)" in unlike
-    assert "2 problems, not 30 (everywhere)" in unlike
-    for words in ("66.48", "gains of TA-GRPO over GRPO", '"TA-"', "The paper itself states neither"):
-        assert said(report, words)
-
-
 def test_unknown_grades_are_bounds(db: Database) -> None:
     add_eval_run(db, "a", [(4, 2, 0), (4, 0, 2)])
     report = build(db, "a", ks=[1])
@@ -130,49 +99,6 @@ def test_unknown_grades_are_bounds(db: Database) -> None:
     assert float(low) < 25 < 50 < float(high)
     assert said(report, "the report shows two values")
     assert document.tables[-1].rows[0][6] == "25.00"  # unknown %
-
-
-def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None:
-    here = {"correct": "last sentence", "wrong": "marker", "unknown": None}
-    add_eval_run(db, "a.one", [(8, 2, 1), (8, 0, 0)], benchmark="one", sources=here)
-    add_eval_run(db, "b.one", [(8, 0, 0), (8, 0, 0)], benchmark="one", seed=1)
-    add_eval_run(db, "c.one", [(8, 2, 0), (8, 0, 0)], benchmark="one", seed=2)
-    report = build(db, "a", "mixed=b.one+c.one", "c", ks=[1])
-    [sheet] = [one for one in report_document(report).tables if one.title == TITLE]
-    assert sheet.columns[2:] == ("box", "marker", "last sentence", "none found", "correct from last sentence")
-    assert [row[2:] for row in sheet.rows] == [
-        ("0.0", "81.2", "12.5", "6.2", "100.0"),
-        ("100.0", "0.0", "0.0", "0.0", "0.0"),
-        ("100.0", "0.0", "0.0", "0.0", "0.0"),
-    ]
-    assert line_sources(report.lines[0])["marker"] == 13 / 16
-    [note] = said(report, "Many correct answers come from the last sentence")
-    assert "a on one (100%)" in note
-    assert "mixed" not in note
-    first = records(report)[0]
-    assert [first[name] for name in ("box", "marker", "last_sentence", "none_found")] == [
-        0.0,
-        13 / 16,
-        2 / 16,
-        1 / 16,
-    ]
-    assert (first["correct_from_last_sentence"], first["answers"]) == (1.0, "all")
-    # Without a correct answer there is no share of them.
-    assert source_table(build(db, "b", ks=[1])).rows[0][-1] == "-"
-    assert said(build(db, "b", ks=[1]), "last sentence") == []
-
-
-def test_a_report_of_boxed_answers_says_so(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 2, 0)])
-    regrade(db, run, [(4, 1, 0)], version_taking("boxed"))
-    assert said(build(db, "a", ks=[1]), "Only boxed answers count") == []
-    with db.read() as session:
-        methods = load_methods(session, ["a"], answers="boxed")
-    boxed = build_report(methods, ks=[1])
-    assert boxed.lines[0].at(1).value == 0.25
-    assert said(boxed, "Only boxed answers count")
-    assert said(boxed, "this installation has") == []
-    assert {row["answers"] for row in records(boxed)} == {"boxed"}
 
 
 def test_no_average_over_different_problems(db: Database) -> None:
@@ -222,40 +148,9 @@ def test_contamination_is_said(db: Database) -> None:
     assert "test: the set math contains 1 of its 2 problems (0 more are similar)" in notes[0]
 
 
-def test_rows_are_tidy_and_whole(db: Database) -> None:
-    for name in COMPETITIONS:
-        add_eval_run(db, f"a.{name}", HALF, benchmark=name, model="Qwen/Qwen3-4B")
-    report = build(db, "a", interval=SAME_PROBLEMS)
-    rows = records(report)
-    assert len({tuple(row) for row in rows}) == 1
-    assert [row["source"] for row in rows].count("runs") == 4 * 6
-    (mean,) = [row for row in rows if row["source"] == "average"]
-    assert (mean["benchmark"], mean["k"], mean["value"]) == (
-        "average of amc12, olympiadbench, aime24, aime25",
-        32,
-        0.5,
-    )
-    paper = [row for row in rows if row["source"].startswith("arXiv")]
-    assert len(paper) == 4 * 8 + 1
-    assert {row["source"] for row in paper} == {
-        "arXiv:2601.22478 v5, Table 1",
-        "arXiv:2601.22478 v5, Figure 7",
-    }
-    assert [(row["printed"], row["value"]) for row in paper if row["odd"]] == [("66.73", 0.6673)]
-    curve = curve_rows(report)
-    assert [row["k"] for row in curve if row["benchmark"] == "aime24"] == [1, 2, 4, 8, 16, 32]
-    assert curve[0]["value"] == pytest.approx(0.25)
-    assert list(curve[0]) == [
-        "run",
-        "label",
-        "benchmark",
-        "k",
-        "value",
-        "value_high",
-        "low",
-        "high",
-        "interval",
-        "problems",
-        "samples",
-    ]
-    assert {row["interval"] for row in curve} == {SAME_PROBLEMS}
+def test_an_average_joins_intervals_as_of_independent_estimates() -> None:
+    parts = [Score(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30), Score(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83)]
+    found = average(parts)
+    assert (found.value, found.value_high, found.problems) == (pytest.approx(0.6), pytest.approx(0.65), 113)
+    assert found.low == pytest.approx(0.6 - np.hypot(0.3, 0.4) / 2)
+    assert found.high == pytest.approx(0.65 + np.hypot(0.4, 0.2) / 2)

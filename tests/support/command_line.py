@@ -40,6 +40,12 @@ class CommandLine:
         out, err = self.capsys.readouterr()
         return Done(code, out, err)
 
+    def ok(self, *arguments: object) -> Done:
+        """Run a command that has to end with exit code 0."""
+        done = self(*arguments)
+        assert done.code == 0, done.err
+        return done
+
 
 def run_here(*arguments: object) -> Done:
     """Run a command where no test's own fixtures are at hand, as in one that several tests share."""

@@ -27,7 +27,6 @@ from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
-from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id
 from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.money import PICO_PER_USD
@@ -92,7 +91,6 @@ def add_eval_run(
     tokens: Callable[[int, int], int | None] = lambda position, ordinal: 100,
     usd: float | None = 0.0,
     finished: bool = True,
-    counting: Answers = "all",
     **spec: Any,
 ) -> Run:
     """Store a run with its problems, tasks, samples, texts and grades.
@@ -109,13 +107,12 @@ def add_eval_run(
         tokens: a sample's completion tokens by its problem's position and its ordinal; None where the server
             counted those of a request together (then 100 a sample are on the request's receipt).
         usd: the cost of all requests together; None where the price is not known.
-        counting: which answers count, `answers` of the spec.
         spec: settings of `make_eval_spec`.
     """
     chosen = make_problems(len(counts), benchmark) if problems is None else problems
     placed = [one if isinstance(one, PlacedProblem) else PlacedProblem(one) for one in chosen]
     cut = [truncated] * len(counts) if isinstance(truncated, int) else truncated
-    made = make_eval_spec([place.problem for place in placed], problems=benchmark, answers=counting, **spec)
+    made = make_eval_spec([place.problem for place in placed], problems=benchmark, **spec)
     with db.write() as session:
         run, _ = open_run(
             session,

@@ -23,7 +23,6 @@ from service.engines.opening import OpenModels
 from service.models.access import Budget, Model
 from service.runs.spending import set_cap
 from service.runs.store import Run
-from service.telling import TellStage
 
 FAST = RetryPolicy(base_s=0.001, longest_s=0.01)
 MODEL = "hosted_vllm/test-model"
@@ -68,13 +67,10 @@ def draw(
     retry_final: bool = False,
     price: tuple[float, float] | None = None,
     max_usd: float | None = None,
-    timeout_s: float = 20,
-    model: str = MODEL,
-    report: TellStage = lambda *_: None,
     **options: Any,
 ) -> EvalOutcome:
     """Draw and grade at the server, with quick retries; `options` are those of `Models`."""
-    settings = Model(model=model, base_url=(server.url,), price=price, timeout_s=timeout_s)
+    settings = Model(model=MODEL, base_url=(server.url,), price=price, timeout_s=20)
     if max_usd is not None:
         with db.write() as session:
             set_cap(session, [run.id], max_usd)
@@ -84,7 +80,9 @@ def draw(
             await models.open(settings)
             asked = replace(models.models(), **{"retries": FAST} | options)
             with Grader(workers=1) as grader:
-                return await run_eval(db, run, asked, n, report, grader=grader, retry_final=retry_final)
+                return await run_eval(
+                    db, run, asked, n, lambda *_: None, grader=grader, retry_final=retry_final
+                )
 
     return asyncio.run(evaluate())
 

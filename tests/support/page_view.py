@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,11 +161,3 @@ class View:
         """Write what is shown as PNG."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.tab.screenshot(path=str(path))
-
-
-def wait_until(condition: Any, what: str, seconds: float = 15) -> None:
-    """Wait for something that no selector can see."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.02)

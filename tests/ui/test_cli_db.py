@@ -62,8 +62,7 @@ def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
     folder.mkdir()
     with Database.open(db) as writer, writer.write() as session:
         session.execute(text("DELETE FROM ballast"))  # not committed yet
-        done = cli("db", "backup", folder / "copy.db", "--db", db)
-        assert done.code == 0, done.err
+        cli.ok("db", "backup", folder / "copy.db", "--db", db)
     assert os.listdir(folder) == ["copy.db"]
     with Database.open(folder / "copy.db", read_only=True) as copy, copy.read() as session:
         assert session.execute(text("SELECT count(*) FROM ballast")).scalar() == 1

@@ -11,8 +11,7 @@ pytestmark = [pytest.mark.usefixtures("six_sums"), pytest.mark.slow]
 
 
 def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
-    done = cli(*evaluate(server, "answers=boxed", "--name", "b", n=2))
-    assert done.code == 0, done.err
+    done = cli.ok(*evaluate(server, "answers=boxed", "--name", "b", n=2))
     assert "only boxed answers count" in done.out
     assert "answers boxed" in squeezed(cli("runs", "show", "b.sums").out)
     again = json.loads(cli("eval", "score", "b.sums", "--json").out)
@@ -27,24 +26,21 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
     assert (clash.code, "answers" in words(clash.err)) == (2, True)
 
 
-def test_a_run_may_be_graded_by_a_function_of_the_users(
+def test_a_run_may_be_graded_by_a_function_of_the_users_and_is_shown_with_its_settings(
     cli: CommandLine, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "strict_sums.py").write_text("def grade(response, gold): return None\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    run = evaluate(server, "--name", "b", "grader=strict_sums:grade", n=2)
-    assert cli(*run).code == 0
-    assert "grader own grader strict_sums:grade; sha256" in words(cli("runs", "show", "b.sums").out)
+    run = evaluate(server, "--name", "b", "grader=strict_sums:grade", "max_tokens=3", n=2)
+    cli.ok(*run)
+    shown = words(cli.ok("runs", "show", "b.sums").out)
+    for expected in (
+        *("grader own grader strict_sums:grade; sha256", "engine=vllm, version=0.11.0"),
+        *("temperature=0.6", "truncated share 1", "tagrpo"),
+    ):
+        assert expected in shown
+    as_json = json.loads(cli("runs", "show", "b.sums", "--json").out)
+    assert (as_json["truncated_share"], as_json["spec"]["sampling"]["max_tokens"]) == (1.0, 3)
     (tmp_path / "strict_sums.py").write_text("def grade(response, gold): return False\n")
     changed = cli(*run)
     assert (changed.code, "grader" in words(changed.err)) == (2, True)
-
-
-def test_a_run_is_shown_with_its_settings(cli: CommandLine, server: str) -> None:
-    cli(*evaluate(server, "max_tokens=3"))
-    shown = cli("runs", "show", "test-model.sums")
-    assert shown.code == 0, shown.err
-    for expected in ("engine=vllm, version=0.11.0", "temperature=0.6", "truncated share 1", "tagrpo"):
-        assert expected in " ".join(shown.out.split())
-    as_json = json.loads(cli("runs", "show", "test-model.sums", "--json").out)
-    assert (as_json["truncated_share"], as_json["spec"]["sampling"]["max_tokens"]) == (1.0, 3)

@@ -88,8 +88,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert server.paid.total() == 0
     assert "7 of 9 samples have no grade by the judge" in cli("report", "m.rows", "--judge", MODEL).err
 
-    done = cli(*judging, *price, "--max-usd", "100", "--json")
-    assert done.code == 0, done.err
+    done = cli.ok(*judging, *price, "--max-usd", "100", "--json")
     record = json.loads(done.out)
     counts = [record[name] for name in ("correct", "wrong", "unsure", "silent", "empty", "waiting")]
     assert counts == [3, 1, 1, 2, 0, 0]
@@ -121,8 +120,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert any("4 grades, 3 of them correct" in note for note in compared["notes"])
     by_name = json.loads(cli("report", "m.rows", "--k", "1", "--grader", "doubting:grade", "--json").out)
     assert by_name["scores"][0]["value"] == plain["value"]
-    graded = cli("compare", "a=m.rows", "b=m.rows", "--grader", "doubting:grade", "--k", "1", "--json")
-    assert graded.code == 0, graded.err
+    graded = cli.ok("compare", "a=m.rows", "b=m.rows", "--grader", "doubting:grade", "--k", "1", "--json")
     assert f'"value_a": {plain["value"]}' in graded.out
     assert "--grader doubting:other" in cli("report", "m.rows", "--grader", "doubting:other").err
 

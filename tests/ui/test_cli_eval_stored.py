@@ -136,8 +136,7 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
     assert cli(*label).code == 0
     for arguments in (("show", "old", "0", "--full"), ("score", "old", "--changes"), ("label", "old")):
         for form in ((), ("--json",)):
-            done = cli(*arguments, *form)
-            assert done.code == 0, done.err
+            done = cli.ok(*arguments, *form)
             assert "SECRET" not in done.out + done.err
             assert "what is 0 + 1" not in done.out + done.err
     refused = cli("show", "old", "0", "--text", "boxed")
@@ -148,8 +147,7 @@ def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli: CommandLine
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "base.test", [(4, 1, 0), (4, 0, 0)])
     label = ("label", "base.test", "1", "2", "--reviewer", "ada")
-    graded = cli(*label, "--correct", "--comment", "=1/2")
-    assert graded.code == 0, graded.err
+    graded = cli.ok(*label, "--correct", "--comment", "=1/2")
     for said in ("recorded correct by ada", "grader wrong", "human grades 1", "overruled 1"):
         assert said in squeezed(graded.out)
     again = read(cli(*label, "--correct", "--json"))

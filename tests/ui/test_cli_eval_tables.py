@@ -117,6 +117,12 @@ def test_csv_and_json_hold_every_value_at_full_precision(cli: CommandLine) -> No
     rows = list(csv.DictReader(io.StringIO(printed)))
     assert [int(row["k"]) for row in rows if row["benchmark"] == "own"] == [1, 2, 4, 8, 16, 32]
     assert float(rows[0]["value"]) == 41 / 128
+    paper = cli("eval", "report", "base", "--paper", "Qwen3-4B", "--format", "csv").out
+    printed = [row for row in csv.DictReader(io.StringIO(paper)) if row["source"].startswith("arXiv")]
+    assert {row["source"] for row in printed} == {
+        *("arXiv:2601.22478 v5, Table 1", "arXiv:2601.22478 v5, Figure 7")
+    }
+    assert len(printed) == 4 * 8 + 1
     found = read(cli("eval", "report", "base", "--json"))
     assert (found["metric"], found["interval"], found["k"]) == ("pass@k", "new problems", [32])
     assert (found["scores"][0]["value"], found["scores"][0]["answers"]) == (41 / 128, "all")

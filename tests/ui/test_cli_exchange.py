@@ -38,6 +38,10 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert (again["imported"], again["there_before"], again["without_response"]) == (0, 1, 1)
     assert again["unmatched"]["listed"] == [{"question": "Say: 3+3?", "responses": 1}]
     assert again["agreement"]["counts"] == [{"theirs": "wrong", "ours": "correct", "responses": 1}]
+    write_rows(Path("changed.jsonl"), {**ROWS[0], "response": "4"})
+    changed = cli("import", "changed.jsonl", *arguments[2:])
+    assert (changed.code, "exists with other settings: " in changed.err) == (2, True)
+    assert "sha256" in changed.err
 
     listed = cli("compare", "b.sums", "--tool-grades")
     assert (listed.code, "wrong (0)" in listed.out, "correct (exact)" in listed.out) == (0, True, True)
@@ -74,8 +78,7 @@ def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
     rows = [{"question": "2+2?", "answer": "4", "response": "4"}] * 3
     rows += [{"question": "3+3?", "answer": "6", "response": "6"}]
     write_rows(Path("uneven.jsonl"), *rows)
-    done = cli("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
-    assert done.code == 0
+    done = cli.ok("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
     assert {"fewest samples 1", "most samples 3", "missing 0"} <= {*squeezed(done.out)}
 
 

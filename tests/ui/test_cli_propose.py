@@ -1,13 +1,10 @@
 """`tagrpo rephrase run` and `resume` as a careless user calls them."""
 
 import json
-import signal
-import time
 from pathlib import Path
 
 import pytest
 from command_line import CommandLine, words
-from forked import Forked
 from json_rows import write_rows
 from openai_server import server_process
 from proposing import llm, propose, refused, runs
@@ -42,19 +39,16 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
     refused(cli, propose("proposer=file"), "proposer.candidates is missing")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--n", "0"], "--n is 0; give an integer, 1 to 64"),
         (["--n", "65"], "--n is 65; give an integer, 1 to 64"),
-        (["rounds=0"], "rounds=0: give an integer, 1 to 20"),
-        (["verdict.looks=[a]"], "verdict.looks=[a]: give a list"),
-        (["--limit", "0"], "--limit"),
-        (["verdict.accept=0"], "verdict.accept=0: give an integer, at least 1"),
+        (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
+        (["verdict.looks=[16,12]"], "increasing"),
+        (["premises=openai/test-model"], "Add one"),
     ],
 )
-def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
+def test_settings_of_a_run_that_cannot_be(cli: CommandLine, more: list[str], message: str) -> None:
     refused(cli, propose("proposer=rules", *more), message)
 
 
@@ -147,8 +141,7 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
         f"solver.base_url={server}",
     ]
     settings = ["proposer.strategies=[own.txt,rename]", "--limit", "2", *solvers]
-    done = cli(*llm(server, *settings, "--json"))
-    assert done.code == 0, done.err
+    done = cli.ok(*llm(server, *settings, "--json"))
     summary = json.loads(done.out)
     assert (summary["questions"], summary["complete"], summary["compared_answers"]) == (2, 2, True)
 
@@ -187,44 +180,6 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
         assert part in message
     assert f"strategies.1.text ('{OWN}' stored, 'Another instruction.' given)" in message
     assert "hash" not in message
-
-
-def test_consistently_renamed_variables_pass(cli: CommandLine, tmp_path: Path, db: Path) -> None:
-    (tmp_path / "renaming.py").write_text(
-        "import re\n"
-        "def answer(messages, n, seed):\n"
-        "    asked = re.search(r'<problem>\\n(.*?)\\n</problem>', messages[-1]['content'], re.S).group(1)\n"
-        "    return ['<rephrasing>' + asked.replace('x', 't') + '</rephrasing>'] * n\n"
-    )
-    row = {"question": "Let $x$ be a number with $3x+x^2=10$ and $x>0$. Find $x$.", "answer": "2"}
-    assert cli("questions", "import", write_rows(Path("x.jsonl"), row), "--name", "x").code == 0
-    with server_process("--model", "test-model", "--answer", f"{tmp_path}/renaming.py:answer") as url:
-        common = ["--model", "openai/test-model", "--base-url", url, "--n", "1", "rounds=1"]
-        common += ["proposer.reply=tags", "proposer.content_attempts=1"]
-        done = cli("rephrase", "run", "x", "--name", "renamed", "proposer.min_distance=0", *common)
-        assert done.code == 0, done.err
-    assert rows(db, "SELECT status FROM verdicts WHERE final") == [("unverified",)]
-    assert rows(db, "SELECT name FROM candidate_findings") == []
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine, db: Path) -> None:
-    with world_server("--model", "test-model", "--latency", "0.1") as url:
-        arguments = [*llm(url, "proposer.max_concurrency=1"), "--db", str(db)]
-        process = Forked(*arguments)
-        while stats(url)["requests"] < 3 and process.poll() is None:
-            time.sleep(0.02)
-        code, out, errors = process.end(signal.SIGINT)
-        assert (code, out) == (130, "")
-        assert "interrupted; run the same command again" in errors
-        assert "Traceback" not in errors
-        answered = rows(db, "SELECT count(*) FROM asks WHERE state = 'answered'")[0][0]
-        assert answered >= 1
-        done = cli(*arguments)
-        seen = stats(url)
-    assert done.code == 0, done.err
-    assert "resuming run r" in done.err
-    assert seen["paid"] == seen["paid_distinct"]  # what was in flight was awaited and stored
 
 
 @pytest.mark.slow
@@ -290,11 +245,3 @@ def test_a_run_of_which_too_little_is_accepted_stops_and_goes_on(cli: CommandLin
     assert (stopped["stopped"], stopped["open_questions"] > 0) == ("enough", True)
     assert rest.code == 0, rest.err
     assert json.loads(rest.out)["open_questions"] == 0
-
-
-@pytest.mark.slow
-def test_a_run_that_ended_short_of_neighbors_says_what_adds_some(cli: CommandLine) -> None:
-    done = cli(*propose("proposer=rules", "--n", "20"))
-    assert "with fewer than 20 neighbors" in done.out
-    assert "This run is complete" in done.out
-    assert "start a run with another name" in words(done.out)

@@ -27,8 +27,7 @@ def test_a_file_by_text_with_rows_that_belong_to_no_question(cli: CommandLine, d
         *({"question": question, "rephrased": owning(question)} for question in originals()[:3]),
         {"question": "What is somebody else's question?", "rephrased": "Whose is it?"},
     )
-    done = cli(*from_file(source, "--n", "1"))
-    assert done.code == 0
+    done = cli.ok(*from_file(source, "--n", "1"))
     assert "1 of 4 rows match no question of this run" in done.err
     assert "3 of 6 questions have all 1 neighbors" in done.out
     stored = rows(db, "SELECT text FROM candidates ORDER BY text")
@@ -57,8 +56,7 @@ def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -
     refused(
         cli, from_file(source, "proposer.question_column=foo"), "no column 'foo' (proposer.question_column)"
     )
-    done = cli(*from_file(source, *columns, "--n", "2", "--limit", "4"))
-    assert done.code == 0
+    done = cli.ok(*from_file(source, *columns, "--n", "2", "--limit", "4"))
     assert "4 of 4 questions have all 2 neighbors" in done.out
     assert "2 of 6 rows match no question" in done.err
 
@@ -115,7 +113,6 @@ def test_a_named_tokenizer_enforces_the_token_limit(cli: CommandLine) -> None:
     short, long = owning(question), question.replace("apples.", "apples, as it so happens today.")
     count = len(short.split())
     write_rows(Path("c.jsonl"), {"question": question, "candidates": [short, long]})
-    done = cli(*from_file("c.jsonl", "tokenizer=words.json", f"token_limit={count}"))
-    assert done.code == 0, done.err
+    cli.ok(*from_file("c.jsonl", "tokenizer=words.json", f"token_limit={count}"))
     listed = json.loads(cli("rephrase", "list", "--finding", "too_long", "--json").out)["candidates"]
     assert [(item["text"], item["status"]) for item in listed] == [(long, "rejected")]

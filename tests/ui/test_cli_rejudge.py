@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, squeezed
-from proposing import llm, propose, refused
+from proposing import llm, propose
 from world_runs import rows, stats
 
 pytestmark = pytest.mark.usefixtures("world_set")
@@ -31,8 +31,7 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     assert {change["before"] for change in dry["changes"]} == {"accepted"}
     assert rows(db, "SELECT count(*) FROM verdicts") == verdicts
 
-    done = cli("rephrase", "rejudge", "r", "accept=14")
-    assert done.code == 0
+    done = cli.ok("rephrase", "rejudge", "r", "accept=14")
     assert "dry run no" in squeezed(done.out)
     assert rows(db, "SELECT count(*) FROM verdicts")[0][0] == verdicts[0][0] + dry["judged"]
     assert json.loads(cli("rephrase", "rejudge", "r", "accept=14", "--json").out)["changes"] == []
@@ -48,21 +47,6 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     assert stats(server)["requests"] == asked
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["verdict.accept=9.5"], "verdict.accept=9.5: give an integer"),
-        (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
-        (["verdict.looks=12;16"], "verdict.looks=12;16: give a list"),
-        (["verdict.looks=[16,12]"], "increasing"),
-        (["premises=openai/test-model"], "Add one"),
-    ],
-)
-def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
-    refused(cli, propose("proposer=rules", *more), message)
-
-
 def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine) -> None:
     assert cli(*propose("proposer=rules")).code == 0
     done = cli("rephrase", "rejudge", "r")
@@ -72,22 +56,9 @@ def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine)
 
 
 @pytest.mark.slow
-def test_sizes_and_thresholds_are_part_of_the_run(cli: CommandLine, server: str, db: Path) -> None:
-    chosen = ["verdict.question_samples=16", "verdict.looks=[4,8]", "verdict.accept=4", "--limit", "2"]
-    assert cli(*solved(server, *chosen)).code == 0
-    (spec,) = (json.loads(found) for (found,) in rows(db, "SELECT CAST(spec AS text) FROM runs"))
-    rule = spec["rule"]
-    assert (rule["original_samples"], rule["looks"], rule["accept_overlap"]) == (16, [4, 8], 4)
-    assert rule["reject_new"] == 6  # in proportion
-    refused_again = cli(*solved(server, "verdict.question_samples=16", "verdict.looks=[4,8]", "--limit", "2"))
-    assert refused_again.code == 2  # the same name, another rule
-
-
-@pytest.mark.slow
 def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db: Path) -> None:
     asked = solved(server, "premises=openai/test-model", f"premises.base_url={server}")
-    done = cli(*asked)
-    assert done.code == 0
+    cli.ok(*asked)
     asks = rows(db, "SELECT state, place FROM asks WHERE kind = 'premises'")
     assert {state for state, _ in asks} == {"answered"}
     assert {attempt for _, attempt in asks} >= {0, 1}

@@ -6,10 +6,6 @@ from pathlib import Path
 import pytest
 import world
 from command_line import CommandLine, words
-from eval_runs import add_eval_run
-from runs import open_empty
-
-from ui.cli.rephrase.running import way_on
 
 
 def test_a_run_goes_on_by_its_name_with_its_settings(
@@ -42,13 +38,6 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     assert (unnamed.code, "give the name of one run" in words(unnamed.err)) == (2, True)
 
 
-def test_a_run_made_by_other_means_says_so(command_line: CommandLine, tmp_path: Path) -> None:
-    with open_empty(tmp_path / "t.db") as database:
-        add_eval_run(database, "base.sums", [(4, 3, 0)])
-    done = command_line("resume", "base", "--db", "t.db")
-    assert (done.code, "Repeat the command that started it" in done.err) == (2, True)
-
-
 def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: str) -> None:
     Path("sums.jsonl").write_text(json.dumps({"question": "What is 1 + 1?", "answer": "2"}))
     address = server.replace("://", "://me:secret@")
@@ -58,8 +47,3 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
     assert (done.code, "contains a user name or password" in words(done.err)) == (2, True)
     assert "secret" not in done.err
     assert not Path("tagrpo.db").exists()
-
-
-def test_a_run_whose_settings_fit_no_request_is_not_to_be_resumed() -> None:
-    assert "a run with other settings under another --name" in way_on("settings", "r")
-    assert way_on("quota", "r") == "continue with `tagrpo resume r`"

@@ -127,11 +127,6 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
     assert "$0.50" in cli("list")[1]
 
 
-def test_an_unknown_run_names_those_there_are(cli: CommandLine, run: Run) -> None:
-    code, _, err = cli("show", "nope")
-    assert (code, "Available: math-run" in err) == (2, True)
-
-
 def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: Path) -> None:
     with Database.open(db) as database:
         add_eval_run(database, "base.sums", [(4, 3, 0)])

@@ -2,10 +2,8 @@
 
 import json
 import os
-import pty
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import CommandLine, run_here
@@ -67,16 +65,13 @@ def test_arguments_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
-def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(
-    two_questions: str, more: list[str]
-) -> None:
+def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(two_questions: str) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")
     with full.open("w") as stdout:
         done = subprocess.run(
-            command("questions", "list", "odd", "--db", two_questions, *more),
+            command("questions", "list", "odd", "--db", two_questions, "--json"),
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
@@ -89,11 +84,12 @@ def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-def test_closed_streams_do_no_harm(two_questions: str, closed: str) -> None:
-    call = f'exec "$0" "$@" {closed}'
+def test_closed_streams_do_no_harm(two_questions: str) -> None:
     done = subprocess.run(
-        ["sh", "-c", call, *command("questions", "list", "odd", "--db", two_questions)],
+        [
+            *("sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-'),
+            *command("questions", "list", "odd", "--db", two_questions),
+        ],
         capture_output=True,
         text=True,
         timeout=60,
@@ -127,36 +123,6 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", ["1", "80"])
-def test_terminals_of_any_width_show_tables(two_questions: str, columns: str) -> None:
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb", buffering=0) as terminal:
-        process = subprocess.Popen(
-            command("questions", "list", "odd", "--db", two_questions),
-            stdout=theirs,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "COLUMNS": columns, "TERM": "dumb"},
-        )
-        os.close(theirs)
-        shown = read_terminal(terminal)
-        _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, b"")
-    assert shown.count(b"\n") >= 3
-    if columns == "80":
-        assert b"q_" in shown
-
-
-def read_terminal(terminal: Any) -> bytes:
-    shown = b""
-    try:
-        while part := terminal.read(4096):
-            shown += part
-    except OSError:  # the other side is closed: how Linux says end of file on a terminal
-        pass
-    return shown
-
-
-@pytest.mark.slow
 def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
     source, db = odd_questions(tmp_path), str(tmp_path / "t.db")
     call = command("questions", "import", str(source), "--name", "odd", "--db", db, "--json")
@@ -175,19 +141,6 @@ def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_p
     assert cli("questions", "import", source, "--name", "odd", "--db", db).code == 0
     assert db.is_file()
     assert "odd" in cli("questions", "list", "--db", db).out
-
-
-@pytest.mark.slow
-def test_no_home_is_needed(two_questions: str) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "HOME"}
-    done = subprocess.run(
-        command("questions", "list", "--db", two_questions),
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_log_gets_a_line_now_and_then_and_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from page_view import locked_ui, tagrpo_ui
 
 from service.database import Database
 from service.errors import InputError
-from service.web.listening import Address, bind
+from service.web.listening import Address
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
 from ui.pages.server.serving import redirect_file
@@ -36,20 +36,18 @@ def refused(database, *options):
 
 
 @pytest.mark.slow
-def test_it_prints_its_address_answers_and_ends_on_sigterm_and_ctrl_c(database):
-    for number in (signal.SIGTERM, signal.SIGINT):
-        process = subprocess.Popen(
-            tagrpo_ui(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        line = process.stdout.readline()
-        url = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
-        with urllib.request.urlopen(url) as answer:
-            assert answer.status == 200
-            assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-        process.send_signal(number)
-        out, error = process.communicate(timeout=20)
-        assert process.returncode == 0, error
-        assert (out, error.strip()) == ("", "ended")
+def test_it_prints_its_address_answers_and_ends_on_ctrl_c(database):
+    """Tests in the browser end their servers by SIGTERM."""
+    process = subprocess.Popen(tagrpo_ui(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    url = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
+    with urllib.request.urlopen(url) as answer:
+        assert answer.status == 200
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=20)
+    assert process.returncode == 0, error
+    assert (out, error.strip()) == ("", "ended")
 
 
 def test_a_taken_port_is_refused_with_the_way_out(database):
@@ -132,16 +130,6 @@ def test_the_newest_demo_is_shown(tmp_path, monkeypatch):
     assert demo_database() == (Path("tagrpo-demo", "tagrpo.db"), "")
 
 
-@pytest.mark.slow
-@pytest.mark.sqlite  # the shipped demo is a file
-def test_without_a_demo_the_shipped_one_is_shown(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    database, words = demo_database()
-    assert database.parent.parent == tmp_path / "cache" / "tagrpo"
-    assert words.startswith("Results of a real demo run (20")
-
-
 def test_no_browser_is_opened_where_none_could_be_seen(monkeypatch):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
@@ -161,15 +149,6 @@ def test_a_browser_is_called_with_no_token_that_others_could_read():
         assert "url=http://127.0.0.1:1/?token=abc" in page.read_text()
         assert page.parent.stat().st_mode & 0o077 == 0
     assert not page.parent.exists()
-
-
-def test_small_answers_do_not_wait_for_each_other():
-    """asyncio sends at once on sockets that say they are TCP's; the browser asks for 90 small files."""
-    with bind(Address(port=0)) as listening:
-        with socket.create_connection(listening.getsockname()):
-            accepted, _ = listening.accept()
-        with accepted:
-            assert accepted.proto == socket.IPPROTO_TCP
 
 
 def test_a_missing_streamlit_says_what_to_install(database):

@@ -33,7 +33,6 @@ from tiny_model import save_tiny_model
 from typer.core import TyperGroup
 from world_runs import world_server
 
-from evaluator.benchmarks.catalogue import BENCHMARKS
 from sandbox.__main__ import COMMANDS as SANDBOX
 from sandbox.__main__ import parser as sandbox_parser
 from service.config import Config, find_setting, settings_of
@@ -45,7 +44,6 @@ from ui.cli.configs import find_verb
 COMMANDS_PAGE, SETTINGS_PAGE = "docs/reference/commands.md", "docs/reference/settings.md"
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
-PAGES_ABOUT_TRAINING = ("docs/train.md", "docs/tutorials/train.md")
 
 _NUMBER = re.compile(r"\d[\d,.]*")
 _ID = re.compile(r"([qc])_[0-9a-f]{4,24}")
@@ -117,52 +115,6 @@ def is_setting(config: type[Config], key: str) -> bool:
 def test_every_command_is_on_a_page() -> None:
     shown = {resolve(found.words) for page in NAMES for found in commands(page)}
     assert shown == {*public_commands(all_commands()), *(f"sandbox {name}" for name in SANDBOX)}
-
-
-def test_only_what_needs_the_hub_is_not_run() -> None:
-    run = {words[:2] for page in NAMES for words in (found.words for found in commands(page) if found.runs)}
-    for page in NAMES:
-        for words in (found.words for found in commands(page) if not found.runs):
-            from_hub = (
-                words[:2] == ("questions", "import") and words[2].count("/") == 1 and "." not in words[2]
-            )
-            # A benchmark of the Hub needs the network, vLLM in this process a GPU, a checkpoint torch.
-            measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
-            compared = words[:2] == ("questions", "contamination")
-            measured |= compared and not BENCHMARKS.keys().isdisjoint(words)
-            # test_local_models.py and test_cli_vllm.py ask checkpoints of their own.
-            local = ("solver.preset=", "solver.batch_size=", "solver.sampler=", "solver.ray_address=")
-            measured |= words[0] in ("rephrase", "resume") and any(word.startswith(local) for word in words)
-            # Training needs GPUs and hours; what can be watched is there only then.
-            trains = words[:2] == ("train", "run") and "--dry-run" not in words
-            trains |= words[:2] in (("train", "metrics"), ("train", "merge"), ("sandbox", "pretrain"))
-            trains |= words[0] == "demo"
-            trains |= page in PAGES_ABOUT_TRAINING and (
-                words[0] == "resume" or words[:2] == ("train", "rollouts")
-            )
-            # Until Ctrl-C; test_cli_ui.py and test_grade_server.py start them.
-            serves = words[0] == "ui" or words[:2] == ("eval", "serve")
-            # The README shows what follows on such a command; the pages it leads to run it.
-            follows = page == "README.md" and words[:2] in run
-            # What a person says of a response needs one: test_cli_eval_stored.py says it.
-            follows |= page == "docs/reference/grading.md" and words[0] == "eval"
-            # Judging a mended candidate needs the run's solver: test_reviews_mending.py has one.
-            follows |= (page, words[0]) == ("docs/reviews.md", "resume")
-            # With a model's export; test_cli_train.py runs the script that it writes.
-            follows |= page == "docs/train.md" and "--script" in words
-            # A log of inspect_ai: test_exchange_inspect.py imports some.
-            follows |= words[:2] == ("eval", "import") and any(word.endswith(".eval") for word in words)
-            # A trained model: test_trl.py runs the script of the page, test_cli_train.py trains.
-            follows |= page in ("docs/trl.md", "docs/tutorials/train.md") and words[0] == "eval"
-            # A judge model: test_cli_eval_judge.py has a server.
-            follows |= "--judge" in words
-            # A small real model: weights that no test downloads.
-            follows |= page == "docs/studies/real-model.md"
-            # Databases of a server: test_cli_db_copy.py and test_database_server.py have one.
-            follows |= page == "docs/databases.md"
-            # A model that writes programs: test_cli_programs.py has a server.
-            follows |= page == "docs/code-questions.md"
-            assert from_hub or measured or trains or serves or follows, (page, words)
 
 
 def anchors(page: Path) -> set[str]:
@@ -257,19 +209,11 @@ def prepare(page: str, folder: Path) -> None:
         write_run(folder / "runs" / "ta" / "rollouts", run="ta")
         rescues = write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
         assert run_here("train", "rollouts", str(rescues), "--add").code == 0
-    if (
-        page == "docs/train.md"
-    ):  # it begins with the finished run math-gpt4 too, over questions that are asked
+    if page == "docs/train.md":  # it begins with the run math-gpt4 too, over questions that are asked
+        split = [row["question"].split() for row in rows[:8]]
+        ways = [[Proposed(" ".join(order)) for order in (words[::-1], sorted(words))] for words in split]
         asked = [
-            (
-                row["question"],
-                row["answer"],
-                [
-                    Proposed(" ".join(reversed(row["question"].split()))),
-                    Proposed(" ".join(sorted(row["question"].split()))),
-                ],
-            )
-            for row in rows[:8]
+            (row["question"], row["answer"], proposed) for row, proposed in zip(rows[:8], ways, strict=True)
         ]
         with Database.open(Path("tagrpo.db")) as database:
             add_run(database, "math-gpt4", asked)

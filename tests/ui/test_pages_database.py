@@ -11,7 +11,6 @@ from service.errors import DatabaseError
 from service.questions.tables import QuestionSetRow
 from ui.pages.state import database, settings
 from ui.pages.state.database import cached, reading, review_writer, stamp
-from ui.pages.state.results import keep
 
 
 @pytest.fixture
@@ -39,19 +38,6 @@ def count_sets(session, least=0):
     return session.scalar(select(func.count()).select_from(QuestionSetRow)) + least
 
 
-def test_the_stamp_changes_with_the_database_and_only_then(served):
-    before = stamp()
-    assert before != ""
-    assert stamp() == before
-    with reading() as session:
-        session.scalars(select(QuestionSetRow)).all()
-    assert stamp() == before
-    add_set(served, "a")
-    after = stamp()
-    assert after != before
-    assert stamp() == after
-
-
 @pytest.mark.sqlite  # of a file
 def test_the_stamp_changes_with_a_file_put_in_the_place_of_the_old_one(served, tmp_path):
     first = stamp()
@@ -62,15 +48,6 @@ def test_the_stamp_changes_with_a_file_put_in_the_place_of_the_old_one(served, t
     assert stamp() != first
     with reading() as session:
         assert session.scalar(select(QuestionSetRow.name)) == "b"
-
-
-def test_results_are_kept_until_the_database_changes(served):
-    calls.clear()
-    assert [count_sets(), count_sets(), count_sets(1), count_sets(least=1)] == [0, 0, 1, 1]
-    assert calls == [0, 1, 1]
-    add_set(served, "a")
-    assert count_sets() == 1
-    assert calls == [0, 1, 1, 0]
 
 
 @pytest.mark.sqlite  # of a file
@@ -122,9 +99,3 @@ def test_the_writer_of_reviews_can_write_nothing_else(served):
             session.execute(text(statement))
     with review_writer() as session:
         assert session.scalar(text("SELECT count(*) FROM reviews")) == 0
-
-
-def test_results_are_copies():
-    keep(("a", 1), lambda: [1]).append(2)
-    assert keep(("a", 1), lambda: ["never"]) == [1]
-    assert keep(("a", 2), lambda: ["other"]) == ["other"]

@@ -1,72 +1,8 @@
 """State in the address: typed values, what is left out, links between pages."""
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from ui.pages.text.markup import escaped
-
-
-def script():
-    import streamlit as st
-
-    from ui.pages.state import links
-
-    st.json(
-        [
-            links.text("q"),
-            links.text("absent", "default"),
-            links.number("n", 7, low=1, high=10),
-            links.flag("on"),
-            links.choice("verdict", ["accepted", "rejected"], "accepted"),
-            list(links.values("model")),
-            list(links.values("model", ["a"])),
-        ]
-    )
-    st.text_input("Search", **links.bind("q", lambda: links.text("q"), resets=["after"]))
-    if st.button("Put"):
-        links.set_query(n=3, on=True, q=None, model=["x", "y"], empty="")
-
-
-def shown(**parameters):
-    app = AppTest.from_function(script)
-    for name, value in parameters.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    return app
-
-
-def values(app):
-    import json
-
-    return json.loads(app.json[0].value)
-
-
-def test_values_have_types_and_defaults():
-    assert values(shown()) == ["", "default", 7, False, "accepted", [], []]
-    full = shown(q="x", n="3", on="1", verdict="rejected", model=["a", "b"])
-    assert values(full) == ["x", "default", 3, True, "rejected", ["a", "b"], ["a"]]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "place", "expected"),
-    [
-        ("n", "11", 2, 7),
-        ("n", "x", 2, 7),
-        ("n", "9" * 5000, 2, 7),
-        ("on", "yes", 3, False),
-        ("verdict", "<b>", 4, "accepted"),
-        ("q", "x" * 2000, 0, "x" * 500),
-    ],
-)
-def test_what_an_address_should_not_hold_is_the_default(name, value, place, expected):
-    assert values(shown(**{name: value}))[place] == expected
-
-
-def test_what_is_set_stands_in_the_address_and_defaults_do_not():
-    app = shown(q="x", after="k9")
-    app.button[0].click().run()
-    assert dict(app.query_params) == {"n": "3", "on": "1", "model": ["x", "y"], "after": "k9"}
 
 
 def chosen():

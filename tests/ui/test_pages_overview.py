@@ -12,10 +12,7 @@ from pages import open_page, said, tables
 from rollout_shards import add_training, make_step
 
 from service.database import Database
-from service.runs.progress import Pace, RunProgress
-from service.runs.store import Run
 from trainer_adapter.record import RolloutWriter
-from ui.pages.overview.running import facts
 from ui.pages.state import settings
 
 
@@ -88,9 +85,10 @@ def test_active_runs_show_their_progress_and_stopped_ones_are_named(db):
     add_active_run(db, "now", datetime.now(UTC))
     add_active_run(db, "before", datetime.now(UTC) - timedelta(hours=3))
     words = said(shown())
-    assert "**now**" in words
-    assert "neighbors" in words.split("**now**")[1].split("Stopped")[0]
-    assert "propose" not in words.split("**now**")[1].split("Stopped")[0]
+    facts = words.split("**now**")[1].split("Stopped")[0]
+    for fact in ("neighbors", "requests/min", "tokens/s", " left", "0.00 USD"):
+        assert fact in facts
+    assert "propose" not in facts
     assert "Stopped with open requests" in words
     assert "before (60 open)" in words
     assert "now (60 open)" not in words
@@ -111,36 +109,3 @@ def test_a_training_whose_steps_come_in_is_shown_with_its_pace(db, tmp_path):
     assert "1 min per step" in words
     assert "about 15 min left" in words
     assert "No active runs" not in words
-
-
-def progress(**changes):
-    run = Run("run_1", "r", "propose", {}, {}, "2026-01-31T11:00:00Z", None)
-    return RunProgress(
-        **{
-            "run": run,
-            "done": 40,
-            "open": 60,
-            "failed": 0,
-            "final": 0,
-            "requests_by_kind": {"propose": 40},
-            "prompt_tokens": 0,
-            "completion_tokens": 0,
-            "usd": 1.5,
-            "unpriced": 0,
-            **changes,
-        }
-    )
-
-
-def test_pace_cost_and_time_left_in_said():
-    going = Pace(requests_per_minute=120, tokens_per_second=950.4, usd_per_minute=0.02, minutes_left=75)
-    assert facts(progress(), going) == [
-        "120 requests/min",
-        "950 tokens/s",
-        "about 1 h 15 min left",
-        "1.50 USD (1.20 USD/h)",
-    ]
-    assert facts(progress(unpriced=3), None) == [
-        "no answer in the last 5 minutes",
-        "at least 1.50 USD, 3 requests without a known price",
-    ]

@@ -82,19 +82,6 @@ def test_blind_review_shows_neither_verdict_nor_strategy(path):
     assert "by the test" in said(seen)
 
 
-@pytest.mark.slow
-@pytest.mark.sqlite  # names the file
-def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path, tmp_path):
-    app = opened(path, review=False)
-    assert f"tagrpo ui --review --db {path}" in [one.value for one in app.code]
-    assert "12 candidates" in said(app)
-    spaced = tmp_path / "with blanks"
-    spaced.mkdir()
-    reviewed(spaced)
-    app = opened(spaced / "t.db", review=False)
-    assert f"tagrpo ui --review --db '{spaced / 't.db'}'" in [one.value for one in app.code]
-
-
 def test_results_of_an_audit(path):
     app = opened(path, reviewer="ben", audit="1", view="Results")
     numbers = {one.label: one.value for one in app.metric}

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rephraser.reviews.store import Decision, Withdrawal
 from ui.pages.review.keys import REVIEW_KEYS, Event, Queue, read_events
 
 ORDER = ["c_1", "c_2", "c_3"]
@@ -12,19 +11,6 @@ ORDER = ["c_1", "c_2", "c_3"]
 
 def make(order=ORDER, keys=REVIEW_KEYS, audit_id=None):
     return Queue(list(order), "ada", audit_id, keys)
-
-
-def test_keys_become_decisions_in_order():
-    queue, stored = make(audit_id=4), []
-    queue.handle_keys(
-        "tab", [Event(1, "c_1", "A"), Event(2, "c_2", "M"), Event(3, "c_3", "S")], stored.extend
-    )
-    assert stored == [
-        Decision("c_1", "accepted", "", "ada", 4),
-        Decision("c_2", "rejected", "a condition of the question is missing", "ada", 4),
-    ]
-    assert queue.marks == {"c_1": "accepted", "c_2": "rejected", "c_3": "skipped"}
-    assert (queue.at, queue.current, queue.refused) == (3, "", 0)
 
 
 def test_a_key_on_another_item_is_refused_with_all_behind_it():
@@ -37,26 +23,6 @@ def test_a_key_on_another_item_is_refused_with_all_behind_it():
     assert (stored, queue.refused) == ([], 5)
     queue.handle_keys("tab", [Event(6, "c_1", "A")], stored.extend)
     assert [one.decision for one in stored] == ["accepted"]
-
-
-def test_undo_shows_the_item_again_and_withdraws_its_decision():
-    queue, stored = make(), []
-    queue.handle_keys("tab", [Event(1, "", "U")], stored.extend)
-    assert queue.refused == 1  # behind the last item there is nothing on the screen, and this is the first
-    queue.handle_keys(
-        "tab", [Event(2, "c_1", "U"), Event(3, "c_1", "A"), Event(4, "c_2", "U")], stored.extend
-    )
-    assert queue.current == "c_1"
-    assert queue.marks == {}
-    taken = Withdrawal("c_1", "ada", None)
-    assert stored == [Decision("c_1", "accepted", "", "ada"), taken]
-    queue.handle_keys("tab", [Event(5, "c_1", "S"), Event(6, "c_2", "U")], stored.extend)
-    assert (queue.marks, len(stored)) == ({}, 2)  # what was skipped has nothing to withdraw
-    queue.handle_keys(
-        "tab", [Event(7, "c_1", "B"), Event(8, "c_2", "U"), Event(9, "c_1", "A")], stored.extend
-    )
-    assert queue.marks == {"c_1": "accepted"}
-    assert [type(one) for one in stored[2:]] == [Decision, Withdrawal, Decision]
 
 
 def test_a_failed_write_leaves_everything_to_be_heard_again():

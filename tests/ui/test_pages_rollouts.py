@@ -89,8 +89,11 @@ def test_the_address_filters_by_step_and_kind(filled):
     assert set(tables(app)[0]["step"]) == {"2"}
     app = opened(filled, run="plain", step="2", kind="all wrong")
     assert "No group matches\\." in "".join(text.value for text in app.markdown)
-    app = opened(filled, run="plain", step="nonsense", kind="<b>", after="x:y")
-    assert len(tables(app)[0]) == 25
+    for step in ("nonsense", "9" * 5000):
+        app = opened(filled, run="plain", step=step, kind="<b>", after="x:y")
+        assert len(tables(app)[0]) == 25
+    assert "No such responses" in said(opened(filled, run="plain", text="x" * 2000))
+    assert len(tables(opened(filled, run="plain", q=QUESTION, at="9" * 5000))) == 2  # the newest step
 
 
 def test_a_link_to_what_is_not_there_says_what_is_shown_instead(filled):

@@ -46,17 +46,6 @@ def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
     assert list(tables(app)[0]["neighbors"])[1:] == ["12", "6"]
 
 
-def test_a_chosen_change_stands_beside_its_question_with_marks(db):
-    app = shown(set="ta@2", view="changes")
-    chosen = tables(app)[1]["neighbor"][0]
-    text = tables(app)[1]["text"][0]
-    app.query_params["neighbor"] = chosen
-    app.run()
-    said = " ".join(one.value for one in app.markdown)
-    assert "-background[" in said
-    assert "apples are how many" in said.replace("\\", "") or text.split()[0] in said
-
-
 def test_a_version_of_the_address_that_is_not_there_and_a_broken_key_show_the_usual(db):
     app = shown(set="none@9", view="changes", after="::x", against="<b>")
     assert app.selectbox[0].value == "ta@3"
@@ -64,13 +53,6 @@ def test_a_version_of_the_address_that_is_not_there_and_a_broken_key_show_the_us
     assert "no set none" in app.warning[0].value
     assert "no other set" in app.warning[1].value
     assert not shown(view="changes", against="ta@1").warning
-
-
-def test_verifying_says_that_everything_is_as_published(db):
-    app = shown(set="ta@2", view="use")
-    app.button(key="verify").click().run()
-    assert not app.exception
-    assert "matches its published content" in app.success[0].value
 
 
 def count_successes(folder):

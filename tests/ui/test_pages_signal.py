@@ -93,21 +93,6 @@ def test_the_audit_is_computed_on_its_button_and_stays(filled):
     assert app.query_params["made"] in ("1", ["1"])
 
 
-def test_a_circle_lists_its_neighbors(filled):
-    app = opened(filled, view="difficulty", made="1")
-    flagged = tables(app)
-    spec = json.loads(charts(app)[0].spec)
-    circles = [row for layer in spec["layer"] for row in layer["data"]["values"] if "area" in row]
-    circle = max(circles, key=lambda one: one["neighbors"])
-    app = opened(filled, view="difficulty", made="1", dot=f"{circle['original']},{circle['neighbor']}")
-    assert len(tables(app)[-1]["neighbor"]) == circle["neighbors"]
-    assert f"{circle['neighbors']} neighbor" in said(app)
-    (back,) = [button for button in app.button if button.label == "Neighbors to check again"]
-    back.click().run()
-    assert "dot" not in app.query_params
-    assert len(tables(app)) == len(flagged)
-
-
 def test_diversity_of_a_stretch_named_by_the_address(filled):
     app = opened(filled, view="diversity", of="plain", made="1", **{"from": "2", "to": "3"})
     assert app.selectbox(key="bound:from").value == 2

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import runs
 from command_line import CommandLine
 from eval_runs import add_eval_run
-from runs import add_ask, completion, open_empty
+from runs import Proposed, add_ask, completion, open_empty
 from sqlalchemy import func, insert, select, text, update
 
 from evaluator.evals.tables import RunProblemRow, SampleRow
-from rephraser.tables import AuditRow, CandidateRow, ProposalRow, ReviewRow, VerdictRow
+from rephraser.tables import AuditRow, ProposalRow, ReviewRow, VerdictRow
 from service.asks.store import add_tasks, claim, enter, note
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Base, Database
@@ -43,50 +44,26 @@ def add_run(db: Database, name: str, kind: str = "neighbors", **spec: Any) -> Ru
     return run
 
 
-def add_neighbor_run(db: Database, name: str, ordinal: int) -> Run:
-    """Add a run with a proposal and an answer of its own; the first one pays an answer that all share."""
-    run = add_run(db, name)
+def add_neighbor_run(db: Database, name: str) -> tuple[Run, str]:
+    """Add a run with a candidate and an answer of its own; the first one pays an answer that all share."""
+    run = runs.add_run(db, name, [("What is 1 + 1?", "2", [Proposed(f"Say it for {name}.", ())])])
     with db.write() as session:
-        session.execute(
-            text(
-                "INSERT INTO questions (id, text, answer, created_at) "
-                "VALUES ('q', 'What is 1 + 1?', '2', 'now') ON CONFLICT DO NOTHING"
-            )
-        )
-        candidate = f"c{ordinal}"
-        session.execute(
-            insert(CandidateRow).values(
-                id=candidate, question_id="q", text=f"Say {ordinal}.", created_at="now", likeness=0.5
-            )
-        )
+        candidate = session.scalars(
+            select(ProposalRow.candidate_id).where(ProposalRow.run_id == run.id)
+        ).one()
         add_ask(session, run.id, completion("2"), about="q", usd=0.5)
         if session.scalar(select(AskRow.id).where(AskRow.scope == "solver")) is None:
             add_ask(session, run.id, completion("2"), scope="solver", about="q", usd=0.5)
-        session.execute(
-            insert(ProposalRow).values(
-                run_id=run.id,
-                question_id="q",
-                candidate_id=candidate,
-                proposer="llm",
-                strategy="s",
-                strategy_hash="h",
-                model="m",
-                round=0,
-                ordinal=0,
-            )
-        )
-        session.execute(
-            insert(VerdictRow).values(
-                candidate_id=candidate,
-                run_id=run.id,
-                status="accepted",
-                reason="r",
-                final=True,
-                evidence={"findings": [{"name": "numbers"}]},
-                created_at="now",
-            )
-        )
-    return run
+        row = {
+            "candidate_id": candidate,
+            "run_id": run.id,
+            "status": "accepted",
+            "reason": "r",
+            "final": True,
+        }
+        found = {"findings": [{"name": "numbers"}]}
+        session.execute(insert(VerdictRow).values(**row, evidence=found, created_at="now"))
+    return run, candidate
 
 
 def claim_task(db: Database, run: Run) -> None:
@@ -140,10 +117,9 @@ def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db: Database) -
 
 
 def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> None:
-    gone = add_neighbor_run(db, "gone", 1)
-    add_neighbor_run(db, "kept", 2)
+    gone, _ = add_neighbor_run(db, "gone")
+    add_neighbor_run(db, "kept")
     with db.write() as session:
-        add_tasks(session, gone.id, ["q"])
         note(session, [(gone.id, "order", [1, 2])])
     with db.read() as session:
         assert holdings(session, gone).rows["asks"] == 1  # the shared answer stays
@@ -151,7 +127,7 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     remove(db, "gone")
     left = rows(db)
     names = ("runs", "asks", "ask_bodies", "tasks", "notes", "proposals", "verdicts", "standings")
-    assert [left[name] for name in names] == [1, 2, 2, 0, 0, 1, 1, 1]
+    assert [left[name] for name in names] == [1, 2, 2, 1, 0, 1, 1, 1]
     with db.read() as session:
         assert session.scalars(select(AskRow.run_id).where(AskRow.scope == "solver")).all() == [None]
     assert db.integrity_report() == []
@@ -170,7 +146,7 @@ def test_a_run_whose_process_was_killed_can_be_removed(db: Database) -> None:
 
 
 def test_what_is_needed_or_at_work_stays(db: Database) -> None:
-    run = add_neighbor_run(db, "r", 1)
+    run, _ = add_neighbor_run(db, "r")
     add_run(db, "later", "judge", eval_run=run.id)
     with pytest.raises(InputError, match="later depends on it"):
         remove(db, "r")
@@ -182,23 +158,15 @@ def test_what_is_needed_or_at_work_stays(db: Database) -> None:
     add_job(db, waiting, collected=False)
     with pytest.raises(InputError, match="one of its batch jobs is still running"):
         remove(db, "waiting")
-    audited = add_neighbor_run(db, "audited", 2)
+    audited, candidate = add_neighbor_run(db, "audited")
     with db.write() as session:
         audit = session.scalar(
             insert(AuditRow)
             .values(run_id=audited.id, kind="groups", seed=0, size=1, created_at="now")
             .returning(AuditRow.id)
         )
-        session.execute(
-            insert(ReviewRow).values(
-                candidate_id="c2",
-                reviewer="me",
-                decision="rejected",
-                reason="",
-                audit_id=audit,
-                created_at="now",
-            )
-        )
+        row = {"candidate_id": candidate, "reviewer": "me", "decision": "rejected", "reason": ""}
+        session.execute(insert(ReviewRow).values(**row, audit_id=audit, created_at="now"))
     with pytest.raises(InputError, match=r"its audits contain human decisions \(1\)"):
         remove(db, "audited")
 

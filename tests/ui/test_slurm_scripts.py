@@ -92,9 +92,7 @@ def test_a_script_is_sound_and_says_what_it_lacks(script: Path, job: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_one_that_is_killed_goes_on(
-    job: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_goes_on(job: Path) -> None:
     write_sums(job / "sums.jsonl", PROBLEMS)
     same = ("--version", "0.11.0", "--latency", "0.2")
     with world_server(*same) as first, world_server(*same) as second:
@@ -106,31 +104,21 @@ def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_one_that_is_kill
         def paid() -> int:
             return int(stats(first)["paid"] + stats(second)["paid"])
 
-        def begin_and_send(number: int, answers: int) -> tuple[int, str]:
-            before = paid()
-            process = submit("run.sbatch", *arguments)
-            while paid() - before < answers and process.poll() is None:
-                time.sleep(0.02)
-            os.kill(int((job / "step").read_text()), number)
-            out, _ = process.communicate(timeout=120)
-            return process.returncode, out
-
         # The time is up: SIGTERM to the step alone.
-        code, out = begin_and_send(signal.SIGTERM, 8)
-        assert code == 143, out
+        process = submit("run.sbatch", *arguments)
+        while paid() < 8 and process.poll() is None:
+            time.sleep(0.02)
+        os.kill(int((job / "step").read_text()), signal.SIGTERM)
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 143, out
         assert (job / "scontrol").read_text() == "requeue 17\n"
         stored = len(rows("tagrpo.db", SAMPLES))
         assert stored == paid()  # all that was in flight came and is kept
-        # The node dies, or the grace time is over: SIGKILL. Slurm itself requeues; the script does not.
-        monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-        code, out = begin_and_send(signal.SIGKILL, 8)
-        assert code == 137, out
-        assert (job / "scontrol").read_text() == "requeue 17\n"
         # The same command once more ends it.
         process = submit("run.sbatch", *arguments)
         out, _ = process.communicate(timeout=200)
         assert process.returncode == 0, out
-        assert paid() <= PROBLEMS * N + 2 * 2  # again only what was in flight at the kill
+        assert paid() == PROBLEMS * N
         assert min(stats(first)["paid"], stats(second)["paid"]) > 0
     places = [(place, ordinal) for place in range(PROBLEMS) for ordinal in range(N)]
     assert [row[:2] for row in rows("tagrpo.db", SAMPLES)] == places

@@ -80,29 +80,3 @@ def test_pages_follow_each_other_without_loading_again_and_back_works(url, view_
     view.until("([title]) => document.querySelector('h1')?.innerText === title", PAGES[-1][1])
     assert view.tab.evaluate("window.stayed") is True
     view.check()
-
-
-def test_questions_of_the_demo_are_searched_and_paged_and_its_queue_is_looked_through(url, view_of):
-    view = view_of(url).open("/questions")
-    rows = '[class*="st-key-question-row-"]'
-    first = view.tab.locator(rows).first.inner_text()
-    view.tab.get_by_role("button", name="Next").click()
-    view.until("([rows, first]) => document.querySelector(rows)?.innerText !== first", rows, first)
-    field = view.tab.get_by_label("Search", exact=True)
-    field.fill("pens")
-    field.press("Enter")
-    view.until(
-        "([rows]) => location.search.includes('q=pens') && [...document.querySelectorAll(rows)].length > 0"
-        " && [...document.querySelectorAll(rows)].every((one) => /pens?/.test(one.innerText))",
-        rows,
-    )
-    view.check()
-
-    view.open("/review")
-    shown = """[...document.querySelectorAll('[class*="st-key-review-slot-c"]')].find(
-      (one) => one.checkVisibility())?.innerText"""
-    view.until(f"() => {shown}")
-    before = view.tab.evaluate(shown)
-    view.tab.keyboard.press("s")
-    view.until(f"([before]) => {shown} && {shown} !== before", before)
-    view.check()
