@@ -15,10 +15,10 @@ from itertools import accumulate
 from typing import Any
 
 from service.asks import attempts as rows
-from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped
-from service.asks.attempts import ELSEWHERE
+from service.asks.ask import BUDGET, READ_ACCOUNT, REQUESTS, Asker, Failed, Stopped
+from service.asks.attempts import ELSEWHERE, NOBODY
 from service.asks.faults import blame
-from service.asks.money import worst_pico
+from service.asks.money import PICO_PER_USD, worst_pico
 from service.asks.provider_jobs import (
     CALL_TIMEOUT_S,
     NotSentError,
@@ -194,8 +194,10 @@ class BatchJobs:
         sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
         in_one_file = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
         worst = [worst_pico(request, self._price) for request in requests]
-        left = await self._asker.store.read(rows.money_left, self._asker.run_id)
-        fitting = sum(left is None or total <= left for total in accumulate(each or 0 for each in worst))
+        account = await self._asker.store.read(READ_ACCOUNT, self._asker.run_id)
+        left = None if account.max_usd is None else (account.max_usd - account.committed_usd) * PICO_PER_USD
+        totals = accumulate(each or 0 for each in worst)
+        fitting = sum(left is None or total <= round(left) for total in totals)
         enough, limit = fitting >= LEAST_SHARE * len(requests), self._asker.models.max_requests
         count = min(fitting, in_one_file) if enough else 0
         if limit is not None:
@@ -247,7 +249,7 @@ class BatchJobs:
                 else:
                     job.remote_id = await provider.find(job.tag)
                 if job.remote_id is not None:
-                    await store.write(rows.name_job, (job.tag, job.remote_id))
+                    await store.write(rows.change_job, (job.tag, {"remote_id": job.remote_id}))
             if job.remote_id is None:
                 await self._give_up(job, "the provider never received the batch job")
             else:
@@ -259,15 +261,15 @@ class BatchJobs:
                     await self._give_up(job, message)
                 else:
                     await self._collect(ended, job.lines)
-            await store.write(rows.close_job, job.tag)
+            await store.write(rows.change_job, (job.tag, {"collected": True}))
         except NotSentError as error:
             self._refuse_all(error)
             await self._give_up(job, str(error))
-            await store.write(rows.close_job, job.tag)
+            await store.write(rows.change_job, (job.tag, {"collected": True}))
         except Exception as error:
             self._refuse_all(error)
             with suppress(DatabaseError):
-                await store.write(rows.release_job, job.tag)
+                await store.write(rows.change_job, (job.tag, {"worker": NOBODY}))
 
     def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
