@@ -18,7 +18,7 @@ from service.asks import attempts as rows
 from service.asks.ask import BUDGET, READ_ACCOUNT, REQUESTS, Asker, Failed, Stopped
 from service.asks.attempts import ELSEWHERE, NOBODY
 from service.asks.faults import blame
-from service.asks.money import PICO_PER_USD, worst_pico
+from service.asks.money import worst_pico
 from service.asks.provider_jobs import (
     CALL_TIMEOUT_S,
     NotSentError,
@@ -29,6 +29,7 @@ from service.asks.provider_jobs import (
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Reply, Request
 from service.errors import DatabaseError, InputError, PrerequisiteError
+from service.runs.tables import PICO_PER_USD
 
 BATCH_PRICE = 0.5
 """Share of the price of single requests."""

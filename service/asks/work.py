@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Stopped
 from service.asks.attempts import have_answers
-from service.asks.money import PICO_PER_USD
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.models.stopping import finish_on_signals
+from service.runs.tables import PICO_PER_USD
 
 BEAT_S = 30.0
 REPORT_S = 2.0
