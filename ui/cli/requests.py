@@ -1,7 +1,7 @@
 """Requests to models: how they are made and capped, what they will cost, what became of them and was paid."""
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,6 @@ from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from service.models.estimate import Estimate
-    from service.runs.progress import ErrorCount
     from service.runs.spending import LedgerLine
 
 
@@ -25,16 +24,16 @@ DryRun = Annotated[
 LONGEST_WORDS = 200
 
 
-def words_by_kind(errors: "Sequence[ErrorCount]") -> dict[str, str]:
+def words_by_kind(errors: Mapping[str, int]) -> dict[str, str]:
     """Return by kind of failure what a server, or the network, says most often of it."""
     words: dict[str, str] = {}
-    for each in errors:
-        kind, _, message = each.error.partition(": ")
+    for error in errors:
+        kind, _, message = error.partition(": ")
         words.setdefault(kind, textwrap.shorten(message, LONGEST_WORDS, placeholder=" ..."))
     return words
 
 
-def error_words(errors: "Sequence[ErrorCount]", kinds: Collection[str] | None = None) -> str:
+def error_words(errors: Mapping[str, int], kinds: Collection[str] | None = None) -> str:
     """Say why requests failed: each kind (of these) with the words of the server."""
     return ", ".join(
         f"{kind}: {message}" if message else kind
@@ -43,7 +42,7 @@ def error_words(errors: "Sequence[ErrorCount]", kinds: Collection[str] | None = 
     )
 
 
-def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]") -> list[str]:
+def open_words(name: str, open_: int, failed: int, errors: Mapping[str, int]) -> list[str]:
     """Name the unanswered requests of a run, the reason and the way on; empty if there are none."""
     parts = []
     if open_:
@@ -54,9 +53,9 @@ def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]
     return [f"{name}: {' and '.join(parts)}; resume with {resume_command(name)}"] if parts else []
 
 
-def errors_table(errors: "Sequence[ErrorCount]") -> Table | None:
+def errors_table(errors: Mapping[str, int]) -> Table | None:
     """Return the errors of failed requests, the most frequent first; None if there are none."""
-    rows = [[each.error, each.count] for each in errors]
+    rows = [[error, count] for error, count in errors.items()]
     return Table(["failed request", "count"], rows) if rows else None
 
 

@@ -172,8 +172,7 @@ def _show_judging(database: "Database", run: "Run") -> tuple[Mapping[str, Any], 
     with database.read() as session:
         line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
         errors = frequent_errors(session, run.id)
-    counts = {each.error: each.count for each in errors}
-    record = {**_judging_numbers(line), "errors": counts, "ledger": ledger}
+    record = {**_judging_numbers(line), "errors": errors, "ledger": ledger}
     return record, "; ".join(open_words(run.name, line.open, line.failed, errors))
 
 

@@ -1,7 +1,7 @@
 """`tagrpo eval run`: draw and grade responses, and print pass@k."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from ui.cli.settings import Db
 if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
     from service.database import Database
-    from service.runs.progress import ErrorCount
     from service.runs.store import Run
 
 FLAGS = {
@@ -74,7 +73,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
                 f"run {run.name} has up to {plural(most, 'sample')} per problem; those beyond --n "
                 f"{config.n:,} count too"
             )
-        problems.extend(complaints(run, outcome, numbers.errors))
+        problems.extend(complaints(run, outcome, numbers.record["errors"]))
         reasons.add(outcome.stopped)
 
     loaded = load_benchmarks(config)  # a wrong name leaves no new database
@@ -107,7 +106,7 @@ def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
     return lambda grader: load_neighbors(config, database, grader, output.note)
 
 
-def complaints(run: "Run", outcome: "EvalOutcome", errors: "Sequence[ErrorCount]") -> list[str]:
+def complaints(run: "Run", outcome: "EvalOutcome", errors: Mapping[str, int]) -> list[str]:
     """Say what of a run needs attention; requests that are open although nothing stopped are in a job.
 
     Failed requests are quoted in the server's words, unless the reason to stop quotes them already.

@@ -77,7 +77,7 @@ def import_(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal
 
 def run_attention(summary: "RunSummary") -> str:
     """Say in one line what of a run needs attention; empty if nothing does."""
-    problems = open_words(summary.run, summary.open_questions, summary.failed_questions, ())
+    problems = open_words(summary.run, summary.open_questions, summary.failed_questions, {})
     return "; ".join(problems + _failed_for_good(summary))
 
 
