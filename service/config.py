@@ -339,7 +339,9 @@ class Reading(Generic[C]):
             elif info is not None and tables and _is_list(info):
                 numbers = _numbers(value)
                 shared = {key: each for key, each in value.items() if key not in numbers}
-                items = [{**shared, **value.get(number, {})} for number in range(max(numbers, default=-1) + 1)]
+                items = [
+                    {**shared, **value.get(number, {})} for number in range(max(numbers, default=-1) + 1)
+                ]
                 if not items and tables[0].leading in shared:
                     items = [shared]
                 resolved[name] = [
