@@ -3,8 +3,6 @@
 import json
 import os
 import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -185,65 +183,3 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     command._carry_out(plan, step, "step 1 of 1")
     assert ran == [("train", "run", "x"), ("train", "run", "x")]
     assert os.environ["OMP_NUM_THREADS"] == "2"
-
-
-def training_steps(plan: DemoPlan) -> list[Step]:
-    """Two trainings and a step between them; commands that are quick stand for all three."""
-    first, second = Training("grpo", 1), Training("ta_grpo", 1)
-    show = "train", "recipes"
-    return [
-        Step("Training", "Train first", "It trains.", (*show, "grpo"), training=first),
-        Step("Training", "Between", "It reads.", (*show, "dapo")),
-        Step("Training", "Train second", "It trains.", (*show, "ta_grpo", "--json"), training=second),
-    ]
-
-
-def test_the_next_training_runs_beside_the_one_in_hand(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    code, out, err = cli("demo")
-    assert code == 0
-    places = [out.index(title) for title in ("Train first", "Between", "Train second")]
-    assert places == sorted(places)
-    assert out.count("This step ran earlier, in parallel with training.") == 1
-    assert out.count("$ tagrpo train recipes") == 3
-    assert '"name": "ta_grpo"' in err  # what it said, once its turn has come
-    assert len(json.loads((tmp_path / "tagrpo-demo" / "demo.json").read_text())["done"]) == 3
-
-
-def test_a_training_that_failed_beside_another_is_run_again_in_its_turn(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "raise SystemExit('no memory')"))
-    code, out, err = cli("demo")
-    assert code == 0
-    assert "no memory" in err
-    assert '"name": "ta_grpo"' in out  # it ran here
-
-
-def test_trainings_beside_end_with_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "import time; time.sleep(60)"))
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
-    ahead.start(steps[2:])
-    (process,) = [process for process, _ in ahead._running.values()]
-    assert process.poll() is None
-    started = time.monotonic()
-    ahead.stop()
-    assert process.returncode == -15
-    assert time.monotonic() - started < 30
-
-
-@pytest.mark.parametrize(("cores", "memory"), [(4, 1 << 60), (2, 1), (1, 1)])
-def test_without_memory_or_cores_for_two_trainings_they_take_turns(
-    cores: int, memory: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
-    monkeypatch.setattr(command, "TRAINING_BYTES", memory)
-    ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
-    ahead.start(steps[2:])
-    assert not ahead.finish(steps[2])
