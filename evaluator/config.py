@@ -91,7 +91,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         """
         together = 1 if self.temperature == 0 else at_once
         return SamplingSettings(
-            **{name: getattr(self, name) for name in Sampling.model_fields},
+            **self.decoding,
             seed=self.seed,
             samples_per_request=self.samples_per_request or together,
         )

@@ -2,19 +2,16 @@
 
 import textwrap
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from ui.cli.output import Part, Table, plural
-from ui.cli.records import record_parts
+from ui.cli.output import plural
 from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from service.models.estimate import Estimate
     from service.runs.progress import ErrorCount
-    from service.runs.spending import LedgerLine
 
 
 DryRun = Annotated[
@@ -52,23 +49,6 @@ def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]
         words = error_words(errors)
         parts.append(f"{plural(failed, 'request')} failed" + (f" ({words})" if words else ""))
     return [f"{name}: {' and '.join(parts)}; resume with {resume_command(name)}"] if parts else []
-
-
-def errors_table(errors: "Sequence[ErrorCount]") -> Table | None:
-    """Return the errors of failed requests, the most frequent first; None if there are none."""
-    rows = [[each.error, each.count] for each in errors]
-    return Table(["failed request", "count"], rows) if rows else None
-
-
-def ledger_parts(ledger: "Sequence[LedgerLine]") -> list[Part]:
-    """Return a run's costs by kind of request and model, and which are worst cases."""
-    doubtful = sum(line.doubtful_usd for line in ledger)
-    note = (
-        f"${doubtful:.4f} of this is a worst case: requests that timed out, were cut off or were in flight "
-        "when the process was killed may have cost less"
-    )
-    costs = [asdict(line) for line in ledger]
-    return [*record_parts({"cost": costs}), note if doubtful else None]
 
 
 def estimate_notes(estimates: "Collection[Estimate]", max_usd: float | None) -> list[str]:
