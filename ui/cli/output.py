@@ -187,7 +187,7 @@ class Terminal:
         """Print the record as one JSON object, or as text with the same names, then the notes.
 
         Args:
-            hidden: Names that text leaves out.
+            hidden: Names that text leaves out. Instead of `after` a note says how the list continues.
         """
         if self.as_json:
             console.write_json(record)
@@ -195,7 +195,8 @@ class Terminal:
         from ui.cli.records import record_parts
 
         plain = console.plain(record)
-        say(*record_parts({name: value for name, value in plain.items() if name not in hidden}), *notes)
+        shown = {name: value for name, value in plain.items() if name not in (*hidden, "after")}
+        say(*record_parts(shown), *notes, next_page(plain.get("after")))
 
     def rows(
         self,

@@ -22,22 +22,15 @@ DryRun = Annotated[
 LONGEST_WORDS = 200
 
 
-def words_by_kind(errors: "Sequence[ErrorCount]") -> dict[str, str]:
-    """Return by kind of failure what a server, or the network, says most often of it."""
+def error_words(errors: "Sequence[ErrorCount]", kinds: Collection[str] | None = None) -> str:
+    """Say why requests failed: each kind (of these) with what a server, or the network, says most often."""
     words: dict[str, str] = {}
     for each in errors:
         kind, _, message = each.error.partition(": ")
-        words.setdefault(kind, textwrap.shorten(message, LONGEST_WORDS, placeholder=" ..."))
-    return words
-
-
-def error_words(errors: "Sequence[ErrorCount]", kinds: Collection[str] | None = None) -> str:
-    """Say why requests failed: each kind (of these) with the words of the server."""
-    return ", ".join(
-        f"{kind}: {message}" if message else kind
-        for kind, message in words_by_kind(errors).items()
-        if kinds is None or kind in kinds
-    )
+        short = textwrap.shorten(message, LONGEST_WORDS, placeholder=" ...")
+        if kinds is None or kind in kinds:
+            words.setdefault(kind, f"{kind}: {short}" if short else kind)
+    return ", ".join(words.values())
 
 
 def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]") -> list[str]:
