@@ -167,4 +167,4 @@ def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, 
             output.confirm(f"removing question set {name!r}", f"Remove {what}? This cannot be undone.")
         with database.write() as session:
             remove_set(session, name)
-    terminal.show({"set": name, "questions": members, "spec": stored.spec})
+    terminal.show({"set": name, "questions": members, "spec": stored.spec}, hidden=("spec",))
