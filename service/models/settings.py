@@ -77,6 +77,17 @@ NEUTRAL: Mapping[str, Any] = {
 """The values with which a setting changes nothing."""
 
 
+class Seeded(Config):
+    """A run whose random choices have a seed."""
+
+    seed: int | None = Field(
+        0,
+        ge=0,
+        le=2**63 - 1,
+        description="Random seed; with none, no seed is sent and the run cannot be repeated exactly.",
+    )
+
+
 class SamplingSettings(Sampling):
     """How an evaluation draws responses; by default as in the public evaluation of arXiv 2601.22478.
 
