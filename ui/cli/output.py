@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 import typer
 
 from service.errors import InputError
-from ui import characters
 from ui.characters import visible
 from ui.cli import console
 
@@ -118,11 +117,6 @@ def shorten(text: str, characters: int, most: int, option: str) -> str:
     """Return the beginning of a text of so many characters, and how many are left."""
     left = characters - len(text[:most])
     return text[:most] + (f"\n[{left:,} more characters; {option}]" if left else "")
-
-
-def one_line(text: str, length: int = TEXT_SHOWN) -> str:
-    """Return text on one line, cut to `length` characters."""
-    return characters.one_line(text, length)
 
 
 def plural(count: int, noun: str) -> str:
