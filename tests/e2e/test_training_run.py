@@ -237,7 +237,7 @@ def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None
     assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)
     assert (ended["step"], ended["checkpoint"]) == (3, 2)
     assert "verl was killed by SIGKILL" in killed.errors[0]
-    assert "resume from the checkpoint of step 2 with `tagrpo resume second`" in killed.errors[0]
+    assert "resume from the checkpoint of step 2 with `tagrpo resume second --hide-log`" in killed.errors[0]
     assert killed.still_there == []
     assert not any(ray_folder.exists() for _, ray_folder in killed.marks)
 
