@@ -10,7 +10,7 @@ from evaluator.config import EvalConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, estimate_notes, words_by_kind
+from ui.cli.requests import DryRun, error_words, estimate_notes
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
 def complaints(run: "Run", outcome: "EvalOutcome", errors: Mapping[str, int]) -> list[str]:
     """Say what of a run needs attention; requests that are open although nothing stopped are in a job.
 
-    Failed requests are quoted in the server's words, unless the reason to stop quotes them already.
+    Failed requests are quoted in the server's words, unless the reason to stop does.
     """
     from service.asks.ask import BUDGET
     from ui.cli.eval.summary import lost_words
@@ -120,13 +120,8 @@ def complaints(run: "Run", outcome: "EvalOutcome", errors: Mapping[str, int]) ->
     if outcome.lost:
         problems.append(lost_words(run.name, outcome.lost, errors=errors))
     if coming := outcome.missing - outcome.lost:
-        words = words_by_kind(errors)
-        quoted = {kind: text for kind, text in words.items() if text and text not in (outcome.message or "")}
-        failed = ", ".join(
-            f"{kind} {count:,}" + (f": {quoted[kind]}" if kind in quoted else "")
-            for kind, count in sorted(outcome.failures.items())
-        )
-        failed = f" (failed requests: {failed})" if failed else ""
+        words = "" if outcome.message else error_words(errors)
+        failed = f" (failed requests: {words})" if words else ""
         more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
         problems.append(
             f"{run.name}: {plural(coming, 'sample')} missing{failed}; run the same command{more} to get them"

@@ -8,7 +8,8 @@ from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import hundredths
 from evaluator.reports.standing import RunNumbers, read_numbers
 from ui.cli.output import Heading, Part, Table, plural
-from ui.cli.requests import error_words, errors_table, open_words
+from ui.cli.records import record_parts
+from ui.cli.requests import error_words, open_words
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
@@ -65,7 +66,7 @@ def numbers_parts(numbers: RunNumbers) -> list[Part]:
     parts: list[Part] = [
         Heading(f"{record['run']}: {words}, {each} samples per problem{lacking}"),
         f"requests: {waiting:,} open, {failed:,} failed" if waiting or failed else None,
-        errors_table(numbers.record["errors"]),
+        *record_parts({"failed requests": [{"error": e, "count": n} for e, n in record["errors"].items()]}),
     ]
     if numbers.result is None or numbers.curve is None:
         return [*parts, record["why"] or "pass@k needs at least one sample of each problem"]
