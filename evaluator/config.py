@@ -7,10 +7,10 @@ from pydantic import Field, model_validator
 from service.config import operational
 from service.models.access import Access, Budget, Model
 from service.models.prompts import PRESETS, PromptConfig
-from service.models.settings import PUBLISHED, PublishedSampling, Sampling, SamplingSettings
+from service.models.settings import PUBLISHED, PublishedSampling, Sampling, SamplingSettings, Seeded
 
 
-class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
+class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budget):
     """Sample n responses to every problem of one or more benchmarks, grade them, and report pass@k."""
 
     benchmarks: tuple[str, ...] = Field(
@@ -33,12 +33,6 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         None,
         ge=1,
         description="Evaluate only the first N problems. A larger limit, or none, extends the same run.",
-    )
-    seed: int | None = Field(
-        0,
-        ge=0,
-        le=2**63 - 1,
-        description="Random seed; with none, no seed is sent and the run cannot be repeated exactly.",
     )
     samples_per_request: int | None = Field(
         None,
@@ -91,7 +85,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
         """
         together = 1 if self.temperature == 0 else at_once
         return SamplingSettings(
-            **{name: getattr(self, name) for name in Sampling.model_fields},
+            **self.decoding,
             seed=self.seed,
             samples_per_request=self.samples_per_request or together,
         )

@@ -7,7 +7,7 @@ from pydantic import Field
 from service.config import Config, operational
 from service.models.access import Access, Budget, Model
 from service.models.prompts import PromptConfig
-from service.models.settings import PublishedSampling, Sampling
+from service.models.settings import PublishedSampling, Sampling, Seeded
 
 MIN_DISTANCE = 0.15
 """The least distance of a model's rewording, which can be asked for again; see `rephraser.checks.wording`."""
@@ -121,7 +121,7 @@ class Verdict(Config):
     )
 
 
-class RephraseConfig(Budget):
+class RephraseConfig(Seeded, Budget):
     """Propose neighbors for questions, check them, and compare answers if a solver is named."""
 
     questions: str = Field(description="Name of an imported question set.")
@@ -137,12 +137,6 @@ class RephraseConfig(Budget):
         None,
         ge=1,
         description="Rephrase only the first N questions. A larger limit, or none, extends the same run.",
-    )
-    seed: int | None = Field(
-        0,
-        ge=0,
-        le=2**63 - 1,
-        description="Random seed; with none, no seed is sent and the run cannot be repeated exactly.",
     )
     token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate.")
     tokenizer: str | None = Field(

@@ -226,7 +226,7 @@ class Reading(Generic[C]):
         elif isinstance(value, str) and find_setting(self._kind, key.rpartition(".")[0]) is not None:
             value = read_text(Any, value)  # inside a free mapping, as in chat_template_kwargs.enable_thinking
         elif isinstance(value, str) and value.startswith("["):
-            value = [part.strip() for part in value[1:].removesuffix("]").split(",") if part.strip()]
+            value = _in_brackets(value)
         nested: Any = value
         for part in reversed(parts):
             nested = {part: nested}
@@ -287,8 +287,7 @@ class Reading(Generic[C]):
                 continue
             assert info is not None
             if _is_list(info):
-                several = values.setdefault(name, _Several({}, []))
-                several.take(self, tables[0], value, here, place_of)
+                self._merge_list(tables[0], values.setdefault(name, {}), value, here, place_of)
                 continue
             leading = "kind" if len(tables) > 1 else tables[0].leading
             if isinstance(value, str) and leading:
@@ -304,6 +303,25 @@ class Reading(Generic[C]):
                 values[name] = {}  # another choice: what an earlier layer said of the first does not hold
             self._merge(table, values[name], value, here, place_of)
 
+    def _merge_list(
+        self, table: type[Config], values: dict[Any, Any], new: Any, at: Place, place_of: Any
+    ) -> None:
+        """Merge into a list of tables: by number each of them, next to what holds for all."""
+        if not isinstance(new, dict):
+            for number in _numbers(values):
+                del values[number]
+            several = new if isinstance(new, list) else [] if new in ("none", None) else [new]
+            new = {
+                number: each if isinstance(each, dict) else {table.leading: each}
+                for number, each in enumerate(several)
+            }
+        for key, inner in new.items():
+            if isinstance(key, int):
+                self._merge(table, values.setdefault(key, {}), inner, (*at, key), place_of)
+            else:
+                for each in (values, *(values[number] for number in _numbers(values))):
+                    self._merge(table, each, {key: deepcopy(inner)}, at, place_of)
+
     def _resolved(self, kind: type[Config], values: Mapping[Any, Any], at: Place) -> dict[str, Any]:
         """Return the plain values of a table: lists of tables, profiles, presets and `none` put in place."""
         if isinstance(profile := values.get(PROFILES), str) and PROFILES in kind.model_fields:
@@ -318,13 +336,19 @@ class Reading(Generic[C]):
             here = (*at, name)
             if info is not None and value == "none" and _takes_none(info.annotation):
                 resolved[name] = None
-            elif isinstance(value, _Several):
-                items = value.all(tables[0])
+            elif info is not None and tables and _is_list(info):
+                numbers = _numbers(value)
+                shared = {key: each for key, each in value.items() if key not in numbers}
+                items = [
+                    {**shared, **value.get(number, {})} for number in range(max(numbers, default=-1) + 1)
+                ]
+                if not items and tables[0].leading in shared:
+                    items = [shared]
                 resolved[name] = [
-                    self._resolved(tables[0], item, (*here, index)) for index, item in enumerate(items)
+                    self._resolved(tables[0], item, (*here, number)) for number, item in enumerate(items)
                 ]
                 if not items:
-                    self._check_names(tables[0], value.shared, here)
+                    self._check_names(tables[0], shared, here)
             elif info is not None and tables and isinstance(value, dict):
                 table = _member(tables, value, None) or tables[0]
                 inner = self._resolved(table, value, here)
@@ -378,53 +402,12 @@ class Reading(Generic[C]):
 
     def _untagged(self, loc: Place) -> Place:
         """Return a place without the kinds of unions, which pydantic puts into it."""
+        choices = {each.choice for each in settings_of(self._kind)}
         at: list[str | int] = []
-        tables: list[type[Config]] = [self._kind]
         for part in loc:
-            if len(tables) > 1 and part in [_kind_of(table) for table in tables]:
-                tables = [table for table in tables if _kind_of(table) == part]
-                continue
-            at.append(part)
-            if isinstance(part, str):
-                infos = [table.model_fields[part] for table in tables if part in table.model_fields]
-                tables = [table for info in infos for table in _tables(info)]
+            if (".".join(map(str, at)), part) not in choices:
+                at.append(part)
         return tuple(at)
-
-
-@dataclass
-class _Several:
-    """A list of tables: what holds for each of them, and the tables."""
-
-    shared: dict[Any, Any]
-    items: list[dict[Any, Any]]
-
-    def take(self, reading: Reading[Any], table: type[Config], value: Any, at: Place, place_of: Any) -> None:
-        if value == "none" or value is None:
-            value = []
-        elif isinstance(value, str):
-            value = [value]
-        if isinstance(value, list):
-            self.items = []
-            for index, each in enumerate(value):
-                item: dict[Any, Any] = {}
-                given = each if isinstance(each, dict) else {table.leading: each}
-                reading._merge(table, item, given, (*at, index), place_of)
-                self.items.append(item)
-        elif isinstance(value, dict):
-            for key, inner in value.items():
-                if isinstance(key, int):
-                    while len(self.items) <= key:
-                        self.items.append({})
-                    reading._merge(table, self.items[key], inner, (*at, key), place_of)
-                else:
-                    for each in (self.shared, *self.items):
-                        reading._merge(table, each, {key: deepcopy(inner)}, at, place_of)
-
-    def all(self, table: type[Config]) -> list[dict[Any, Any]]:
-        """Return the tables; what holds for each makes one if it says its leading field."""
-        if not self.items:
-            return [self.shared] if table.leading in self.shared else []
-        return [{**self.shared, **item} for item in self.items]
 
 
 def read_stored(
@@ -731,6 +714,11 @@ def _member(tables: list[type[Config]], value: Mapping[str, Any], old: Any) -> t
     """Return the config of a union for a table: by its kind, else the present one, else the first."""
     kind = value.get("kind") or (old.get("kind") if isinstance(old, dict) else None)
     return next((table for table in tables if _kind_of(table) == kind), None if kind else tables[0])
+
+
+def _numbers(values: Mapping[Any, Any]) -> list[int]:
+    """Return the numbers of the tables in a list of tables."""
+    return [key for key in values if isinstance(key, int)]
 
 
 def _number(value: float) -> str:

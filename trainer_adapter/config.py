@@ -16,12 +16,12 @@ from trainer_adapter.methods.recipes import (
     RewardAxis,
     SamplingAxis,
 )
+from trainer_adapter.verl.export_config import SetRows
 from trainer_adapter.verl.plugin.overrides import hydra_arguments
 from trainer_adapter.verl.plugin.settings import PlugInSettings
 
 if TYPE_CHECKING:
     from trainer_adapter.runs.composing import Machine
-    from trainer_adapter.verl.export_rows import AnswerForm
 
 
 class LossConfig(Config):
@@ -92,7 +92,7 @@ class RecipeConfig(Config):
         return {**axes, **self.settings}, loss
 
 
-class TrainConfig(Config):
+class TrainConfig(SetRows):
     """Train with verl, from a neighbor set to checkpoints."""
 
     rest: ClassVar[str] = "recipe"
@@ -109,23 +109,10 @@ class TrainConfig(Config):
     )
     name: str | None = Field(None, description="Name of the run; by default RECIPE-MODEL.")
     folder: Path | None = Field(None, description="Folder of the run; by default runs/NAME.")
-    strategies: tuple[str, ...] = Field(
-        (),
-        description="Train only on neighbors with these strategies, such as harder; by default all.",
-    )
-    validation_share: float = Field(
-        0.0, ge=0, le=0.99, description="Share of the set's questions held back for validation."
-    )
     prompt_file: Path | None = Field(
         None,
         description="Used only with set: file with the prompt's instruction. It replaces the preset's "
         "instruction (below the question, or as the system message).",
-    )
-    answer_kind: Literal["latex", "integer", "choice", "tolerance"] = Field(
-        "latex", description="Answer kind of the set's questions."
-    )
-    tolerance: str | None = Field(
-        None, description="Tolerance for answer_kind=tolerance, such as 1e-2 or 1%; by default 1%."
     )
     gpus: int = Field(1, ge=1, description="Number of GPUs per node.")
     nodes: int = Field(1, ge=1, description="Number of nodes in the Ray cluster.")
@@ -160,7 +147,7 @@ class TrainConfig(Config):
     def _check(self) -> "TrainConfig":
         if self.set is not None and self.data is not None:
             raise ValueError("give a neighbor set with --set, or an export with --data, not both.")
-        of_set = ("strategies", "validation_share", "prompt_file", "answer_kind", "tolerance")
+        of_set = (*SetRows.model_fields, "prompt_file")
         if self.data is not None and (given := [name for name in of_set if self._differs(name)]):
             raise ValueError(
                 f"{', '.join(given)}: only for --set. An export already contains its prompts and answers: "
@@ -181,18 +168,6 @@ class TrainConfig(Config):
         from trainer_adapter.runs.composing import Machine
 
         return Machine(self.gpus, self.nodes, self.cpu, self.ray_address)
-
-    @property
-    def answers(self) -> "AnswerForm":
-        """How the answers of the set are graded.
-
-        Raises:
-            InputError: a tolerance that cannot be read, or one of another kind than tolerance.
-        """
-        from evaluator.grading import AnswerKind
-        from trainer_adapter.verl.export_rows import AnswerForm
-
-        return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
 
 
 class PlanAssumptions(Config):

@@ -15,13 +15,13 @@ from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import candidate_id
 from service.asks.attempts import Attempt, Ended, begin, end, pack
-from service.asks.money import PICO_PER_USD
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, FINAL, AskRow, TaskRow
 from service.database import Database, utc_now
 from service.models.settings import Sampling
 from service.questions import Question
 from service.runs.store import Run, finish_run, open_run
+from service.runs.tables import PICO_PER_USD
 
 STRATEGIES = (
     Strategy("perspectives", "5", "other words, other order", "Say it in other words."),

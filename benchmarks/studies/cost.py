@@ -18,8 +18,9 @@ from benchmarks.harness import add_data
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.requests import build_messages
 from rephraser.verdict import OverlapRule
-from service.asks.money import PICO_PER_USD, Price, cost_pico, find_price
+from service.asks.money import Price, cost_pico, find_price
 from service.asks.providers import litellm
+from service.runs.tables import PICO_PER_USD
 
 BATCH = 0.5  # price of a batch job
 

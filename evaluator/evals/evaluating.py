@@ -103,7 +103,7 @@ async def evaluate(
         problem_sets = load_problems(config, rules, note, loaded, neighbors)
         async with OpenModels(engine_logs(db), config) as models:
             endpoint = await models.open(config)
-            at_once = AT_ONCE if endpoint.takes_n else 1
+            at_once = AT_ONCE if endpoint.takes("n") else 1
             specs = [_spec(config, problems, endpoint.description, at_once) for problems in problem_sets]
             if config.seed is None:
                 note("no seed is sent, so the run cannot be repeated exactly")

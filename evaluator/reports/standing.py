@@ -10,7 +10,7 @@ from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.passk.curves import Curve, curve
 from service.database import Database
 from service.errors import InputError
-from service.runs.progress import ErrorCount, frequent_errors, progress_of
+from service.runs.progress import frequent_errors, progress_of
 from service.runs.spending import read_ledger
 from service.runs.store import Run, find_run
 
@@ -23,7 +23,6 @@ class RunNumbers:
 
     run: Run
     record: dict[str, Any]  # all numbers, as JSON
-    errors: tuple[ErrorCount, ...]  # the most frequent ones of failed requests
     # result, curve: None if there is nothing to report; `record["why"]` then says why
     result: RunResult | None
     curve: Curve | None
@@ -36,7 +35,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
         progress, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
-        errors = tuple(frequent_errors(session, run.id, limit=ERRORS_LISTED))
+        errors = frequent_errors(session, run.id, limit=ERRORS_LISTED)
         there = [problem.samples for problem in counts] or [0]
         wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
         lost = samples_lost(session, run.id, wanted)
@@ -67,7 +66,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
         "missing_for_good": lost,
         "open_requests": progress.open,
         "failed_requests": progress.failed,
-        "errors": {each.error: each.count for each in errors},
+        "errors": errors,
         "ledger": [asdict(line) for line in ledger],
         "pass_at_k": points
         and [
@@ -101,4 +100,4 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
             "human_grades": result.human,
             "overruled": result.overruled,
         }
-    return RunNumbers(run, record, errors, result, points)
+    return RunNumbers(run, record, result, points)

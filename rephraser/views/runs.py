@@ -122,7 +122,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         open_questions=progress.open,
         failed_questions=progress.failed,
         final_questions=progress.final,
-        errors={each.error: each.count for each in frequent_errors(session, run.id, limit=ERRORS_SHOWN)},
+        errors=frequent_errors(session, run.id, limit=ERRORS_SHOWN),
         suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
         unreadable_questions=len(unreadable),
         unfinished=tuple(unfinished),

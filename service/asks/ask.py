@@ -12,25 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from service.asks import attempts
+from service.asks import request as kinds
 from service.asks.attempts import NO_ROOM, Attempt, Ended, pack, unpack
 from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
-from service.asks.request import (
-    CONTENT_FILTER,
-    CONTEXT_LENGTH,
-    FATAL,
-    FINAL,
-    RETRIED,
-    TIME_OUT,
-    Answer,
-    Fault,
-    Reply,
-    Request,
-    read_reply,
-)
+from service.asks.request import Answer, Fault, Reply, Request, read_reply
 from service.asks.store import Store, note, one_by_one, read_notes
-from service.asks.tables import ANSWERED, FAILED
-from service.asks.tables import FINAL as FINAL_STATE
+from service.asks.tables import ANSWERED, FAILED, FINAL
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from service.runs.spending import read_account
 
@@ -41,7 +29,7 @@ IN_A_JOB = "batch job"
 """Why a request fails that only a process with batch jobs can collect."""
 
 ELSEWHERE_POLL_S = 0.5
-_READ_ACCOUNT = one_by_one(read_account)
+READ_ACCOUNT = one_by_one(read_account)
 _LOG = logging.getLogger("tagrpo.asks")
 
 
@@ -65,7 +53,7 @@ class RetryPolicy:
     def pause_s(self, fault: Fault, attempt: int) -> float | None:
         """Return the seconds before the next attempt; None: give up."""
         asked = fault.retry_after_s
-        if fault.kind not in RETRIED or attempt >= self.attempts:
+        if fault.kind not in kinds.RETRIED or attempt >= self.attempts:
             return None
         if asked is not None and asked > self.longest_retry_after_s:
             return None
@@ -216,7 +204,7 @@ class Asker:
         row = await self.store.read(attempts.find, request.key)
         if row is None:
             return None
-        if row.state == FINAL_STATE:
+        if row.state == FINAL:
             kind, _, message = row.error.partition(": ")
             raise Failed(kind, message, final=True)
         choices, tokens, model = read_reply(unpack(row.reply))
@@ -242,16 +230,15 @@ class Asker:
     async def _send_until_answered(self, request: Request, endpoint: Endpoint) -> Answer:
         faults: list[Fault] = []
         while True:
-            result = await self._attempt(request, endpoint, faults)
-            if isinstance(result, Answer):
-                return result
-            if result is None:  # another process sends it, or has just been answered
+            sent = await self._attempt(request, endpoint, faults)
+            if isinstance(sent, Answer):
+                return sent
+            if sent is None:  # another process sends it, or has just been answered
                 if (stored := await self.find(request)) is not None:
                     return stored
                 if await self.store.read(attempts.are_in_idle_jobs, request.key):
                     raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
-                result = ELSEWHERE_POLL_S
-            await self.pause(result)
+            await self.pause(ELSEWHERE_POLL_S if sent is None else sent)
 
     async def _attempt(
         self, request: Request, endpoint: Endpoint, faults: list[Fault]
@@ -288,7 +275,7 @@ class Asker:
             Failed: the request is given up.
         """
         faults.append(fault)
-        time_outs = sum(each.kind == TIME_OUT for each in faults)
+        time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
         final = self.is_final(fault) or time_outs >= self.models.retries.time_outs
         pause_s = self.models.retries.pause_s(fault, len(faults))
         if final or self.stopping.is_set():
@@ -327,23 +314,26 @@ class Asker:
 
     async def _begin(self, attempt: Attempt) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
-        begun = await self._try(attempt)
-        if begun == NO_ROOM:
+        if (begun := await self._try(attempt)) == NO_ROOM:
             async with self._at_cap:  # one at a time tries again, the others queue for the lock
-                while True:
-                    seen, self._settled = self._settlements, asyncio.Event()
-                    if (begun := await self._try(attempt)) != NO_ROOM:
-                        break
-                    if seen == self._settlements and not self._in_flight:
-                        account = await self.store.read(_READ_ACCOUNT, self.run_id)
-                        raise Stopped(
-                            BUDGET,
-                            f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the "
-                            "next request might cost more than what is left",
-                        )
-                    if seen == self._settlements:
-                        await self._settled.wait()
+                begun = await self._wait_for_room(attempt)
         return begun if isinstance(begun, int) else None
+
+    async def _wait_for_room(self, attempt: Attempt) -> int | str:
+        while True:
+            seen, self._settled = self._settlements, asyncio.Event()
+            if (begun := await self._try(attempt)) != NO_ROOM:
+                return begun
+            if seen != self._settlements:
+                continue
+            if not self._in_flight:
+                account = await self.store.read(READ_ACCOUNT, self.run_id)
+                raise Stopped(
+                    BUDGET,
+                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the next request "
+                    "might cost more than what is left",
+                )
+            await self._settled.wait()
 
     async def _try(self, attempt: Attempt) -> int | str:
         if self.stopped is not None:
@@ -373,7 +363,7 @@ class Asker:
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
         """Store a failed attempt; a possible bill counts at its worst case."""
-        state = FINAL_STATE if final else FAILED
+        state = FINAL if final else FAILED
         await self.end(Ended(ask_id, state, None if fault.billed else 0, error=str(fault)))
 
     async def end(self, ended: Ended) -> None:
@@ -390,14 +380,16 @@ class Asker:
 
         As long as the run has no answer at all, `max_tokens` may be what is too long for every prompt.
         """
-        return fault.kind in FINAL and (fault.kind != CONTEXT_LENGTH or self.has_answers)
+        return fault.kind in kinds.FINAL and (fault.kind != kinds.CONTEXT_LENGTH or self.has_answers)
 
     def count_failure(self, fault: Fault) -> None:
         """Count a request that is given up; stop if every other one would fail too."""
         self.totals.failures[fault.kind] += 1
-        if fault.kind in FATAL:
+        if fault.kind in kinds.FATAL:
             self.stop(fault.kind, fault.message)
-        elif fault.kind != CONTENT_FILTER and not (fault.kind == CONTEXT_LENGTH and self.has_answers):
+        elif fault.kind != kinds.CONTENT_FILTER and not (
+            fault.kind == kinds.CONTEXT_LENGTH and self.has_answers
+        ):
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self.models.retries.halt_after:
                 self.stop(

@@ -242,23 +242,15 @@ def _commit_money(session: Session, changes: Iterable[tuple[str, int]]) -> None:
 
 def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
     """Free the keys of asks whose process is dead; what they may have cost stays spent."""
-    sent = session.execute(
-        select(AskRow.id, AskRow.worker).where(
-            AskRow.key.in_(keys), AskRow.state == SENT, AskRow.job.is_(None)
-        )
-    ).all()
-    if sent:
-        dead = dead_workers(session, {worker for _, worker in sent})
-        _lose(session, [ask_id for ask_id, worker in sent if worker in dead])
-
-
-def _lose(session: Session, ask_ids: Sequence[int]) -> None:
-    if not ask_ids:
-        return
     connection = session.connection()
-    begun = connection.execute(_BEGUN, {"ids": list(ask_ids)}).all()
+    is_sent = (_asks.c.key.in_(keys), _asks.c.state == SENT, _asks.c.job.is_(None))
+    dead = dead_workers(session, set(connection.scalars(select(_asks.c.worker).where(*is_sent))))
+    if not dead:
+        return
+    lost = list(connection.scalars(select(_asks.c.id).where(*is_sent, _asks.c.worker.in_(dead))))
+    begun = connection.execute(_BEGUN, {"ids": lost}).all()
     connection.execute(
-        update(_asks).where(_asks.c.id.in_(ask_ids)).values(state=LOST, key=None, ended_at=time.time())
+        update(_asks).where(_asks.c.id.in_(lost)).values(state=LOST, key=None, ended_at=time.time())
     )
     _count(session, ((ask, Ended(ask.id, LOST, None)) for ask in begun if ask.run_id is not None))
 
@@ -313,26 +305,7 @@ def read_job(session: Session, tag: str) -> tuple[str | None, list[tuple[int, by
 
 
 @one_by_one
-def name_job(session: Session, named: tuple[str, str]) -> None:
-    """Store the id that the provider gave to a job, by (tag, id)."""
-    tag, remote_id = named
-    session.execute(update(JobRow).where(JobRow.tag == tag).values(remote_id=remote_id))
-
-
-@one_by_one
-def close_job(session: Session, tag: str) -> None:
-    """Mark a job as done."""
-    session.execute(update(JobRow).where(JobRow.tag == tag).values(collected=True))
-
-
-@one_by_one
-def release_job(session: Session, tag: str) -> None:
-    """Let other processes take over a job."""
-    session.execute(update(JobRow).where(JobRow.tag == tag).values(worker=NOBODY))
-
-
-@one_by_one
-def money_left(session: Session, run_id: str) -> int | None:
-    """Return the picodollars left under the cap of a run; None without a cap."""
-    left = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
-    return session.scalar(left.where(RunRow.id == run_id))
+def change_job(session: Session, change: tuple[str, dict[str, Any]]) -> None:
+    """Set columns of the job with a tag, by (tag, values)."""
+    tag, values = change
+    session.execute(update(JobRow).where(JobRow.tag == tag).values(values))

@@ -23,7 +23,6 @@ class Endpoint(Protocol):
         generated_tokens: Tokens so far, those of unfinished responses included; 0 if not known.
         notices: What the user should know of the answers so far, such as a field that the server refused.
         enforces_schema: Whether every reply keeps to the schema of its request.
-        takes_n: Whether one request can ask for several responses.
     """
 
     price: Price | None = Price(0.0, 0.0)
@@ -51,8 +50,8 @@ class Endpoint(Protocol):
     def enforces_schema(self) -> bool:
         return False
 
-    @property
-    def takes_n(self) -> bool:
+    def takes(self, field: str) -> bool:
+        """Return whether seed, n or response_format reaches the model, as far as is known."""
         return True
 
     @property

@@ -8,15 +8,15 @@ tag if the id was not stored. A job that the provider never got costs nothing; i
 import asyncio
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 from service.asks import attempts as rows
-from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped
-from service.asks.attempts import ELSEWHERE
+from service.asks.ask import BUDGET, READ_ACCOUNT, REQUESTS, Asker, Failed, Stopped
+from service.asks.attempts import ELSEWHERE, NOBODY
 from service.asks.faults import blame
 from service.asks.money import worst_pico
 from service.asks.provider_jobs import (
@@ -29,6 +29,7 @@ from service.asks.provider_jobs import (
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Reply, Request
 from service.errors import DatabaseError, InputError, PrerequisiteError
+from service.runs.tables import PICO_PER_USD
 
 BATCH_PRICE = 0.5
 """Share of the price of single requests."""
@@ -44,33 +45,23 @@ QUIET_S = 30.0
 STORED_AT_ONCE = 200
 
 
-@dataclass
-class _Waiter:
-    """A request that waits for a job, and how many jobs failed to answer it."""
-
-    request: Request
-    done: asyncio.Future[Answer]
-    tries: int = 0
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Line:
-    """A request in a job. `body` is "" in a job of an earlier process."""
+    """A request in a job."""
 
     ask_id: int
     key: bytes
     max_tokens: int
-    body: str = ""
 
 
 @dataclass(eq=False)
 class _Job:
-    """A job with its requests; `is_new` if this process sends it."""
+    """A job with its requests; `bodies` by the ids of their asks if this process sends it."""
 
     tag: str
     lines: Sequence[_Line]
     remote_id: str | None = None
-    is_new: bool = False
+    bodies: Mapping[int, str] | None = None
 
 
 def check_batch(endpoint: RemoteEndpoint) -> None:
@@ -117,15 +108,13 @@ class BatchJobs:
         self._price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
         self._client = endpoint.provider.openai_client(CALL_TIMEOUT_S)
         self._provider = ProviderJobs(self._client, asker, endpoint.where)
-        self._jobs: dict[str, _Job] = {}
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
-        self._waiters: dict[bytes, _Waiter] = {}
+        self._waiting: dict[bytes, asyncio.Future[Any]] = {}
         self._pending: dict[bytes, Request] = {}
         self._in_jobs: set[bytes] = set()
-        self._alone: _Job | None = None
-        """The job that runs while no other ran, from its start on."""
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        """One for each job."""
         self._maker = asyncio.create_task(self._make_jobs())
 
     async def obtain(self, request: Request) -> Answer:
@@ -138,16 +127,35 @@ class BatchJobs:
         """
         if request.prompt is not None:
             raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
+        failures = 0
+        while True:
+            outcome = await self._wait_for_job(request)
+            if isinstance(outcome, Answer):
+                return outcome
+            if outcome is None:  # it was not sent, or another process sends it
+                if (stored := await self._asker.find(request)) is not None:
+                    return stored
+                await self._asker.pause(self._poll_s)
+                continue
+            fault, final = outcome
+            failures += 1
+            learned = self._endpoint.learn_refused(request, set(), fault)
+            if failures >= self._tries or final or not (learned or fault.kind in RETRIED):
+                self._asker.count_failure(fault)
+                raise Failed(fault.kind, fault.message, final=final)
+
+    async def _wait_for_job(self, request: Request) -> Answer | tuple[Fault, bool] | None:
+        """Return the answer of a job, a fault and whether it is final, or None: no job sent the request."""
         if self._error is not None:
             raise self._error
-        waiter = _Waiter(request, asyncio.get_running_loop().create_future())
-        self._waiters[request.key] = waiter
+        self._waiting[request.key] = done = asyncio.get_running_loop().create_future()
         if request.key not in self._in_jobs:
             self._pending[request.key] = request
         try:
-            return await waiter.done
+            outcome: Answer | tuple[Fault, bool] | None = await done
+            return outcome
         finally:
-            del self._waiters[request.key]
+            del self._waiting[request.key]
             self._pending.pop(request.key, None)
 
     async def close(self) -> None:
@@ -171,7 +179,7 @@ class BatchJobs:
                 while not self._pending or size < len(self._pending) < self._largest:
                     size = len(self._pending)
                     await self._asker.pause(self._quiet_s)
-                if len(self._jobs) >= self._at_once or not await self._make_job():
+                if len(self._tasks) >= self._at_once or not await self._make_job():
                     await self._asker.pause(self._quiet_s)
         except Exception as error:
             self._refuse_all(error)
@@ -187,19 +195,19 @@ class BatchJobs:
         sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
         in_one_file = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
         worst = [worst_pico(request, self._price) for request in requests]
-        left = await self._asker.store.read(rows.money_left, self._asker.run_id)
-        fitting = sum(left is None or total <= left for total in accumulate(each or 0 for each in worst))
-        enough = fitting >= LEAST_SHARE * len(requests)
+        account = await self._asker.store.read(READ_ACCOUNT, self._asker.run_id)
+        left = None if account.max_usd is None else (account.max_usd - account.committed_usd) * PICO_PER_USD
+        totals = accumulate(each or 0 for each in worst)
+        fitting = sum(left is None or total <= round(left) for total in totals)
+        enough, limit = fitting >= LEAST_SHARE * len(requests), self._asker.models.max_requests
         count = min(fitting, in_one_file) if enough else 0
-        if self._asker.models.max_requests is not None:
-            count = min(count, self._asker.models.max_requests - self._asker.totals.sent)
+        if limit is not None:
+            count = min(count, limit - self._asker.totals.sent)
         if count <= 0:
-            if self._jobs:
+            if self._tasks:
                 return False
             if enough:
-                raise Stopped(
-                    REQUESTS, f"the limit max_requests={self._asker.models.max_requests} is reached"
-                )
+                raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
             few = f"{fitting:,} of {len(requests):,} requests"
             raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers only {few}")
         tag = uuid.uuid4().hex
@@ -208,78 +216,61 @@ class BatchJobs:
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
         begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
-        lines: list[_Line] = []
+        lines, sent = [], {}
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
-                lines.append(_Line(ask_id, request.key, request.max_tokens, body))
+                lines.append(_Line(ask_id, request.key, request.max_tokens))
+                sent[ask_id] = body
             elif ask_id == ELSEWHERE:
-                self._follow(asyncio.create_task(self._await_other_process(request)))
+                self._pending.pop(request.key, None)
+                self._deliver(request.key, None)
         if lines:
             self._asker.totals.sent += len(lines)
-            self._start(_Job(tag, lines, is_new=True))
+            self._start(_Job(tag, lines, bodies=sent))
         return bool(lines)
 
     def _body(self, request: Request) -> str:
-        body = self._endpoint.provider.body(request, self._endpoint.leave_out(request))
-        return json.dumps(body)
-
-    async def _await_other_process(self, request: Request) -> None:
-        """Wait while another process sends a request; it may die."""
-        self._pending.pop(request.key, None)
-        try:
-            if (answer := await self._asker.find(request)) is not None:
-                self._finish(request.key, answer)
-                return
-            await self._asker.pause(self._poll_s)
-            self._send_again(request.key)
-        except (Failed, Stopped) as error:
-            self._finish(request.key, error)
+        return json.dumps(self._endpoint.provider.body(request, self._endpoint.leave_out(request)))
 
     def _start(self, job: _Job) -> None:
-        self._in_jobs.update(line.key for line in job.lines)
         for line in job.lines:
+            self._in_jobs.add(line.key)
             self._pending.pop(line.key, None)
-        self._alone = None if self._jobs else job
-        self._jobs[job.tag] = job
-        self._follow(asyncio.create_task(self._carry_out(job)))
-
-    def _follow(self, task: asyncio.Task[None]) -> None:
+        task = asyncio.create_task(self._carry_out(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _carry_out(self, job: _Job) -> None:
         """Send a new job or find an old one, wait for it, and store its answers."""
+        store, provider = self._asker.store, self._provider
         try:
             if job.remote_id is None:
-                if job.is_new:
-                    bodies = {line.ask_id: line.body for line in job.lines}
-                    job.remote_id = await self._provider.submit(job.tag, bodies)
+                if job.bodies is not None:
+                    job.remote_id = await provider.submit(job.tag, job.bodies)
                 else:
-                    job.remote_id = await self._provider.find(job.tag)
+                    job.remote_id = await provider.find(job.tag)
                 if job.remote_id is not None:
-                    await self._asker.store.write(rows.name_job, (job.tag, job.remote_id))
+                    await store.write(rows.change_job, (job.tag, {"remote_id": job.remote_id}))
             if job.remote_id is None:
                 await self._give_up(job, "the provider never received the batch job")
             else:
-                ended = await self._provider.wait(job.remote_id, self._poll_s)
+                ended = await provider.wait(job.remote_id, self._poll_s)
                 message = error_message(ended)
                 answered = ended.request_counts.completed if ended.request_counts else 0
                 if "enqueued token limit" in message.lower() and not answered:
-                    await self._give_up(job, message)
                     self._shrink(job, message)
+                    await self._give_up(job, message)
                 else:
                     await self._collect(ended, job.lines)
-            await self._asker.store.write(rows.close_job, job.tag)
+            await store.write(rows.change_job, (job.tag, {"collected": True}))
         except NotSentError as error:
-            await self._give_up(job, str(error))
-            await self._asker.store.write(rows.close_job, job.tag)
             self._refuse_all(error)
+            await self._give_up(job, str(error))
+            await store.write(rows.change_job, (job.tag, {"collected": True}))
         except Exception as error:
             self._refuse_all(error)
             with suppress(DatabaseError):
-                await self._asker.store.write(rows.release_job, job.tag)
-        finally:
-            del self._jobs[job.tag]
+                await store.write(rows.change_job, (job.tag, {"worker": NOBODY}))
 
     def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
@@ -287,8 +278,8 @@ class BatchJobs:
         After a job that was refused while no other ran, jobs have half its size. If it held a single request,
         the run stops.
         """
-        self._at_once = 1
-        if job is not self._alone:
+        if self._at_once > 1 or len(self._tasks) > 1:
+            self._at_once = 1
             return
         self._largest = max(1, len(job.lines) // 2)
         if len(job.lines) == 1:
@@ -313,56 +304,36 @@ class BatchJobs:
         """Store an answer or a refusal."""
         response = entry.get("response") or {}
         status, body = response.get("status_code"), response.get("body") or {}
-        if status != 200:
-            await self._fail(line, refusal(int(status or 0), entry.get("error") or body))
-            return
-        reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
         try:
-            self._finish(line.key, await self._asker.keep(line.ask_id, reply, self._price))
+            if status != 200:
+                raise refusal(int(status or 0), entry.get("error") or body)
+            reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
+            self._deliver(line.key, await self._asker.keep(line.ask_id, reply, self._price))
         except Fault as fault:
             await self._fail(line, fault)
 
     async def _fail(self, line: _Line, fault: Fault) -> None:
-        """Store a failed attempt; send the request again if that may help."""
+        """Store a failed attempt."""
         fault = blame(fault, line.max_tokens)
         final = self._asker.is_final(fault)
         await self._asker.end_failed(line.ask_id, fault, final=final)
-        self._in_jobs.discard(line.key)
-        waiter = self._waiters.get(line.key)
-        if waiter is None:
-            return
-        waiter.tries += 1
-        learned = self._endpoint.learn_refused(waiter.request, set(), fault)
-        if waiter.tries < self._tries and (learned or (fault.kind in RETRIED and not final)):
-            self._send_again(line.key)
-        else:
-            self._asker.count_failure(fault)
-            self._finish(line.key, Failed(fault.kind, fault.message, final=final))
+        self._deliver(line.key, (fault, final))
 
     async def _give_up(self, job: _Job, message: str) -> None:
         """Note that no request of a job was sent: they cost nothing, and are sent again."""
         fault = Fault(SERVER_ERROR, message)
         await asyncio.gather(*(self._asker.end_failed(line.ask_id, fault, final=False) for line in job.lines))
-        self._asker.totals.sent -= len(job.lines) if job.is_new else 0
+        self._asker.totals.sent -= 0 if job.bodies is None else len(job.lines)
         for line in job.lines:
-            self._send_again(line.key)
+            self._deliver(line.key, None)
 
-    def _send_again(self, key: bytes) -> None:
+    def _deliver(self, key: bytes, outcome: Answer | tuple[Fault, bool] | None) -> None:
         self._in_jobs.discard(key)
-        if key in self._waiters:
-            self._pending[key] = self._waiters[key].request
-
-    def _finish(self, key: bytes, outcome: Answer | Exception) -> None:
-        self._in_jobs.discard(key)
-        waiter = self._waiters.get(key)
-        if waiter is None or waiter.done.done():
-            return
-        if isinstance(outcome, Exception):
-            waiter.done.set_exception(outcome)
-        else:
-            waiter.done.set_result(outcome)
+        if key in self._waiting and not self._waiting[key].done():
+            self._waiting[key].set_result(outcome)
 
     def _refuse_all(self, error: Exception) -> None:
         self._error = error
-        for key in self._waiters:
-            self._finish(key, error)
+        for done in self._waiting.values():
+            if not done.done():
+                done.set_exception(error)

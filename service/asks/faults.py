@@ -2,40 +2,23 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from service.asks import request as kinds
 from service.asks.redaction import redact
-from service.asks.request import (
-    AUTHENTICATION,
-    BAD_REQUEST,
-    CONNECTION,
-    CONTENT_FILTER,
-    CONTEXT_LENGTH,
-    INVALID_ANSWER,
-    QUOTA,
-    RATE_LIMITED,
-    SERVER_ERROR,
-    SETTINGS,
-    TIME_OUT,
-    UNKNOWN_MODEL,
-    Fault,
-)
+from service.asks.request import Fault
 
 LONGEST_MESSAGE = 500
 
 # Exceptions are told apart by class names, so that nothing has to be imported. litellm turns most errors into
 # "status 500"; only the chain of causes tells a server's 500 from a cut connection or an invalid reply.
 _BAD_ADDRESS = {"InvalidURL", "InvalidUrlClientError", "UnsupportedProtocol"}
-_NEVER_SENT = _BAD_ADDRESS | {
-    "ConnectError",
-    "ConnectTimeout",
-    "ClientConnectorError",
-    "ClientConnectorDNSError",
-    "ConnectionRefusedError",
-    "PoolTimeout",
-}
+_NEVER_SENT = _BAD_ADDRESS.union(
+    ("ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"),
+    ("ClientConnectorError", "ClientConnectorDNSError"),
+)
 _TIMED_OUT = {
     "TimeoutError",
     "Timeout",
@@ -44,15 +27,9 @@ _TIMED_OUT = {
     "WriteTimeout",
     "SocketTimeoutError",
 }
-_CUT = {
-    "ReadError",
-    "WriteError",
-    "RemoteProtocolError",
-    "ClientPayloadError",
-    "ServerDisconnectedError",
-    "ConnectionResetError",
-    "ClientOSError",
-}
+_CUT = {"ReadError", "WriteError", "RemoteProtocolError", "ConnectionResetError"}.union(
+    ("ClientPayloadError", "ServerDisconnectedError", "ClientOSError")
+)
 _ANSWERED = {"HTTPStatusError", "MaskedHTTPStatusError"}
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|no api[-_ ]?key", re.IGNORECASE)
@@ -94,19 +71,23 @@ def classify(error: BaseException) -> Fault:
     """Return the fault behind an exception of litellm, openai, httpx, aiohttp or asyncio."""
     if isinstance(error, Fault):
         return error
-    names = {type(link).__name__ for link in _chain(error)}
-    text = str(error)
-    status = _sent_status(error, names)
+    links = _chain(error)
+    names = {type(link).__name__ for link in links}
+    text, status = str(error), _sent_status(links, names)
     kind = _kind(names, status, text)
     body = getattr(error, "body", None)  # what openai's errors print as a dictionary
     text = _server_message(_WRAPPING.sub("", text))
     text = str(body["message"]) if isinstance(body, Mapping) and body.get("message") else text
-    if kind == TIME_OUT and not text.strip():
+    if kind == kinds.TIME_OUT and not text.strip():
         text = "no complete answer before the timeout"
-    if kind == CONNECTION:
-        text = _network_message(error, text)
-    billed = kind in (TIME_OUT, INVALID_ANSWER) or (kind == CONNECTION and not names & _NEVER_SENT)
-    retry_after = parse_retry_after(_headers(error)) if kind in (RATE_LIMITED, SERVER_ERROR) else None
+    if kind == kinds.CONNECTION:  # the OpenAI client only says "Connection error."
+        own = (str(link) for link in links if type(link).__name__ in _NEVER_SENT | _CUT and str(link))
+        text = next(own, text or type(error).__name__)
+    billed = kind in (kinds.TIME_OUT, kinds.INVALID_ANSWER) or (
+        kind == kinds.CONNECTION and not names & _NEVER_SENT
+    )
+    retried_later = kind in (kinds.RATE_LIMITED, kinds.SERVER_ERROR)
+    retry_after = parse_retry_after(_headers(links)) if retried_later else None
     return Fault(kind, shorten(text), billed=billed, retry_after_s=retry_after, status=status)
 
 
@@ -124,39 +105,39 @@ def shorten(text: str) -> str:
 
 def _kind(names: set[str], status: int | None, text: str) -> str:
     if _NO_KEY.search(text):
-        return AUTHENTICATION
+        return kinds.AUTHENTICATION
     if _NO_PROVIDER.search(text) or names & _BAD_ADDRESS:
-        return UNKNOWN_MODEL
+        return kinds.UNKNOWN_MODEL
     if status is not None:
         return kind_of_status(status, text, names)
     if names & _NEVER_SENT or names & _CUT:
-        return CONNECTION
+        return kinds.CONNECTION
     if names & _TIMED_OUT:
-        return TIME_OUT
+        return kinds.TIME_OUT
     if "JSONDecodeError" in names or "APIResponseValidationError" in names or _INVALID.search(text):
-        return INVALID_ANSWER
-    return SERVER_ERROR if "APIError" in names or "InternalServerError" in names else BAD_REQUEST
+        return kinds.INVALID_ANSWER
+    return kinds.SERVER_ERROR if "APIError" in names or "InternalServerError" in names else kinds.BAD_REQUEST
 
 
 def kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
     """Return the kind of fault for an HTTP status, the server's words and the exceptions' class names."""
     if status == 429:
-        return QUOTA if _EMPTY_ACCOUNT.search(text) else RATE_LIMITED
+        return kinds.QUOTA if _EMPTY_ACCOUNT.search(text) else kinds.RATE_LIMITED
     if status == 402:
-        return QUOTA
+        return kinds.QUOTA
     if status in (401, 403):
-        return CONTENT_FILTER if _FILTERED.search(text) else AUTHENTICATION
+        return kinds.CONTENT_FILTER if _FILTERED.search(text) else kinds.AUTHENTICATION
     if status == 404:
-        return UNKNOWN_MODEL
+        return kinds.UNKNOWN_MODEL
     if status in (408, 504):
-        return TIME_OUT
+        return kinds.TIME_OUT
     if status in (409, 425) or status >= 500:
-        return SERVER_ERROR
+        return kinds.SERVER_ERROR
     if "ContextWindowExceededError" in names or _TOO_LONG.search(text):
-        return CONTEXT_LENGTH
+        return kinds.CONTEXT_LENGTH
     if "ContentPolicyViolationError" in names or _FILTERED.search(text):
-        return CONTENT_FILTER
-    return BAD_REQUEST
+        return kinds.CONTENT_FILTER
+    return kinds.BAD_REQUEST
 
 
 def blame(fault: Fault, max_tokens: int) -> Fault:
@@ -170,10 +151,10 @@ def blame(fault: Fault, max_tokens: int) -> Fault:
     context, prompt = _number(_CONTEXT, fault.message), _number(_PROMPT, fault.message)
     fills = context is not None and prompt is not None and prompt < context <= max_tokens
     too_much = fills or _LONGEST_ANSWER.search(fault.message) is not None
-    if fault.kind not in (CONTEXT_LENGTH, BAD_REQUEST) or not too_much:
+    if fault.kind not in (kinds.CONTEXT_LENGTH, kinds.BAD_REQUEST) or not too_much:
         return fault
     return Fault(
-        SETTINGS,
+        kinds.SETTINGS,
         f"the model does not support responses of up to {max_tokens:,} tokens ({fault.message}). "
         "Lower max_tokens, or serve the model with a longer context.",
         status=fault.status,
@@ -185,9 +166,9 @@ def _number(patterns: Sequence[re.Pattern[str]], text: str) -> int | None:
     return next((int(match[1]) for match in matches if match is not None), None)
 
 
-def _sent_status(error: BaseException, names: set[str]) -> int | None:
+def _sent_status(links: Sequence[BaseException], names: set[str]) -> int | None:
     """Return the status that the server sent, or None if litellm made up its 408 or 500."""
-    statuses = (getattr(link, "status_code", None) for link in _chain(error))
+    statuses = (getattr(link, "status_code", None) for link in links)
     status = next((status for status in statuses if isinstance(status, int)), None)
     made_up = not names & _ANSWERED and (status in (200, 408) or (status or 0) >= 500)
     return None if made_up else status
@@ -201,16 +182,8 @@ def _server_message(text: str) -> str:
         return text
 
 
-def _network_message(error: BaseException, text: str) -> str:
-    """Return the network exception's own message: the OpenAI client only says "Connection error."."""
-    for link in _chain(error):
-        if type(link).__name__ in _NEVER_SENT | _CUT and str(link):
-            return str(link)
-    return text or type(error).__name__
-
-
-def _headers(error: BaseException) -> Mapping[str, str]:
-    for link in _chain(error):
+def _headers(links: Sequence[BaseException]) -> Mapping[str, str]:
+    for link in links:
         for holder in (link, getattr(link, "response", None)):
             for name in ("litellm_response_headers", "headers"):
                 headers = getattr(holder, name, None)
@@ -219,13 +192,11 @@ def _headers(error: BaseException) -> Mapping[str, str]:
     return {}
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    link: BaseException | None = error
-    for _ in range(12):
-        if link is None:
-            return
-        yield link
-        link = link.__cause__ or link.__context__
+def _chain(error: BaseException) -> list[BaseException]:
+    links = [error]
+    while (link := links[-1].__cause__ or links[-1].__context__) is not None and len(links) < 12:
+        links.append(link)
+    return links
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 from service.asks.request import Request
 from service.errors import BudgetError
+from service.runs.tables import PICO_PER_USD
 
 if TYPE_CHECKING:
     from service.questions.images import Image
-
-
-PICO_PER_USD = 10**12
-"""Money is counted in whole picodollars, so that sums are exact."""
 
 
 @dataclass(frozen=True)

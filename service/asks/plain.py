@@ -32,15 +32,7 @@ class PlainEndpoint(ServedEndpoint):
         timeout_s: float | None = None,
         tokens_per_s: float = TOKENS_PER_S,
     ) -> None:
-        """Set up; nothing is sent.
-
-        Args:
-            base: The server's address, ending in `/v1`.
-            served_name: The model's name at the server.
-            max_concurrency: The most requests in flight.
-            timeout_s: See `ServedEndpoint`.
-            tokens_per_s: See `ServedEndpoint`.
-        """
+        """Set up; nothing is sent. `base` ends in `/v1`; for the rest see `ServedEndpoint`."""
         self.base, self.served_name = base, served_name
         self._session: aiohttp.ClientSession | None = None
         server = Server(base, base, max_concurrency, limit=max_concurrency)
@@ -69,15 +61,16 @@ class PlainEndpoint(ServedEndpoint):
         return await look_at(self.base, self.served_name, None)
 
     async def send(self, request: Request, server: Server) -> Reply:
-        return await self.post(*self.page_and_body(request), request, server)
+        return await self.post(request, server)
 
-    async def post(self, page: str, body: Mapping[str, Any], request: Request, server: Server) -> Reply:
-        """Send one attempt as `body` to a page of the server.
+    async def post(self, request: Request, server: Server, token_ids: Sequence[int] | None = None) -> Reply:
+        """Send one attempt; `token_ids` replace the chat.
 
         Raises:
             Fault: it failed.
         """
         assert self._session is not None, "the endpoint is closed"
+        page, body = self._page_and_body(request, token_ids)
         began = time.monotonic()
         try:
             async with asyncio.timeout(self.attempt_s(request)):
@@ -91,10 +84,7 @@ class PlainEndpoint(ServedEndpoint):
         self.answered(server)
         return Reply(text)
 
-    def page_and_body(
-        self, request: Request, token_ids: Sequence[int] | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        """Return the page for a request and its JSON; `token_ids` replace the chat."""
+    def _page_and_body(self, request: Request, token_ids: Sequence[int] | None) -> tuple[str, dict[str, Any]]:
         body = {"model": self.served_name, **_settings(request.sampling), **optional_fields(request)}
         if request.prompt is not None:
             return "completions", {**body, "prompt": request.prompt, **request.extra}
@@ -104,7 +94,6 @@ class PlainEndpoint(ServedEndpoint):
         return "chat/completions", {**body, "messages": chat_messages(request), **request.extra}
 
     async def close(self) -> None:
-        await super().close()
         if self._session is not None:
             await self._session.close()
 

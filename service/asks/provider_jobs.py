@@ -51,24 +51,17 @@ class ProviderJobs:
             NotSentError: the provider refuses it, or cannot be reached.
             PrerequisiteError: as before, but an earlier attempt may have arrived; `find` tells later.
         """
-        content = "".join(
+        text = "".join(
             f'{{"custom_id": "{ask_id}", "method": "POST", "url": "{PAGE}", "body": {body}}}\n'
             for ask_id, body in bodies.items()
         )
-        upload = partial(self._client.files.create, file=(f"{tag}.jsonl", content.encode()), purpose="batch")
-        try:
-            file = await self._call(upload)
-        except PrerequisiteError as error:
-            raise NotSentError(str(error)) from error
-        attempt, may_have_arrived = 0, False
-        while True:
-            attempt += 1
+        may_have_arrived = False
+
+        async def create(file_id: str) -> str:
+            nonlocal may_have_arrived
             try:
                 created = await self._client.batches.create(
-                    completion_window="24h",
-                    endpoint=PAGE,
-                    input_file_id=file.id,
-                    metadata={TAG: tag},
+                    completion_window="24h", endpoint=PAGE, input_file_id=file_id, metadata={TAG: tag}
                 )
                 return str(created.id)
             except Exception as error:
@@ -77,10 +70,16 @@ class ProviderJobs:
                 may_have_arrived = True
                 if (remote_id := await self.find(tag)) is not None:
                     return remote_id
-            pause_s = self._retries.pause_s(fault, attempt)
-            if pause_s is None:
-                raise (PrerequisiteError if may_have_arrived else NotSentError)(self._words(fault))
-            await self._asker.pause(pause_s)
+            raise fault
+
+        content = (f"{tag}.jsonl", text.encode())
+        try:
+            file = await self._call(partial(self._client.files.create, file=content, purpose="batch"))
+            return await self._call(partial(create, file.id))
+        except PrerequisiteError as error:
+            if may_have_arrived:
+                raise
+            raise NotSentError(str(error)) from error
 
     async def find(self, tag: str) -> str | None:
         """Return the id of the job with this tag, None if the provider has none."""
@@ -128,11 +127,8 @@ class ProviderJobs:
             if pause_s is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
                 pause_s = self._retries.longest_s
             if pause_s is None:
-                raise PrerequisiteError(self._words(fault))
+                raise PrerequisiteError(f"batch jobs at {self._where}: {fault}")
             await self._asker.pause(pause_s)
-
-    def _words(self, fault: Fault) -> str:
-        return f"batch jobs at {self._where}: {fault}"
 
 
 def error_message(job: Any) -> str:

@@ -46,7 +46,7 @@ for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpx", "openai"):
 
 
 class Provider:
-    """litellm for one model at its provider, or at the server with the address `base`."""
+    """litellm for one model at its provider, or at own servers, of which `base` is the first."""
 
     def __init__(self, spelling: str, base: str | None = None, key_env: str | None = None) -> None:
         """Find the provider of a model in litellm's spelling.
@@ -71,7 +71,7 @@ class Provider:
         self._structured = "response_format" in self._supported and (
             base is not None or litellm.supports_response_schema(model=spelling)
         )
-        self._text_client: openai.AsyncOpenAI | None = None
+        self._text_clients: dict[str | None, openai.AsyncOpenAI] = {}
         self._fixed: dict[str, Any] = {
             "model": spelling,
             "max_retries": 0,
@@ -124,13 +124,9 @@ class Provider:
         return self.name == "openai" and self.base is None and self._structured
 
     @property
-    def takes_raw_text(self) -> bool:
-        return self.name in _WITH_COMPLETIONS
-
-    @property
     def takes_extra(self) -> bool:
         """Whether fields of one kind of server reach it: an own server with OpenAI's protocol."""
-        return self.takes_raw_text and self.base is not None
+        return self.name in _WITH_COMPLETIONS and self.base is not None
 
     def check(self, request: Request) -> None:
         """Reject a request if the server would not receive everything that shapes responses.
@@ -138,7 +134,7 @@ class Provider:
         Raises:
             PrerequisiteError: a sampling setting, raw text or an extra field.
         """
-        if request.prompt is not None and not self.takes_raw_text:
+        if request.prompt is not None and self.name not in _WITH_COMPLETIONS:
             raise PrerequisiteError(
                 f"{self.spelling}: {self.name} supports chat prompts only, not raw text. Use a chat prompt, "
                 "or hosted_vllm/NAME with --base-url for a server that has /completions."
@@ -181,24 +177,28 @@ class Provider:
         extra = settings.pop("extra_body", None) or {}
         return {"model": self.model, "messages": chat_messages(request), **settings, **extra}
 
-    async def complete(self, request: Request, without: Collection[str], timeout_s: float) -> str:
+    async def complete(
+        self, request: Request, without: Collection[str], timeout_s: float, base: str | None
+    ) -> str:
         """Send one attempt and return the reply as JSON; every failure is raised as litellm raises it."""
         settings, timeout_s = self._settings(request, without), timeout_s + LATER_S
         if request.prompt is not None:
             # litellm's own function makes a session per call that nothing closes, and knows no page for raw
             # text at hosted_vllm.
-            if self._text_client is None:
-                self._text_client = self.openai_client(timeout_s)
+            if base not in self._text_clients:
+                self._text_clients[base] = self.openai_client(timeout_s, base)
+            client = self._text_clients[base]
             return _to_json(
-                await self._text_client.completions.create(
+                await client.completions.create(
                     model=self.model, prompt=request.prompt, timeout=timeout_s, **settings
                 )
             )
+        fixed = self._fixed if base is None else self._fixed | {"api_base": base}
         token = None if _unlogged is None else _unlogged.set(True)
         try:
             return _to_json(
                 await litellm.acompletion(
-                    **self._fixed, timeout=timeout_s, messages=chat_messages(request), **settings
+                    **fixed, timeout=timeout_s, messages=chat_messages(request), **settings
                 )
             )
         finally:
@@ -232,17 +232,16 @@ class Provider:
         with contextlib.suppress(Exception):
             await litellm.acompletion(**nowhere, messages=[{"role": "user", "content": ""}])
 
-    def openai_client(self, timeout_s: float) -> openai.AsyncOpenAI:
+    def openai_client(self, timeout_s: float, base: str | None = None) -> openai.AsyncOpenAI:
         """Return a client of OpenAI's protocol without retries; close it."""
         return openai.AsyncOpenAI(
-            api_key=self.key() or NO_KEY, base_url=self.base, timeout=timeout_s, max_retries=0
+            api_key=self.key() or NO_KEY, base_url=base or self.base, timeout=timeout_s, max_retries=0
         )
 
     async def close(self) -> None:
         """Close the connections for raw text; litellm keeps those for chats."""
-        client, self._text_client = self._text_client, None
-        if client is not None:
-            await client.close()
+        while self._text_clients:
+            await self._text_clients.popitem()[1].close()
 
 
 def _to_json(reply: Any) -> str:

@@ -62,7 +62,8 @@ class RemoteEndpoint(ServedEndpoint):
         self.bases = tuple(bases)
         self.where = redact(" and ".join(self.bases) or spelling)
         self._key_env = key_env
-        self._providers: dict[str | None, Provider] = {}
+        self.provider: Provider
+        """What litellm knows of the model, once it is loaded; see `Provider.check`."""
         self._refused: set[str] = set()
         self._left_out: set[str] = set()
         self._secrets: tuple[str, ...] = ()
@@ -83,11 +84,7 @@ class RemoteEndpoint(ServedEndpoint):
         await provider.warm_up()
         if provider.base is None and provider.name != "openai":
             return  # no list of models in OpenAI's form
-        try:
-            await self.survey()
-        except BaseException:
-            await self.close()
-            raise
+        await self.survey()
 
     async def load(self) -> None:
         """Load litellm, in a thread as it takes seconds; enough for `provider`, and nothing is sent.
@@ -96,15 +93,8 @@ class RemoteEndpoint(ServedEndpoint):
             PrerequisiteError: litellm knows no provider for the model.
         """
         module = await asyncio.to_thread(importlib.import_module, "service.asks.providers")
-        for server in self.servers:
-            if server.base not in self._providers:
-                self._providers[server.base] = module.Provider(self.spelling, server.base, self._key_env)
+        self.provider = module.Provider(self.spelling, self.servers[0].base, self._key_env)
         self._secrets = secret_values()
-
-    @property
-    def provider(self) -> "Provider":
-        """What litellm knows of the model, once it is loaded; see `Provider.check`."""
-        return next(iter(self._providers.values()))
 
     @property
     def model(self) -> str:
@@ -119,20 +109,14 @@ class RemoteEndpoint(ServedEndpoint):
 
     @property
     def enforces_schema(self) -> bool:
-        """OpenAI's own models keep to a schema. Elsewhere a schema is a wish."""
         return self.provider.enforces_schema
 
-    @property
-    def takes_n(self) -> bool:
-        return self.takes("n")
-
     def takes(self, field: str) -> bool:
-        """Return whether seed, n or response_format reaches the server, as far as is known."""
         return field not in self._refused and self.provider.takes_field(field)
 
     async def look(self, server: Server) -> Serving | Fault:
-        provider = self._providers[server.base]
-        return await look_at((provider.base or _OPENAI).rstrip("/"), provider.model, provider.key())
+        base = server.base or self.provider.base or _OPENAI
+        return await look_at(base.rstrip("/"), self.provider.model, self.provider.key())
 
     async def send(self, request: Request, server: Server) -> Reply:
         """Send one attempt, and again without an optional field that the server refuses.
@@ -148,7 +132,7 @@ class RemoteEndpoint(ServedEndpoint):
             try:
                 # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
                 async with asyncio.timeout(timeout_s):
-                    body = await self._providers[server.base].complete(request, without, timeout_s)
+                    body = await self.provider.complete(request, without, timeout_s, server.base)
                 reply = Reply(self.redact(body), seeded="seed" not in without)
                 assert reply.content  # raises the fault of a reply that cannot be used
             except Exception as error:
@@ -186,6 +170,5 @@ class RemoteEndpoint(ServedEndpoint):
         ]
 
     async def close(self) -> None:
-        await super().close()
-        for provider in self._providers.values():
-            await provider.close()
+        if hasattr(self, "provider"):  # it was loaded
+            await self.provider.close()

@@ -193,19 +193,13 @@ def optional_fields(request: Request) -> dict[str, Any]:
     The prompt asks for structured output too, responses without a seed are drawn again, and without n there
     are fewer.
     """
-    fields = {
-        "seed": request.seed,
-        "n": request.n if request.n != 1 else None,
-        "response_format": response_format(request.response_schema),
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def response_format(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return OpenAI's `response_format` for a JSON Schema."""
-    if schema is None:
-        return None
-    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
+    fields: dict[str, Any] = {} if request.seed is None else {"seed": request.seed}
+    if request.n != 1:
+        fields["n"] = request.n
+    if (schema := request.response_schema) is not None:
+        schema = {"name": "answer", "strict": True, "schema": dict(schema)}
+        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return fields
 
 
 @dataclass(frozen=True)

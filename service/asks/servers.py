@@ -14,21 +14,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from service.asks import request as kinds
 from service.asks.backend import Endpoint
 from service.asks.faults import shorten
 from service.asks.redaction import redact
-from service.asks.request import (
-    AUTHENTICATION,
-    CONNECTION,
-    INVALID_ANSWER,
-    QUOTA,
-    RATE_LIMITED,
-    SERVER_ERROR,
-    TIME_OUT,
-    UNKNOWN_MODEL,
-    Fault,
-    Request,
-)
+from service.asks.request import Fault, Request
 from service.errors import PrerequisiteError
 from service.models.settings import SHORTEST_TIMEOUT_S
 
@@ -38,9 +28,15 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("tagrpo.servers")
 
 OVERLOADED = (503, 529)
-REFUSING = frozenset({AUTHENTICATION, UNKNOWN_MODEL, QUOTA})
+REFUSING = frozenset({kinds.AUTHENTICATION, kinds.UNKNOWN_MODEL, kinds.QUOTA})
 """Faults that every request to the same server would meet."""
-_COUNTED = REFUSING | {CONNECTION, SERVER_ERROR, RATE_LIMITED, TIME_OUT, INVALID_ANSWER}
+_COUNTED = REFUSING | {
+    kinds.CONNECTION,
+    kinds.SERVER_ERROR,
+    kinds.RATE_LIMITED,
+    kinds.TIME_OUT,
+    kinds.INVALID_ANSWER,
+}
 FAILURES = 3
 """A server rests after so many failures without an answer between them."""
 FIRST_S, LONGEST_S = 1.0, 60.0
@@ -64,7 +60,7 @@ class Server:
 
     At most `limit` requests are in flight: the limit grows with the answers and is halved when the server
     refuses a request for its load. Latency decides nothing: hard problems take long on an idle server too.
-    A server with a `fault` rests; `on_trial` it gets one request at a time until it answers.
+    A server with a `fault` rests; then it gets one request at a time until it answers.
     """
 
     base: str | None
@@ -76,9 +72,7 @@ class Server:
     failures: int = 0
     fault: Fault | None = None
     rest_s: float = 0.0
-    on_trial: bool = False
-    announced: bool = False
-    returning: asyncio.Task[None] | None = None
+    rests_until: float = 0.0
     _doubling: bool = True
     _halved_at: float = float("-inf")
     _refused_at: float = float("-inf")
@@ -87,8 +81,16 @@ class Server:
     def __post_init__(self) -> None:
         self.limit = min(float(self.limit), float(self.max_concurrency))
 
+    def rests(self, now: float) -> bool:
+        return self.fault is not None and now < self.rests_until
+
+    def is_on_trial(self, now: float) -> bool:
+        return self.fault is not None and now >= self.rests_until
+
     def has_room(self, now: float) -> bool:
-        return now >= self._paused_until and self.in_flight < (1 if self.on_trial else int(self.limit))
+        return now >= self._paused_until and self.in_flight < (
+            1 if self.is_on_trial(now) else int(self.limit)
+        )
 
     @property
     def load(self) -> float:
@@ -106,9 +108,9 @@ class Server:
         Requests that were in flight at the last decrease prove nothing new. A time-out is a sign of overload
         only if the server refused other requests in the meantime.
         """
-        if fault.kind == RATE_LIMITED or fault.status in OVERLOADED:
+        if fault.kind == kinds.RATE_LIMITED or fault.status in OVERLOADED:
             self._refused_at = now
-        elif fault.kind != TIME_OUT or self._refused_at < began:
+        elif fault.kind != kinds.TIME_OUT or self._refused_at < began:
             return
         self._doubling = False
         if began > self._halved_at:
@@ -121,8 +123,8 @@ class Server:
 class ServedEndpoint(Endpoint):
     """A model at servers, handed out the least loaded first, in the order of asking. One event loop only.
 
-    A failing server rests if there are others, and returns when it serves the same model again. A single
-    server never rests.
+    A failing server rests if there are others, and returns if it serves the same model then. A single server
+    never rests.
     """
 
     def __init__(self, servers: Sequence[Server], timeout_s: float | None, tokens_per_s: float) -> None:
@@ -151,26 +153,38 @@ class ServedEndpoint(Endpoint):
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
-        """Wait for a server with room and hold a place there; any server after `stopping` is set."""
+        """Wait for a server with room and hold a place there; any server after `stopping` is set.
+
+        A server that has rested is looked at first.
+        """
+        server = await self._next(stopping)
+        try:
+            while server.is_on_trial(time.monotonic()) and not stopping.is_set():
+                if (fault := self._compare(server, await self.look(server))) is None:
+                    break
+                self._rest(server, fault)
+                other = await self._next(stopping)
+                self._release(server)
+                server = other
+            yield server
+        finally:
+            self._release(server)
+
+    async def _next(self, stopping: asyncio.Event) -> Server:
         server = None if self._waiting else self._choose()
-        if server is not None:
-            self._take(server)
         while server is None and not stopping.is_set():
             turn: asyncio.Future[Server | None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                server = await turn
+                if (server := await turn) is not None:
+                    return server
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled() and (given := turn.result()) is not None:
                     self._release(given)
                 raise
-        if server is None:
-            server = self.servers[0]
-            self._take(server)
-        try:
-            yield server
-        finally:
-            self._release(server)
+        server = server or self.servers[0]
+        self._take(server)
+        return server
 
     def wake(self) -> None:
         waiting, self._waiting = self._waiting, deque()
@@ -181,10 +195,9 @@ class ServedEndpoint(Endpoint):
     def answered(self, server: Server) -> None:
         """Note that a server answered a request."""
         server.grow()
-        server.failures, server.rest_s, server.fault, server.on_trial = 0, 0.0, None, False
-        if server.announced:
-            server.announced = False
+        if server.fault is not None:
             _LOG.warning("%s answers again", server.where)
+        server.failures, server.rest_s, server.fault = 0, 0.0, None
 
     def failed(self, server: Server, fault: Fault, began: float) -> Fault:
         """Adapt to a fault of a request sent at `began`; return what it means for the request.
@@ -196,25 +209,25 @@ class ServedEndpoint(Endpoint):
         if fault.retry_after_s:
             pause = min(fault.retry_after_s, LONGEST_PAUSE_S)
             server.pause(pause, now)
-            asyncio.get_running_loop().call_later(pause + 0.001, self._hand_out)
+            self._hand_out_after(pause)
         if len(self.servers) == 1:
             return fault
-        if fault.kind in _COUNTED and server.fault is None:
+        if fault.kind in _COUNTED and not server.rests(now):
             server.failures += 1
-            never_sent = fault.kind == CONNECTION and not fault.billed
-            if never_sent or fault.kind in REFUSING or server.failures >= FAILURES:
+            never_sent = fault.kind == kinds.CONNECTION and not fault.billed
+            if server.fault or never_sent or fault.kind in REFUSING or server.failures >= FAILURES:
                 self._rest(server, fault)
         return self._of_one(server, fault)
 
     def rests(self, server: Server) -> Fault | None:
         """Return the fault of a server that rests, as one of a request that was not sent to it."""
-        if server.fault is None:
+        if server.fault is None or not server.rests(time.monotonic()):
             return None
         return self._of_one(server, Fault(server.fault.kind, server.fault.message))
 
     def _of_one(self, server: Server, fault: Fault) -> Fault:
         all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.servers)
-        kind = SERVER_ERROR if fault.kind in REFUSING and not all_refuse else fault.kind
+        kind = kinds.SERVER_ERROR if fault.kind in REFUSING and not all_refuse else fault.kind
         text = fault.message if server.where in fault.message else f"{server.where}: {fault.message}"
         return Fault(kind, text, billed=fault.billed, retry_after_s=fault.retry_after_s, status=fault.status)
 
@@ -243,7 +256,7 @@ class ServedEndpoint(Endpoint):
                 f"{name} {look[name]} instead of {self.serving[name]}" for name in differing
             )
             return Fault(
-                UNKNOWN_MODEL,
+                kinds.UNKNOWN_MODEL,
                 f"{server.where} differs from the other servers: {redact(different)}. All servers of a run "
                 "must serve the same model: start it like the others, or remove its address.",
             )
@@ -251,29 +264,15 @@ class ServedEndpoint(Endpoint):
         return None
 
     def _rest(self, server: Server, fault: Fault) -> None:
-        server.fault, server.on_trial = fault, False
+        is_new, server.fault = server.fault is None, fault
         server.rest_s = min(LONGEST_S, max(FIRST_S, 2 * server.rest_s))
-        if server.returning is None or server.returning.done():
-            server.returning = asyncio.create_task(self._bring_back(server))
-        if not server.announced:
-            server.announced = True
+        server.rests_until = time.monotonic() + server.rest_s
+        if is_new:
             answering = sum(each.fault is None for each in self.servers)
             text = "%s is paused and retried periodically; %d of %d servers answer. Error: %s"
             _LOG.warning(text, server.where, answering, len(self.servers), fault)
+        self._hand_out_after(server.rest_s)
         self._hand_out()
-
-    async def _bring_back(self, server: Server) -> None:
-        """Look at a resting server from time to time; it returns on trial when it serves what it did."""
-        while True:
-            await asyncio.sleep(server.rest_s)
-            fault = self._compare(server, await self.look(server))
-            if server.fault is None:  # a request was answered in the meantime
-                return
-            server.fault, server.on_trial, server.failures = fault, fault is None, FAILURES - 1
-            server.rest_s = min(LONGEST_S, 2 * server.rest_s)
-            if fault is None:
-                self._hand_out()
-                return
 
     @property
     def waits_for(self) -> str:
@@ -284,17 +283,10 @@ class ServedEndpoint(Endpoint):
             if server.in_flight
         )
 
-    async def close(self) -> None:
-        """Stop the tasks that wait for paused servers."""
-        tasks = [server.returning for server in self.servers if server.returning is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
     def _choose(self) -> Server | None:
         """Return the least loaded server with room; resting ones only if all rest."""
         now = time.monotonic()
-        awake = [server for server in self.servers if server.fault is None] or self.servers
+        awake = [server for server in self.servers if not server.rests(now)] or self.servers
         roomy = (server for server in awake if server.has_room(now))
         return min(roomy, key=lambda server: (server.load, server.taken_at), default=None)
 
@@ -305,6 +297,9 @@ class ServedEndpoint(Endpoint):
     def _release(self, server: Server) -> None:
         server.in_flight -= 1
         self._hand_out()
+
+    def _hand_out_after(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds + 0.001, self._hand_out)
 
     def _hand_out(self) -> None:
         while self._waiting and (server := self._choose()) is not None:
@@ -324,35 +319,31 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
             response = await http.get(url)
             version = _json_object(await http.get(f"{base.removesuffix('/v1')}/version")).get("version")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Fault(CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}"))
+        return Fault(
+            kinds.CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}")
+        )
     status = response.status_code
     if status in (401, 403):
-        return Fault(AUTHENTICATION, f"{url} rejects the API key ({status}): {shorten(response.text)}")
+        return Fault(kinds.AUTHENTICATION, f"{url} rejects the API key ({status}): {shorten(response.text)}")
     entry: dict[str, Any] = {}
     if status != 404:  # a server without this page
         try:
             entries = {str(entry["id"]): entry for entry in response.json()["data"]}
         except (ValueError, KeyError, TypeError):
-            kind = SERVER_ERROR if status == 429 or status >= 500 else UNKNOWN_MODEL
-            problem = "is not ready" if kind == SERVER_ERROR else "does not speak OpenAI's protocol"
+            kind = kinds.SERVER_ERROR if status == 429 or status >= 500 else kinds.UNKNOWN_MODEL
+            problem = "is not ready" if kind == kinds.SERVER_ERROR else "does not speak OpenAI's protocol"
             return Fault(kind, redact(f"{url} {problem} (status {status}: {shorten(response.text)})"))
         if entries and model not in entries:
             names = ", ".join(list(entries)[:10])
             return Fault(
-                UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
+                kinds.UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
             )
         entry = entries.get(model, {})
-    details = {
-        "engine": entry.get("owned_by"),
-        "version": version,
-        "root": entry.get("root"),
-        "max_model_len": entry.get("max_model_len"),
-    }
-    return {
-        name: value
-        for name, value in details.items()
-        if value and isinstance(value, int if name == "max_model_len" else str)
-    }
+    details = {"engine": entry.get("owned_by"), "version": version, "root": entry.get("root")}
+    serving: Serving = {name: text for name, text in details.items() if text and isinstance(text, str)}
+    if isinstance(length := entry.get("max_model_len"), int):
+        serving["max_model_len"] = length
+    return serving
 
 
 def _json_object(response: "httpx.Response") -> dict[str, Any]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 from sqlalchemy import Table, bindparam, func, insert, select, update
@@ -92,20 +93,22 @@ class Grouped:
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
-            groups = {handler: group[:ITEMS_PER_COMMIT] for handler, group in self._waiting.items()}
-            rest = {handler: group[ITEMS_PER_COMMIT:] for handler, group in self._waiting.items()}
-            self._waiting = {handler: group for handler, group in rest.items() if group}
+            most = ITEMS_PER_COMMIT
+            groups = {handler: group[:most] for handler, group in self._waiting.items()}
+            self._waiting = {
+                handler: group[most:] for handler, group in self._waiting.items() if group[most:]
+            }
             items = {handler: [item for item, _ in group] for handler, group in groups.items()}
+            results: list[Sequence[Any]]
             try:
                 results = await loop.run_in_executor(self._thread, self._handle, items)
             except Exception as error:
-                for _, done in (waiter for group in groups.values() for waiter in group):
-                    if not done.done():
-                        done.set_exception(error)
-                continue
+                results = [[error] * len(group) for group in groups.values()]
             for group, group_results in zip(groups.values(), results, strict=True):
                 for (_, done), result in zip(group, group_results, strict=True):
-                    if not done.done():
+                    if isinstance(result, Exception) and not done.done():
+                        done.set_exception(result)
+                    elif not done.done():
                         done.set_result(result)
 
 
@@ -211,17 +214,12 @@ def add_tasks(session: Session, run_id: str, items: Sequence[str]) -> int:
     """Give a run those of these tasks that it does not have yet, in order; return how many are new."""
     there = set(session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)))
     last = session.scalar(select(func.max(TaskRow.position)).where(TaskRow.run_id == run_id))
-    start = place = 0 if last is None else last + 1
-    for part in in_parts(items):
-        rows = []
-        for item in part:
-            if item not in there:
-                there.add(item)
-                rows.append({"run_id": run_id, "position": place, "item": item, "state": OPEN})
-                place += 1
-        if rows:
-            session.connection().execute(upsert(_tasks).on_conflict_do_nothing(), rows)
-    return place - start
+    new = [item for item in dict.fromkeys(items) if item not in there]
+    places = count(0 if last is None else last + 1)
+    for part in in_parts(new):
+        rows = [{"run_id": run_id, "position": next(places), "item": item, "state": OPEN} for item in part]
+        session.connection().execute(upsert(_tasks).on_conflict_do_nothing(), rows)
+    return len(new)
 
 
 def reopen_failed(session: Session, run_id: str) -> int:

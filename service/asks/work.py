@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Stopped
 from service.asks.attempts import have_answers
-from service.asks.money import PICO_PER_USD
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.models.stopping import finish_on_signals
+from service.runs.tables import PICO_PER_USD
 
 BEAT_S = 30.0
 REPORT_S = 2.0
@@ -31,7 +31,6 @@ class Progress:
     total: int
     answered: int
     failed: int
-    in_flight: int
     requests_per_s: float
     tokens_per_s: float
     usd: float
@@ -132,22 +131,35 @@ class _Tasks:
         self._running: set[asyncio.Task[None]] = set()
         # Not `asyncio.wait`, which looks at all tasks each time.
         self._ended: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
 
     async def run(self) -> None:
         """Do each open task once; at the end wait for those of other processes, which may die."""
-        all_claimed = False
+        me, all_claimed = (self._asker.run_id, self._asker.worker), False
         while True:
-            has_room = len(self._running) <= self._at_once * 3 // 4 and not all_claimed
+            must_end = self.outcome.stopped is not None or self._asker.stopping.is_set()
+            room = self._at_once - len(self._running)
             try:
-                if (has_room or not self._running) and not self._must_end():
-                    all_claimed = not await self._claim()
-                if not self._running and (self._must_end() or not await self._others_work()):
-                    break
-            except Exception as error:
-                self._fail(error)
-            if self._running:
-                await self._one_ends()
+                if not must_end and (not self._running or (room >= self._at_once / 4 and not all_claimed)):
+                    wish = (*me, room, frozenset(self._left_open))
+                    claimed = await self._store.write(rows.claim, wish)
+                    all_claimed = len(claimed) < room
+                    for position, item in claimed:
+                        task = asyncio.create_task(self._do(position, item))
+                        task.add_done_callback(self._ended.put_nowait)
+                        self._running.add(task)
+                if not self._running:
+                    if must_end or not await self._store.read(rows.others_hold, me):
+                        break
+                    await asyncio.sleep(OTHERS_POLL_S)
+                    continue
+                task = await self._ended.get()
+                self._running.discard(task)
+                if not task.cancelled():
+                    task.result()
+            except Exception as error:  # what is under way ends first
+                self._error = self._error or error
+                self._asker.stop("error", repr(error))
         if self._error is not None:
             await self._asker.finish()
             raise self._error
@@ -157,38 +169,6 @@ class _Tasks:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-
-    def _fail(self, error: BaseException) -> None:
-        """Note an error; what is under way ends first."""
-        self._error = self._error or error
-        self._asker.stop("error", repr(error))
-
-    def _must_end(self) -> bool:
-        return self.outcome.stopped is not None or self._asker.stopping.is_set()
-
-    async def _claim(self) -> bool:
-        """Begin more tasks; return whether there may be others that are free."""
-        count = self._at_once - len(self._running)
-        wish = (self._asker.run_id, self._asker.worker, count, frozenset(self._left_open))
-        claimed = await self._store.write(rows.claim, wish)
-        for position, item in claimed:
-            task = asyncio.create_task(self._do(position, item))
-            task.add_done_callback(self._ended.put_nowait)
-            self._running.add(task)
-        return len(claimed) == count
-
-    async def _one_ends(self) -> None:
-        task = await self._ended.get()
-        self._running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
-
-    async def _others_work(self) -> bool:
-        """Wait a moment if other processes hold tasks of the run; return whether they do."""
-        if not await self._store.read(rows.others_hold, (self._asker.run_id, self._asker.worker)):
-            return False
-        await asyncio.sleep(OTHERS_POLL_S)
-        return True
 
     async def _do(self, position: int, item: str) -> None:
         state, error = OPEN, None
@@ -243,7 +223,6 @@ async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]
                 total=total,
                 answered=totals.answered,
                 failed=sum(totals.failures.values()),
-                in_flight=asker.in_flight,
                 requests_per_s=totals.answered / seconds if seconds else 0.0,
                 tokens_per_s=max(generated, totals.completion_tokens) / seconds if seconds else 0.0,
                 usd=totals.pico_usd / PICO_PER_USD,

@@ -192,7 +192,7 @@ class VllmEndpoint(PlainEndpoint):
             request = replace(request, sampling={**request.sampling, "max_tokens": room})
         token_ids = None if prompt.images else prompt.token_ids
         try:
-            reply = await self.post(*self.page_and_body(request, token_ids), request, server)
+            reply = await self.post(request, server, token_ids)
         except Fault as fault:
             if fault.kind == CONNECTION:
                 with contextlib.suppress(TimeoutError):

@@ -8,10 +8,11 @@ from typing import Any
 from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session
 
-from service.asks.money import PICO_PER_USD, Price, cost_pico
+from service.asks.money import Price, cost_pico
 from service.asks.tables import AskRow
 from service.runs.spending import read_ledger
 from service.runs.store import Run
+from service.runs.tables import PICO_PER_USD
 
 CHARACTERS_PER_TOKEN = (4.0, 3.0)  # of English with formulas; more tokens where a text has more of these
 IMAGE_TOKENS = (64.0, 16_384.0)  # of an image: from the fewest to Qwen 2.5 VL's most

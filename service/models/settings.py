@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from service.config import Config
+from service.config import Config, pick
 
 SHORTEST_TIMEOUT_S = 120.0
 TOKENS_PER_S = 10.0
@@ -66,7 +66,7 @@ class Sampling(Config):
     @property
     def decoding(self) -> dict[str, Any]:
         """All of these settings by name, as a request has them."""
-        return {name: getattr(self, name) for name in Sampling.model_fields}
+        return pick(self, Sampling)
 
 
 NEUTRAL: Mapping[str, Any] = {
@@ -75,6 +75,17 @@ NEUTRAL: Mapping[str, Any] = {
     if name not in ("temperature", "top_p", "max_tokens")
 }
 """The values with which a setting changes nothing."""
+
+
+class Seeded(Config):
+    """A run whose random choices have a seed."""
+
+    seed: int | None = Field(
+        0,
+        ge=0,
+        le=2**63 - 1,
+        description="Random seed; with none, no seed is sent and the run cannot be repeated exactly.",
+    )
 
 
 class SamplingSettings(Sampling):

@@ -1,12 +1,10 @@
 """Progress of runs: tasks, costs and pace."""
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Integer, case, cast, func, select, tuple_
+from sqlalchemy import case, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.asks.tables import ANSWERED, DONE, FAILED_TASK, AskRow, TaskRow
@@ -14,9 +12,7 @@ from service.errors import NotFoundError
 from service.runs.store import Run, as_run
 from service.runs.tables import PICO_PER_USD, RunRow, RunSpendingRow
 
-WINDOW_MINUTES = 5
-SHOWN_MINUTES = 60
-_MINUTE = "%Y-%m-%dT%H:%M"
+WINDOW_S, SHORTEST_S = 300.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -60,32 +56,13 @@ class RunProgress:
 
 
 @dataclass(frozen=True)
-class Minute:
-    """Requests of a run that ended within a minute (`2026-01-31T12:00`, UTC)."""
-
-    minute: str
-    answered: int
-    failed: int
-    completion_tokens: int
-    usd: float
-
-
-@dataclass(frozen=True)
 class Pace:
-    """How fast a run goes: means over the last minutes. `minutes_left` is None if nothing was answered."""
+    """How fast a run goes: means over the last minutes. `minutes_left` is None if no task is done."""
 
     requests_per_minute: float
     tokens_per_second: float
     usd_per_minute: float
     minutes_left: float | None
-
-
-@dataclass(frozen=True)
-class ErrorCount:
-    """An error of failed tasks, and how many of those looked at have it."""
-
-    error: str
-    count: int
 
 
 def page_runs(
@@ -162,66 +139,41 @@ def spent_in_all(session: Session) -> tuple[float, int]:
     return pico / PICO_PER_USD, int(unpriced)
 
 
-def last_minutes(session: Session, run_id: str) -> list[Minute]:
-    """Return the minutes of the last hour in which requests of the run ended, oldest first."""
-    minute = cast(AskRow.ended_at / 60 - 0.5, Integer)
-    answered = case((AskRow.state == ANSWERED, 1), else_=0)
-    rows = session.execute(
-        select(
-            minute,
-            func.sum(answered),
-            func.count(),
-            func.coalesce(func.sum(AskRow.completion_tokens), 0),
-            func.coalesce(func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico)), 0),
-        )
-        .where(AskRow.run_id == run_id, AskRow.ended_at > time.time() - 60 * SHOWN_MINUTES)
-        .group_by(minute)
-        .order_by(minute)
-    )
-    return [
-        Minute(
-            datetime.fromtimestamp(60 * number, UTC).strftime(_MINUTE),
-            int(good),
-            int(count - good),
-            int(tokens),
-            int(pico) / PICO_PER_USD,
-        )
-        for number, good, count, tokens, pico in rows
-    ]
+def last_ended(session: Session, run_id: str) -> float | None:
+    """Return the time of the run's last request that ended, None if there is none."""
+    return session.scalar(select(func.max(AskRow.ended_at)).where(AskRow.run_id == run_id))
 
 
-def pace(minutes: Sequence[Minute], progress: RunProgress, now: datetime) -> Pace | None:
-    """Return the pace over `WINDOW_MINUTES` whole minutes before `now`; None if nothing ended in them.
+def pace(session: Session, progress: RunProgress, now: float) -> Pace | None:
+    """Return the pace over the `WINDOW_S` seconds before `now`; None if nothing was answered in them.
 
-    The minute under way is left out, since it is not over, except in the first minute of a run. What is left
-    is estimated from the requests that a finished task has taken.
+    A run that began in them is measured from its first request that ended. What is left is estimated from
+    the requests that a finished task has taken.
     """
-    now = now.astimezone(UTC)
-    names = {(now - timedelta(minutes=back)).strftime(_MINUTE) for back in range(1, WINDOW_MINUTES + 1)}
-    recent = [minute for minute in minutes if minute.minute in names]
-    length = float(WINDOW_MINUTES)
-    if recent:
-        first = datetime.strptime(min(minute.minute for minute in minutes), _MINUTE).replace(tzinfo=UTC)
-        begun = (now.replace(second=0, microsecond=0) - first).total_seconds() / 60
-        length = min(length, begun)
-    else:
-        recent = [minute for minute in minutes if minute.minute == now.strftime(_MINUTE)]
-        length = max(now.second, 1) / 60
-    answered = sum(minute.answered for minute in recent)
+    answered, tokens, pico, first = session.execute(
+        select(
+            func.sum(case((AskRow.state == ANSWERED, 1), else_=0)),
+            func.sum(AskRow.completion_tokens),
+            func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico)),
+            func.min(AskRow.ended_at),
+        ).where(AskRow.run_id == progress.run.id, AskRow.ended_at.between(now - WINDOW_S, now))
+    ).one()
     if not answered:
         return None
-    per_minute = answered / length
+    minutes = max(SHORTEST_S, now - first) / 60
     left = progress.open + progress.failed
     return Pace(
-        requests_per_minute=per_minute,
-        tokens_per_second=sum(minute.completion_tokens for minute in recent) / length / 60,
-        usd_per_minute=sum(minute.usd for minute in recent) / length,
-        minutes_left=left * progress.requests / progress.done / per_minute if progress.done else None,
+        requests_per_minute=int(answered) / minutes,
+        tokens_per_second=int(tokens or 0) / minutes / 60,
+        usd_per_minute=int(pico or 0) / PICO_PER_USD / minutes,
+        minutes_left=left * progress.requests / progress.done / int(answered) * minutes
+        if progress.done
+        else None,
     )
 
 
-def frequent_errors(session: Session, run_id: str, *, limit: int = 5) -> list[ErrorCount]:
-    """Return the most frequent errors of the run's tasks."""
+def frequent_errors(session: Session, run_id: str, *, limit: int = 5) -> dict[str, int]:
+    """Return the most frequent errors of the run's tasks, and how many tasks have each."""
     rows = session.execute(
         select(TaskRow.error, func.count())
         .where(TaskRow.run_id == run_id, TaskRow.error.is_not(None))
@@ -229,4 +181,4 @@ def frequent_errors(session: Session, run_id: str, *, limit: int = 5) -> list[Er
         .order_by(func.count().desc(), TaskRow.error)
         .limit(limit)
     )
-    return [ErrorCount(str(error), count) for error, count in rows]
+    return {str(error): count for error, count in rows}

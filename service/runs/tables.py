@@ -8,6 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.database.base import BY_KEY_ALONE, Base
 
 PICO_PER_USD = 10**12
+"""Money is counted in whole picodollars, so that sums are exact."""
 
 
 class CapRow(Base):

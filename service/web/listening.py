@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,22 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def read_secret(variable: str, file: Path | None) -> str | None:
+    """Return the first line of a file, else what the variable has; None if there is neither.
+
+    The variable is removed, so that no child of this process inherits it.
+    """
+    if file is None:
+        return os.environ.pop(variable, None) or None
+    try:
+        line = file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read ({error}).") from error
+    if not line:
+        raise InputError(f"{file}: the first line is empty. Write the password or token there.")
+    return line
 
 
 def bind(address: Address) -> socket.socket:

@@ -1,8 +1,5 @@
 """Where runs are and how fast they go."""
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 from sqlalchemy import select, update
 
@@ -11,7 +8,6 @@ from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
 from service.runs import progress
-from service.runs.progress import Minute, RunProgress
 from service.runs.removing import holdings, remove_run
 from service.runs.spending import read_account, set_cap
 from service.runs.store import Run, finish_run, open_run
@@ -80,34 +76,20 @@ def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Data
     assert (account.max_usd, account.committed_usd, account.spent_usd) == (10.0, 1.25, 0.25)
 
 
-NOW = datetime(2026, 1, 31, 12, 10, 30, tzinfo=UTC)
-
-
-def of(run: Run, **counts: int) -> RunProgress:
-    fields: dict[str, Any] = dict.fromkeys(("done", "open", "failed", "final"), 0) | counts
-    requests = fields.pop("requests", fields["done"])
-    return RunProgress(
-        run,
-        **fields,
-        requests_by_kind={"a": requests},
-        prompt_tokens=0,
-        completion_tokens=0,
-        usd=0.0,
-        unpriced=0,
-    )
-
-
-def test_pace_is_of_the_whole_minutes_before_now(db: Database) -> None:
-    run = start(db, "r")
-    minutes = [
-        Minute("2026-01-31T12:00", 1000, 0, 1000, 1.0),  # too long ago
-        Minute("2026-01-31T12:06", 10, 1, 600, 0.5),
-        Minute("2026-01-31T12:09", 20, 0, 600, 0.5),
-        Minute("2026-01-31T12:10", 99, 0, 9999, 9.0),  # not over
-    ]
-    found = progress.pace(minutes, of(run, done=20, open=20, failed=10, requests=40), NOW)
+def test_pace_is_of_the_last_minutes_or_from_the_first_answer_on(db: Database) -> None:
+    run, now = start(db, "r", *[("done", None)] * 2, *[("open", None)] * 3), 10_000.0
+    with db.read() as session:
+        assert progress.pace(session, progress.page_runs(session)[0], now) is None
+        assert progress.last_ended(session, run.id) is None
+    ended = (1_000, 250, 240, 120, 10)  # seconds ago; the first is too long ago
+    for tokens, ago in enumerate(ended, start=1_000):
+        ask_id = add_ask(db, run, "answered" if ago != 120 else "failed", 0.5, tokens)
+        with db.write() as session:
+            session.execute(update(AskRow).where(AskRow.id == ask_id).values(ended_at=now - ago))
+    with db.read() as session:
+        found = progress.pace(session, progress.page_runs(session)[0], now)
     assert found is not None
-    assert (found.requests_per_minute, found.tokens_per_second) == (6.0, 4.0)
-    assert found.usd_per_minute == pytest.approx(0.2)
-    assert found.minutes_left == 10.0  # 30 tasks of 2 requests
-    assert progress.pace([], of(run), NOW) is None
+    assert found.requests_per_minute == pytest.approx(3 / 250 * 60)
+    assert found.tokens_per_second == pytest.approx((1_001 + 1_002 + 1_003 + 1_004) / 250)
+    assert found.usd_per_minute == pytest.approx(4 * 0.5 / 250 * 60)
+    assert found.minutes_left == pytest.approx(3 * 5 / 2 / (3 / 250 * 60))  # 3 tasks of 2.5 requests

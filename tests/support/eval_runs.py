@@ -29,12 +29,12 @@ from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import grader_id
 from service.asks.attempts import Attempt, Ended, begin, end
-from service.asks.money import PICO_PER_USD
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.store import Run, finish_run, open_run
+from service.runs.tables import PICO_PER_USD
 
 Counts = Sequence[tuple[int, int, int]]
 """Of each problem: samples, correct ones, unknown ones."""

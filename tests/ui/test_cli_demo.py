@@ -1,10 +1,10 @@
 """`tagrpo demo` around its steps: what is printed, what is left out, where it stops and goes on."""
 
 import json
+import os
 import subprocess
-import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import CommandLine, words
@@ -154,52 +154,30 @@ def test_a_printed_command_is_what_a_shell_reads(arguments: tuple[str, ...]) -> 
     assert max(map(len, printed.splitlines())) <= command.LINE + 2
 
 
-def training_steps(plan: DemoPlan) -> list[Step]:
-    """Two trainings and a step between them; commands that are quick stand for all three."""
-    first, second = Training("grpo", 1), Training("ta_grpo", 1)
-    show = "train", "recipes"
-    return [
-        Step("Training", "Train first", "It trains.", (*show, "grpo"), training=first),
-        Step("Training", "Between", "It reads.", (*show, "dapo")),
-        Step("Training", "Train second", "It trains.", (*show, "ta_grpo", "--json"), training=second),
-    ]
-
-
-def test_the_next_training_runs_beside_the_one_in_hand(
+def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    code, out, err = cli("demo")
-    assert code == 0
-    places = [out.index(title) for title in ("Train first", "Between", "Train second")]
-    assert places == sorted(places)
-    assert out.count("This step ran earlier, in parallel with training.") == 1
-    assert out.count("$ tagrpo train recipes") == 3
-    assert '"name": "ta_grpo"' in err  # what it said, once its turn has come
-    assert len(json.loads((tmp_path / "tagrpo-demo" / "demo.json").read_text())["done"]) == 3
+    from trainer_adapter.runs.run_folder import Attempt, RunFolder
 
+    ran: list[tuple[str, ...]] = []
 
-def test_a_training_that_failed_beside_another_is_run_again_in_its_turn(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "raise SystemExit('no memory')"))
-    code, out, err = cli("demo")
-    assert code == 0
-    assert "no memory" in err
-    assert '"name": "ta_grpo"' in out  # it ran here
+    class Recorded:
+        def main(self, arguments: list[str], **_: Any) -> int:
+            assert os.environ["OMP_NUM_THREADS"] == "1"
+            ran.append(tuple(arguments))
+            return 0
 
-
-def test_trainings_beside_end_with_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "import time; time.sleep(60)"))
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
-    ahead.start(steps[2:])
-    (process,) = [process for process, _ in ahead._running.values()]
-    assert process.poll() is None
-    started = time.monotonic()
-    ahead.stop()
-    assert process.returncode == -15
-    assert time.monotonic() - started < 30
+    monkeypatch.setattr("ui.cli.app.commands", lambda: Recorded())
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    plan, training = DemoPlan(tmp_path), Training("grpo", 1)
+    folder, steps = RunFolder(plan.run_folder(training)), plan.steps("grpo")
+    step = Step("Training", "Train", "It trains.", ("train", "run", "x"), training=training)
+    command._carry_out(plan, step, "step 1 of 1")
+    folder.write_config({"name": "x"})
+    command._carry_out(plan, step, "step 1 of 1")
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "latest_checkpointed_iteration.txt").write_text(str(steps))
+    folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, steps, steps))
+    command._carry_out(plan, step, "step 1 of 1")
+    assert ran == [("train", "run", "x"), ("train", "run", "x")]
+    assert os.environ["OMP_NUM_THREADS"] == "2"

@@ -316,7 +316,7 @@ class TestRuns:
             assert (refused.code, reason in refused.err) == (2, True), refused.err
         # a run of training is none of neighbors: there is one of those, which needs no name
         assert tagrpo("rephrase", "list").code == 0
-        assert "recipe ta_grpo" in squeezed(tagrpo("runs", "show", "x").out)
+        assert "recipe ta_grpo[responses=2]" in squeezed(tagrpo("runs", "show", "x").out)
         refused = tagrpo("rephrase", "list", "--run", "x")
         assert (refused.code, "run 'x' is a training run without neighbors" in refused.err) == (2, True)
 

@@ -67,7 +67,7 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
         (["--host", "203.0.113.7"], "cannot listen on it"),
         (["--demo"], "remove --db"),
         (["--port", "99999"], "from 0 to 65535"),
-        (["--password-file", "/nonexistent"], "cannot read the password"),
+        (["--password-file", "/nonexistent"], "cannot be read"),
     ],
 )
 def test_bad_usage_is_code_2_and_one_message(database, options, said):

@@ -7,10 +7,40 @@ from pydantic import Field
 from service.config import Config
 
 if TYPE_CHECKING:
+    from trainer_adapter.verl.export_rows import AnswerForm
     from trainer_adapter.verl.prompts import PromptTemplate
 
 
-class VerlExportConfig(Config):
+class SetRows(Config):
+    """What training takes of a neighbor set, and how it grades the answers."""
+
+    strategies: tuple[str, ...] = Field(
+        (), description="Only neighbors with these strategies, such as harder; by default all."
+    )
+    validation_share: float = Field(
+        0.0, ge=0, le=0.99, description="Share of the set's questions held back for validation."
+    )
+    answer_kind: Literal["latex", "integer", "choice", "tolerance"] = Field(
+        "latex", description="Answer kind of the set's questions."
+    )
+    tolerance: str | None = Field(
+        None, description="Tolerance for answer_kind=tolerance, such as 1e-2 or 1%; by default 1%."
+    )
+
+    @property
+    def answers(self) -> "AnswerForm":
+        """How the answers of the set are graded.
+
+        Raises:
+            InputError: a tolerance that cannot be read, or one of another kind than tolerance.
+        """
+        from evaluator.grading import AnswerKind
+        from trainer_adapter.verl.export_rows import AnswerForm
+
+        return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
+
+
+class VerlExportConfig(SetRows):
     """Write a version of a neighbor set. All settings except `set` apply only to files for verl."""
 
     set: str = Field(description="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")
@@ -34,18 +64,6 @@ class VerlExportConfig(Config):
     data_source: str = Field(
         "DigitalLearningGmbH/MATH-lighteval",
         description="Name by which verl chooses its reward function; by default the one for boxed answers.",
-    )
-    validation_share: float = Field(
-        0.0, ge=0, le=0.99, description="Share of the questions to write to validation.parquet."
-    )
-    strategies: tuple[str, ...] = Field(
-        (), description="Only neighbors from these strategies; by default all."
-    )
-    answer_kind: Literal["latex", "integer", "choice", "tolerance"] = Field(
-        "latex", description="Kind of answer that the questions ask for."
-    )
-    tolerance: str | None = Field(
-        None, description="Tolerance for answer_kind=tolerance, such as 1e-2 or 1%; by default 1%."
     )
 
     def template(self) -> "PromptTemplate":

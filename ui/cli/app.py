@@ -194,7 +194,7 @@ def _report_bug(error: Exception) -> NoReturn:
 
     place = traceback.extract_tb(error.__traceback__)[-1]
     message = " ".join(str(error).split())
-    how = "" if output.LOUDNESS.verbose else " (-v prints it)"
+    how = "" if output.is_verbose() else " (-v prints it)"
     _end(
         exits.Code.FAILED,
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "

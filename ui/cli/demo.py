@@ -2,10 +2,6 @@
 
 import os
 import shlex
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +20,6 @@ if TYPE_CHECKING:
 
 LINE = 100
 INSTALL = "pip install 'tagrpo[train,local,ui]'"
-TAGRPO = (sys.executable, "-m", "tagrpo")
-TRAINING_BYTES = 3 << 30
-"""Memory that a training takes, and some more."""
 NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
 """Modules of the extras that the demo takes."""
 
@@ -122,112 +115,32 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
     resumed = f"{done} of {of} steps in {plan.folder} are finished; resuming with the next one."
     output.say(Heading("TA-GRPO on a laptop"), resumed if done else begin)
     chapter = ""
-    trainings = [step for _, step, _ in open_ones if step.training]
-    ahead = Ahead()
-    try:
-        for number, step, key in open_ones:
-            if step.chapter != chapter:
-                chapter = step.chapter
-                output.say("", Heading(f"=== {chapter} ==="))
-            output.say("", Heading(f"{number}/{of}  {step.title}"), step.words)
-            started = time.monotonic()
-            if step.training:
-                trainings.remove(step)
-                ahead.start([each for each in trainings if not _is_trained(plan, each)])
-            if not ahead.finish(step):
-                _carry_out(plan, step, f"step {number} of {of}")
-            seconds = time.monotonic() - started
-            held.finish(key, seconds)
-            output.note(f"({seconds:.0f} s)")
-    finally:
-        ahead.stop()
+    for number, step, key in open_ones:
+        if step.chapter != chapter:
+            chapter = step.chapter
+            output.say("", Heading(f"=== {chapter} ==="))
+        output.say("", Heading(f"{number}/{of}  {step.title}"), step.words)
+        started = time.monotonic()
+        _carry_out(plan, step, f"step {number} of {of}")
+        seconds = time.monotonic() - started
+        held.finish(key, seconds)
+        output.note(f"({seconds:.0f} s)")
     output.say("", Heading("=== The report ==="))
     write_report(plan, [(step, held.done[key]) for _, (step, key) in numbered])
     held.report(plan.compared())
     output.say(*farewell)
 
 
-class Ahead:
-    """The next trainings, run beside the one in hand where there are two cores for each.
-
-    On two cores, three trainings at once took 20 s per step each, and one alone 5 s.
-    """
-
-    def __init__(self) -> None:
-        self._running: dict[Step, tuple[subprocess.Popen[bytes], Path]] = {}
-        self._started = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="tagrpo-demo-")
-
-    def start(self, steps: "Sequence[Step]") -> None:
-        """Start the commands of the first of these steps, as far as there are cores and memory for them."""
-        import ctypes
-
-        import psutil
-
-        def end_with_parent() -> None:
-            if sys.platform == "linux":
-                ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-        room = psutil.virtual_memory().available // TRAINING_BYTES - 1  # one for the training in hand
-        for step in steps[: max(0, (os.cpu_count() or 1) // 2 - 1)]:
-            if step not in self._running and room > len(self._running):
-                self._started += 1
-                words = Path(self._folder.name, str(self._started))
-                with words.open("wb") as file:
-                    process = subprocess.Popen(
-                        [*TAGRPO, *step.arguments],
-                        stdin=subprocess.DEVNULL,
-                        stdout=file,
-                        stderr=file,
-                        env={**os.environ, "OMP_NUM_THREADS": "1"},  # more than one has to share the cores
-                        start_new_session=True,  # Ctrl-C reaches the demo alone, which passes it on
-                        preexec_fn=end_with_parent,  # killed together with the demo
-                    )
-                self._running[step] = process, words
-
-    def finish(self, step: "Step") -> bool:
-        """Wait for a step that was started, and say what it says; return whether it was, and did well."""
-        if step not in self._running:
-            return False
-        output.say("This step ran earlier, in parallel with training.")
-        output.say(f"$ {shell_lines(step.command)}", "")
-        process, words = self._running[step]
-        with words.open("rb") as file:
-            ended = False
-            while not ended:
-                ended = process.poll() is not None
-                for line in file:
-                    output.note(line.decode("utf-8", "replace").rstrip("\n"))
-                time.sleep(0 if ended else 0.2)
-        del self._running[step]
-        return process.returncode == 0
-
-    def stop(self) -> None:
-        """End what still runs."""
-        for process, _ in self._running.values():
-            process.terminate()
-        for process, _ in self._running.values():
-            process.wait()
-        self._folder.cleanup()
-
-
-def _is_trained(plan: "DemoPlan", step: "Step") -> bool:
-    from sandbox.demo.folder import is_trained
-
-    training = step.training
-    return training is not None and is_trained(plan.run_folder(training), plan.steps(training.recipe))
-
-
 def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     """Run a step as the command that is printed."""
     from sandbox import __main__ as sandbox
-    from sandbox.demo.folder import clear_part, is_begun
+    from sandbox.demo.folder import clear_part, is_begun, is_trained
     from service.errors import TagrpoError
     from ui.cli.app import commands
 
     arguments, training = step.arguments, step.training
     way_on = f"the demo stopped at {where}; run the same command again to resume."
-    if _is_trained(plan, step):
+    if training is not None and is_trained(plan.run_folder(training), plan.steps(training.recipe)):
         output.say("This training run is already finished.")
         return
     if step.makes and clear_part(step.makes):

@@ -194,18 +194,15 @@ def _disk(place: "Place") -> Check:
 
 def _keys() -> list[Check]:
     names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
-    way_out = "" if names else "export OPENAI_API_KEY=...; your own vLLM server needs none"
-    keys = f"set: {', '.join(names)}" if names else "no *_API_KEY in the environment"
-    token = bool(os.environ.get("HF_TOKEN"))
-    hub = f"HF_TOKEN is {'' if token else 'not '}set"
+    keys, hub = "API keys", "Hugging Face token"
+    no_keys = "export OPENAI_API_KEY=...; your own vLLM server needs none"
     return [
-        Check("API keys", "ok" if names else "missing", keys, way_out),
-        Check(
-            "Hugging Face token",
-            "ok" if token else "missing",
-            hub,
-            "" if token else "needed only for gated datasets",
-        ),
+        Check(keys, "ok", f"set: {', '.join(names)}")
+        if names
+        else Check(keys, "missing", "no *_API_KEY in the environment", no_keys),
+        Check(hub, "ok", "HF_TOKEN is set")
+        if os.environ.get("HF_TOKEN")
+        else Check(hub, "missing", "HF_TOKEN is not set", "needed only for gated datasets"),
     ]
 
 

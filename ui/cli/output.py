@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 import typer
 
 from service.errors import InputError
-from ui import characters
 from ui.characters import visible
 from ui.cli import console
 
@@ -30,23 +29,14 @@ CHARACTERS_SHOWN = 2_000
 ID_SHOWN = 12  # long enough for `show`
 
 
-@dataclass
-class Loudness:
-    """How much a command says beside its result and its errors; `--quiet` and `--verbose` set it."""
-
-    quiet: bool = False
-    verbose: bool = False
-
-
-LOUDNESS = Loudness()
+ROOMS = logging.getLogger("tagrpo")
+"""What rooms below say while they work; `--quiet` and `--verbose` set its level."""
 
 
 def prepare_streams() -> None:
     """Make stdout and stderr take any text: nowhere if they are closed, escaped where they are not UTF-8."""
-    LOUDNESS.quiet = LOUDNESS.verbose = False
-    rooms = logging.getLogger("tagrpo")
-    rooms.handlers = [_OfRooms()]
-    rooms.setLevel(logging.WARNING)
+    ROOMS.handlers = [_OfRooms()]
+    ROOMS.setLevel(logging.WARNING)
     sys.stdout, sys.stderr = (_usable(stream) for stream in (sys.stdout, sys.stderr))
 
 
@@ -56,7 +46,7 @@ class _OfRooms(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno < logging.WARNING:
             console.write_line(record.getMessage())
-        elif not LOUDNESS.quiet:
+        else:
             complain("warning: ", "bold yellow", record.getMessage())
 
 
@@ -129,11 +119,6 @@ def shorten(text: str, characters: int, most: int, option: str) -> str:
     return text[:most] + (f"\n[{left:,} more characters; {option}]" if left else "")
 
 
-def one_line(text: str, length: int = TEXT_SHOWN) -> str:
-    """Return text on one line, cut to `length` characters."""
-    return characters.one_line(text, length)
-
-
 def plural(count: int, noun: str) -> str:
     """Return the count with its noun: `1 row`, `7,500 rows`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
@@ -146,16 +131,24 @@ def confirm(what: str, question: str) -> None:
     typer.confirm(question, err=True, abort=True)
 
 
-def _be_quiet(wanted: bool) -> bool:
-    LOUDNESS.quiet |= wanted
-    return wanted
-
-
-def _be_verbose(wanted: bool) -> bool:
-    LOUDNESS.verbose |= wanted
+def _be_quiet(wanted: bool) -> None:
     if wanted:
-        logging.getLogger("tagrpo").setLevel(logging.INFO)
-    return wanted
+        ROOMS.setLevel(logging.ERROR)
+
+
+def _be_verbose(wanted: bool) -> None:
+    if wanted:
+        ROOMS.setLevel(logging.INFO)
+
+
+def is_quiet() -> bool:
+    """Return whether `--quiet` was given."""
+    return ROOMS.level > logging.WARNING
+
+
+def is_verbose() -> bool:
+    """Return whether `--verbose` was given."""
+    return ROOMS.level == logging.INFO
 
 
 QUIET = {"callback": _be_quiet, "help": "Print results and errors only."}
@@ -188,7 +181,7 @@ class Terminal:
         """Print the record as one JSON object, or as text with the same names, then the notes.
 
         Args:
-            hidden: Names that text leaves out.
+            hidden: Names that text leaves out. Instead of `after` a note says how the list continues.
         """
         if self.as_json:
             console.write_json(record)
@@ -196,7 +189,8 @@ class Terminal:
         from ui.cli.records import record_parts
 
         plain = console.plain(record)
-        say(*record_parts({name: value for name, value in plain.items() if name not in hidden}), *notes)
+        shown = {name: value for name, value in plain.items() if name not in (*hidden, "after")}
+        say(*record_parts(shown), *notes, next_page(plain.get("after")))
 
     def rows(
         self,
@@ -226,7 +220,7 @@ class Terminal:
 
 def print_error(message: str) -> None:
     """Print `error: message` on stderr; with `--verbose` the traceback of what is being handled before it."""
-    if LOUDNESS.verbose and isinstance(sys.exception(), Exception):
+    if is_verbose() and isinstance(sys.exception(), Exception):
         import traceback
 
         console.write_line(traceback.format_exc().rstrip())
@@ -235,7 +229,7 @@ def print_error(message: str) -> None:
 
 def note(message: str) -> None:
     """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
-    if LOUDNESS.quiet:
+    if is_quiet():
         return
     console.stderr().print(message, markup=False, soft_wrap=True)
 
@@ -282,14 +276,19 @@ def _cell(value: object) -> "Text":
     return Text(visible(str(value)))
 
 
+@dataclass(frozen=True)
 class Bar:
     """Long work reports here: how much is done of how much, and a few words on what happens now.
 
-    Called, it takes the name of a stage first, as a `TellStage`. This one shows nothing.
+    Called, it takes the name of a stage first, as a `TellStage`. `show` is None if nothing is shown.
     """
+
+    show: Callable[[int, int | None, str], object] | None = None
 
     def update(self, done: int, total: int | None = None, detail: str = "") -> None:
         """Show how far the work is."""
+        if self.show is not None:
+            self.show(done, total, detail)
 
     def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None:
         self.update(done, total, " ".join(filter(None, (stage, detail))))
@@ -302,7 +301,7 @@ class Bar:
 @contextmanager
 def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
     """Show a bar on a terminal, a plain line now and then elsewhere, nothing when quiet; all on stderr."""
-    if quiet or LOUDNESS.quiet:
+    if quiet or is_quiet():
         yield Bar()
     elif sys.stderr.isatty():
         from rich import progress as bars
@@ -316,22 +315,17 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
             bars.TextColumn("{task.fields[detail]}", markup=False),
         )
         with bars.Progress(*columns, console=console.stderr(), transient=True) as bar:
-            yield _Bar(bar, bar.add_task(escape(label), total=None, detail=""))
+            task = bar.add_task(escape(label), total=None, detail="")
+            yield Bar(
+                lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
+            )
     else:
-        plain = _Plain(label)
-        yield plain
-        plain.finish()
+        lines = _Lines(label)
+        yield Bar(lines.update)
+        lines.finish()
 
 
-class _Bar(Bar):
-    def __init__(self, bar: Any, task: Any) -> None:
-        self._bar, self._task = bar, task
-
-    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
-        self._bar.update(self._task, completed=done, total=total, detail=detail)
-
-
-class _Plain(Bar):
+class _Lines:
     """A line now and then, and the last one at the end."""
 
     def __init__(self, label: str) -> None:
@@ -340,7 +334,7 @@ class _Plain(Bar):
         self._line = ""
         self._printed = ""
 
-    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
+    def update(self, done: int, total: int | None, detail: str) -> None:
         of = f"/{total:,}" if total is not None else ""
         self._line = f"{self._label}: {done:,}{of}" + (f"  {detail}" if detail else "")
         if time.monotonic() >= self._last + PLAIN_PROGRESS_EVERY_S:

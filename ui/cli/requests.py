@@ -1,20 +1,16 @@
 """Requests to models: how they are made and capped, what they will cost, what became of them and was paid."""
 
 import textwrap
-from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from ui.cli.output import Part, Table, plural
-from ui.cli.records import record_parts
+from ui.cli.output import plural
 from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from service.models.estimate import Estimate
-    from service.runs.progress import ErrorCount
-    from service.runs.spending import LedgerLine
 
 
 DryRun = Annotated[
@@ -25,25 +21,18 @@ DryRun = Annotated[
 LONGEST_WORDS = 200
 
 
-def words_by_kind(errors: "Sequence[ErrorCount]") -> dict[str, str]:
-    """Return by kind of failure what a server, or the network, says most often of it."""
+def error_words(errors: Mapping[str, int], kinds: Collection[str] | None = None) -> str:
+    """Say why requests failed: each kind (of these) with what a server, or the network, says most often."""
     words: dict[str, str] = {}
-    for each in errors:
-        kind, _, message = each.error.partition(": ")
-        words.setdefault(kind, textwrap.shorten(message, LONGEST_WORDS, placeholder=" ..."))
-    return words
+    for error in errors:
+        kind, _, message = error.partition(": ")
+        short = textwrap.shorten(message, LONGEST_WORDS, placeholder=" ...")
+        if kinds is None or kind in kinds:
+            words.setdefault(kind, f"{kind}: {short}" if short else kind)
+    return ", ".join(words.values())
 
 
-def error_words(errors: "Sequence[ErrorCount]", kinds: Collection[str] | None = None) -> str:
-    """Say why requests failed: each kind (of these) with the words of the server."""
-    return ", ".join(
-        f"{kind}: {message}" if message else kind
-        for kind, message in words_by_kind(errors).items()
-        if kinds is None or kind in kinds
-    )
-
-
-def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]") -> list[str]:
+def open_words(name: str, open_: int, failed: int, errors: Mapping[str, int]) -> list[str]:
     """Name the unanswered requests of a run, the reason and the way on; empty if there are none."""
     parts = []
     if open_:
@@ -52,23 +41,6 @@ def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]
         words = error_words(errors)
         parts.append(f"{plural(failed, 'request')} failed" + (f" ({words})" if words else ""))
     return [f"{name}: {' and '.join(parts)}; resume with {resume_command(name)}"] if parts else []
-
-
-def errors_table(errors: "Sequence[ErrorCount]") -> Table | None:
-    """Return the errors of failed requests, the most frequent first; None if there are none."""
-    rows = [[each.error, each.count] for each in errors]
-    return Table(["failed request", "count"], rows) if rows else None
-
-
-def ledger_parts(ledger: "Sequence[LedgerLine]") -> list[Part]:
-    """Return a run's costs by kind of request and model, and which are worst cases."""
-    doubtful = sum(line.doubtful_usd for line in ledger)
-    note = (
-        f"${doubtful:.4f} of this is a worst case: requests that timed out, were cut off or were in flight "
-        "when the process was killed may have cost less"
-    )
-    costs = [asdict(line) for line in ledger]
-    return [*record_parts({"cost": costs}), note if doubtful else None]
 
 
 def estimate_notes(estimates: "Collection[Estimate]", max_usd: float | None) -> list[str]:

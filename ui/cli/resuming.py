@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument
 
 from service.errors import InputError, NotFoundError
+from ui.cli.configs import VERBS
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, profiles_file, split_words
 from ui.cli.tree import find_function
@@ -18,13 +19,8 @@ if TYPE_CHECKING:
 
     from service.runs.store import Run
 
-COMMANDS = {
-    "propose": "rephrase.running.run",
-    "eval": "eval.running.run",
-    "judge": "eval.scoring.score",
-    "train": "train.running.run",
-}
-"""What resumes a run, by its kind."""
+CONFIGS = {"propose": "rephrase", "judge": "score"}
+"""The config of a run by its kind, where the names differ."""
 
 
 def resume(
@@ -62,7 +58,7 @@ def resume(
     profiles = profiles_file().absolute()  # before the folder changes
     if Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    command = find_function(COMMANDS[chosen.kind])
+    command = find_function(VERBS[CONFIGS.get(chosen.kind, chosen.kind)])
     known = profiles if profiles.is_file() else None
     config = read_stored(command.verb.kind, kept.config, changes, profiles=known)
     if chosen.kind != "judge":

@@ -1,7 +1,7 @@
 """`tagrpo runs`: list, show, rename and remove runs of all kinds."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from typer import Option
 
@@ -29,36 +29,21 @@ def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
     """
     with db.reading() as session:
         listed = [each for name in KINDS if kind in (None, name) for each in KINDS[name][1](session)]
-    listed.sort(key=lambda each: (each.run.created_at, each.run.name))
+    listed.sort(key=lambda each: (each[0].created_at, each[0].name))
     starts = [f"`tagrpo {start}`" for name, (start, _) in KINDS.items() if kind in (None, name)]
     empty = f"no runs yet; start one with {', '.join(starts)}"
-    rows = [
-        [each.run.name, each.run.kind, each.over, each.model, each.done, each.run.finished_at or "no"]
-        for each in listed
-    ]
-    records = [
-        {
-            "run": each.run.name,
-            "run_id": each.run.id,
-            "kind": each.run.kind,
-            **each.record,
-            "created_at": each.run.created_at,
-            "finished_at": each.run.finished_at,
-        }
-        for each in listed
-    ]
+    rows, records = [], []
+    for run, over, model, done, record in listed:
+        rows.append([run.name, run.kind, over, model, done, run.finished_at or "no"])
+        named = {"run": run.name, "run_id": run.id, "kind": run.kind}
+        times = {"created_at": run.created_at, "finished_at": run.finished_at}
+        records.append({**named, **record, **times})
     table = Table(["run", "kind", "over", "model", "done", "finished"], rows, empty)
     terminal.emit({"runs": records}, table)
 
 
-class Listed(NamedTuple):
-    """A run in a list: what it is over, how far it is, and its JSON."""
-
-    run: "Run"
-    over: str | None
-    model: str | None
-    done: str
-    record: Mapping[str, Any]
+Listed: TypeAlias = "tuple[Run, str | None, str | None, str, Mapping[str, Any]]"
+"""A run in a list: what it is over, its model, how far it is, and its JSON."""
 
 
 def _list_proposals(session: "Session") -> Iterator[Listed]:
@@ -67,7 +52,7 @@ def _list_proposals(session: "Session") -> Iterator[Listed]:
     for run, record in list_records(session):
         size = f"{record['candidates']:,} candidates of {plural(record['questions'], 'question')}"
         done = size + _cost(record["usd"])
-        yield Listed(run, run.spec["questions"], proposed_by(run.spec), done, record)
+        yield (run, run.spec["questions"], proposed_by(run.spec), done, record)
 
 
 def _list_evaluations(session: "Session") -> Iterator[Listed]:
@@ -78,7 +63,7 @@ def _list_evaluations(session: "Session") -> Iterator[Listed]:
         done = f"{each.samples:,} samples of {plural(each.problems, 'problem')}"
         done += f", {each.graded:,} graded" if each.graded < each.samples else ""
         done += "" if each.mean is None else f", pass@1 {hundredths(each.mean)}%"
-        yield Listed(each.run, each.benchmark, each.run.spec["model"], done, each.to_json())
+        yield (each.run, each.benchmark, each.run.spec["model"], done, each.to_json())
 
 
 def _list_judgings(session: "Session") -> Iterator[Listed]:
@@ -91,7 +76,7 @@ def _list_judgings(session: "Session") -> Iterator[Listed]:
         spec = each.run.spec
         done = f"{each.done:,} of {plural(each.planned, 'response')} judged{_cost(each.usd)}"
         record = {"asked": spec["asked"], **_judging_numbers(each)}
-        yield Listed(each.run, names.get(spec["eval_run"]), spec["model"], done, record)
+        yield (each.run, names.get(spec["eval_run"]), spec["model"], done, record)
 
 
 def _list_trainings(session: "Session") -> Iterator[Listed]:
@@ -101,7 +86,7 @@ def _list_trainings(session: "Session") -> Iterator[Listed]:
         if each.problem:
             output.note(each.problem)
         done = f"{each.numbers.rollouts:,} rollouts in {plural(each.numbers.steps, 'step')}"
-        yield Listed(each.run, each.recipe, each.model, done, each.to_json())
+        yield (each.run, each.recipe, each.model, done, each.to_json())
 
 
 def _cost(usd: float | None) -> str:
@@ -172,8 +157,7 @@ def _show_judging(database: "Database", run: "Run") -> tuple[Mapping[str, Any], 
     with database.read() as session:
         line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
         errors = frequent_errors(session, run.id)
-    counts = {each.error: each.count for each in errors}
-    record = {**_judging_numbers(line), "errors": counts, "ledger": ledger}
+    record = {**_judging_numbers(line), "errors": errors, "ledger": ledger}
     return record, "; ".join(open_words(run.name, line.open, line.failed, errors))
 
 

@@ -188,16 +188,12 @@ OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; optional if 
 
 def reviewer_name(option: str | None) -> str:
     """Return the reviewer: as given, else the login name."""
-    name = option
-    if name is None:
-        import getpass
+    import getpass
 
-        try:
-            name = getpass.getuser()
-        except (OSError, KeyError, ImportError) as error:
-            raise InputError(
-                "your login has no name. Give one with --reviewer or TAGRPO_REVIEWER."
-            ) from error
+    try:
+        name = getpass.getuser() if option is None else option
+    except (OSError, KeyError, ImportError):  # a login without a name
+        name = ""
     if not name.strip():
-        raise InputError("the reviewer's name is empty. Give one with --reviewer or TAGRPO_REVIEWER.")
+        raise InputError("the reviewer has no name. Give one with --reviewer or TAGRPO_REVIEWER.")
     return name.strip()

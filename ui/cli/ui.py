@@ -119,22 +119,12 @@ def demo_database() -> tuple[Path, str]:
 def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:
     """Return the password from the one place that was named, else from the environment; None for none."""
     from service.errors import InputError
+    from service.web.listening import read_secret
 
     if ask + (file is not None) + none > 1:
         raise InputError("give only one of --password, --password-file and --no-token.")
-    if none:
-        return None
-    if file is not None:
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file}: cannot read the password ({error}).") from error
-        if not lines or not lines[0]:
-            raise InputError(f"{file}: the first line is empty. Write the password there.")
-        return lines[0]
     if ask:
         if sys.stdin.isatty():
             return str(typer.prompt("Password", hide_input=True, err=True))
         return sys.stdin.readline().rstrip("\r\n")
-    # Taken out of the environment, so that no child of this process inherits it.
-    return os.environ.pop(PASSWORD_VARIABLE, None) or None
+    return None if none else read_secret(PASSWORD_VARIABLE, file)

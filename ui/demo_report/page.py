@@ -336,8 +336,7 @@ def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
         ),
         Text(
             "Shares of correct responses refer to training prompts, which include neighbors if the recipe "
-            "samples them. So compare recipes on the held-out questions only. Training runs in parallel "
-            "shared the cores, which affects their times."
+            "samples them. So compare recipes on the held-out questions only."
         ),
     ]
 

@@ -64,9 +64,11 @@ def label(
         comment: Reason for the grade.
     """
     from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals.human import list_human_grades
+    from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
     from evaluator.evals.overview import shown_grader
+    from evaluator.evals.problems import run_problems
     from evaluator.evals.runs import find_eval_run
+    from evaluator.evals.samples import page_samples
 
     if problem is None:
         if correct or wrong or withdraw:
@@ -86,48 +88,32 @@ def label(
         raise typer.BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")
     if withdraw and comment:
         raise typer.BadParameter("--withdraw takes no --comment")
-    value: HumanValue | None = "correct" if correct else "wrong" if wrong else None
+    who = reviewer_name(reviewer)
     with db.writing() as session:
         chosen = find_eval_run(session, run)
-        record = {"run": chosen.name, **_grade(session, chosen, problem, sample, value, reviewer, comment)}
+        place = find_problem(chosen, run_problems(session, chosen.id), problem)
+        page = page_samples(session, chosen.id, place.id, after_ordinal=sample - 1, limit=1)
+        if not page or page[0].ordinal != sample:
+            raise NotFoundError(
+                f"problem {place.position} of run {chosen.name} has no response {sample}. List them with "
+                f"`tagrpo eval show {chosen.name} {place.position}`."
+            )
+        if withdraw:
+            withdrawn = withdraw_human_grade(session, page[0].id, reviewer=who)
+            if withdrawn is None:
+                raise NotFoundError(f"{who} has no grade of this response to withdraw.")
+            recorded = f"{withdrawn} by {who} withdrawn"
+        else:
+            value: HumanValue = "correct" if correct else "wrong"
+            grader = shown_grader(session, chosen.id)
+            grader_id = None if grader is None else grader.id
+            new = add_human_grade(
+                session, page[0].id, value, reviewer=who, comment=comment, grader_id=grader_id
+            )
+            recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
         effect = _effect(session, chosen)
-    terminal.show({**record, **effect})
-
-
-def _grade(
-    session: "Session",
-    run: "Run",
-    problem: str,
-    sample: int,
-    value: "HumanValue | None",
-    reviewer: str | None,
-    comment: str,
-) -> dict[str, Any]:
-    """Store a grade, or withdraw the newest one if there is no value; return what was recorded."""
-    from evaluator.evals.human import add_human_grade, withdraw_human_grade
-    from evaluator.evals.overview import shown_grader
-    from evaluator.evals.problems import run_problems
-    from evaluator.evals.samples import page_samples
-
-    who = reviewer_name(reviewer)
-    place = find_problem(run, run_problems(session, run.id), problem)
-    page = page_samples(session, run.id, place.id, after_ordinal=sample - 1, limit=1)
-    if not page or page[0].ordinal != sample:
-        raise NotFoundError(
-            f"problem {place.position} of run {run.name} has no response {sample}. List them with "
-            f"`tagrpo eval show {run.name} {place.position}`."
-        )
-    if value is None:
-        withdrawn = withdraw_human_grade(session, page[0].id, reviewer=who)
-        if withdrawn is None:
-            raise NotFoundError(f"{who} has no grade of this response to withdraw.")
-        recorded = f"{withdrawn} by {who} withdrawn"
-    else:
-        grader = shown_grader(session, run.id)
-        grader_id = None if grader is None else grader.id
-        new = add_human_grade(session, page[0].id, value, reviewer=who, comment=comment, grader_id=grader_id)
-        recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
-    return {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}
+    graded = {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}
+    terminal.show({"run": chosen.name, **graded, **effect})
 
 
 def _effect(session: "Session", run: "Run") -> dict[str, Any]:

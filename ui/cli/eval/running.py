@@ -1,7 +1,7 @@
 """`tagrpo eval run`: draw and grade responses, and print pass@k."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,12 @@ from evaluator.config import EvalConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, estimate_notes, words_by_kind
+from ui.cli.requests import DryRun, error_words, estimate_notes
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
     from service.database import Database
-    from service.runs.progress import ErrorCount
     from service.runs.store import Run
 
 FLAGS = {
@@ -74,7 +73,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
                 f"run {run.name} has up to {plural(most, 'sample')} per problem; those beyond --n "
                 f"{config.n:,} count too"
             )
-        problems.extend(complaints(run, outcome, numbers.errors))
+        problems.extend(complaints(run, outcome, numbers.record["errors"]))
         reasons.add(outcome.stopped)
 
     loaded = load_benchmarks(config)  # a wrong name leaves no new database
@@ -107,10 +106,10 @@ def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
     return lambda grader: load_neighbors(config, database, grader, output.note)
 
 
-def complaints(run: "Run", outcome: "EvalOutcome", errors: "Sequence[ErrorCount]") -> list[str]:
+def complaints(run: "Run", outcome: "EvalOutcome", errors: Mapping[str, int]) -> list[str]:
     """Say what of a run needs attention; requests that are open although nothing stopped are in a job.
 
-    Failed requests are quoted in the server's words, unless the reason to stop quotes them already.
+    Failed requests are quoted in the server's words, unless the reason to stop does.
     """
     from service.asks.ask import BUDGET
     from ui.cli.eval.summary import lost_words
@@ -121,13 +120,8 @@ def complaints(run: "Run", outcome: "EvalOutcome", errors: "Sequence[ErrorCount]
     if outcome.lost:
         problems.append(lost_words(run.name, outcome.lost, errors=errors))
     if coming := outcome.missing - outcome.lost:
-        words = words_by_kind(errors)
-        quoted = {kind: text for kind, text in words.items() if text and text not in (outcome.message or "")}
-        failed = ", ".join(
-            f"{kind} {count:,}" + (f": {quoted[kind]}" if kind in quoted else "")
-            for kind, count in sorted(outcome.failures.items())
-        )
-        failed = f" (failed requests: {failed})" if failed else ""
+        words = "" if outcome.message else error_words(errors)
+        failed = f" (failed requests: {words})" if words else ""
         more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
         problems.append(
             f"{run.name}: {plural(coming, 'sample')} missing{failed}; run the same command{more} to get them"

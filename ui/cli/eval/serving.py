@@ -1,7 +1,6 @@
 """`tagrpo eval serve`: the grader over HTTP, for trainers."""
 
 import math
-import os
 import re
 import secrets
 import sys
@@ -98,23 +97,17 @@ def serve(
 
 def _read_token(file: Path | None, none: bool) -> str | None:
     """Return the token from the file, else from the environment; None if there is none."""
-    # Taken out of the environment, so that no child of this process inherits it.
-    token, place = os.environ.pop(TOKEN_VARIABLE, None), TOKEN_VARIABLE
+    from service.web.listening import read_secret
+
     if none and file is not None:
         raise InputError("give only one of --token-file and --no-token.")
-    if none:
-        return None
-    if file is not None:
-        place = str(file)
-        try:
-            token = file.read_text(encoding="ascii").partition("\n")[0]
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{place}: cannot read the token ({error}).") from error
+    token = None if none else read_secret(TOKEN_VARIABLE, file)
     if token is None:
         return None
     token = token.strip()
     if len(token) < SHORTEST_TOKEN or not re.fullmatch(r"[\w.~-]+", token, re.A):
         raise InputError(
-            f"{place}: the token is too short. Use at least {SHORTEST_TOKEN} letters and digits."
+            f"{file or TOKEN_VARIABLE}: the token is too short. Use at least {SHORTEST_TOKEN} letters and "
+            "digits."
         )
     return token

@@ -57,15 +57,12 @@ class BenchmarkRows:
 
         files = match_files(names, self.source or ())
 
-        def load(name: str) -> "LoadedBenchmark":
-            return load_benchmark(
-                name,
-                source=files.get(name),
-                options_seed=self.options_seed,
-                allow_changed=self.allow_changed,
-            )
-
-        return load
+        return lambda name: load_benchmark(
+            name,
+            source=files.get(name),
+            options_seed=self.options_seed,
+            allow_changed=self.allow_changed,
+        )
 
 
 @dataclass(frozen=True)

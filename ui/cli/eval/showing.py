@@ -7,7 +7,7 @@ from typer import Option
 from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import EvalRun
-from ui.cli.output import Terminal, next_page
+from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -73,10 +73,7 @@ def show(
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
     gated = "a gated benchmark: questions, gold answers and responses are not shown"
-    more = next_page(record["after"])
-    terminal.show(
-        record, None if samples else "no such samples", gated if secret else None, more, hidden=("after",)
-    )
+    terminal.show(record, None if samples else "no such samples", gated if secret else None)
 
 
 def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":

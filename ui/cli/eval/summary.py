@@ -1,6 +1,6 @@
 """What the commands of `tagrpo eval` print of a run: settings, progress, pass@k and its caveats."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from evaluator.evals.runs import EvalSpec, is_imported
@@ -8,12 +8,12 @@ from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import hundredths
 from evaluator.reports.standing import RunNumbers, read_numbers
 from ui.cli.output import Heading, Part, Table, plural
-from ui.cli.requests import error_words, errors_table, open_words
+from ui.cli.records import record_parts
+from ui.cli.requests import error_words, open_words
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
     from service.database import Database
-    from service.runs.progress import ErrorCount
     from service.runs.store import Run
 
 
@@ -21,17 +21,19 @@ def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
     """Return the state of a stored evaluation and what needs attention, for `runs show`."""
     numbers = read_numbers(database, run)
     record = numbers.record
-    problems = open_words(run.name, record["open_requests"], record["failed_requests"], numbers.errors)
+    problems = open_words(
+        run.name, record["open_requests"], record["failed_requests"], numbers.record["errors"]
+    )
     imported = is_imported(EvalSpec.model_validate(run.spec))
     if lost := record["missing_for_good"]:
-        problems.append(lost_words(run.name, lost, imported=imported, errors=numbers.errors))
+        problems.append(lost_words(run.name, lost, imported=imported, errors=numbers.record["errors"]))
     if imported:  # their prompt and sampling are not known
         spec = {name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")}
         record = {**record, "spec": spec}
     return record, "; ".join(problems)
 
 
-def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequence[ErrorCount]" = ()) -> str:
+def lost_words(name: str, lost: int, *, imported: bool = False, errors: Mapping[str, int] = {}) -> str:
     """Say what is missing for good of a run, with the server's words, and the way out."""
     if imported:
         return (
@@ -64,7 +66,7 @@ def numbers_parts(numbers: RunNumbers) -> list[Part]:
     parts: list[Part] = [
         Heading(f"{record['run']}: {words}, {each} samples per problem{lacking}"),
         f"requests: {waiting:,} open, {failed:,} failed" if waiting or failed else None,
-        errors_table(numbers.errors),
+        *record_parts({"failed requests": [{"error": e, "count": n} for e, n in record["errors"].items()]}),
     ]
     if numbers.result is None or numbers.curve is None:
         return [*parts, record["why"] or "pass@k needs at least one sample of each problem"]

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
+from ui.characters import one_line
 from ui.cli import output
-from ui.cli.output import Terminal, one_line, plural
+from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 
@@ -68,7 +69,7 @@ def list_(
                 "id": lambda row: row["id"][: output.ID_SHOWN],
                 "level": "level",
                 "subject": "subject",
-                "question": lambda row: one_line(row["question"]),
+                "question": lambda row: one_line(row["question"], output.TEXT_SHOWN),
                 "answer": lambda row: one_line(row["answer"], 30),
                 **reason,
             },
@@ -167,4 +168,4 @@ def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, 
             output.confirm(f"removing question set {name!r}", f"Remove {what}? This cannot be undone.")
         with database.write() as session:
             remove_set(session, name)
-    terminal.show({"set": name, "questions": members, "spec": stored.spec})
+    terminal.show({"set": name, "questions": members, "spec": stored.spec}, hidden=("spec",))

@@ -154,7 +154,7 @@ def mix(
         "times": report.times,
         "spec": report.spec,
     }
-    terminal.show(record)
+    terminal.show(record, hidden=("spec",))
 
 
 def _problems(report: "ImportReport") -> list[str]:

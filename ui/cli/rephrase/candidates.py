@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
+from ui.characters import one_line
 from ui.cli import output
-from ui.cli.output import Terminal, one_line
+from ui.cli.output import Terminal
 from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
 HALF_SHOWN = 50

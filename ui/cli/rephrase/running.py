@@ -2,20 +2,21 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rephraser.config import RephraseConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Part, Table, Terminal, plural
-from ui.cli.requests import DryRun, estimate_notes, ledger_parts, open_words
+from ui.cli.output import Part, Terminal, plural
+from ui.cli.records import record_parts
+from ui.cli.requests import DryRun, estimate_notes, open_words
 from ui.cli.settings import Db, resume_command
 
 if TYPE_CHECKING:
     from rephraser.views.runs import RunSummary
     from service.asks.work import Outcome
 
-UNFINISHED_SHOWN = 5
 COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit", "--max-usd": "max_usd"}
 
 
@@ -77,26 +78,26 @@ def import_(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal
 
 def run_attention(summary: "RunSummary") -> str:
     """Say in one line what of a run needs attention; empty if nothing does."""
-    problems = open_words(summary.run, summary.open_questions, summary.failed_questions, ())
+    problems = open_words(summary.run, summary.open_questions, summary.failed_questions, {})
     return "; ".join(problems + _failed_for_good(summary))
 
 
 def _summary_parts(summary: "RunSummary", *, ended: bool) -> Iterator[Part]:
     """Yield the state of a run. `ended`: the run is complete, so resuming it sends no requests."""
+    missing = plural(len(summary.unfinished), "question")
     kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
     done = f"{summary.complete:,} of {summary.questions:,} questions have all {summary.wanted}"
     yield f"run {summary.run}: {done} {kind}"
-    for title, counts in (
-        ("neighbors", summary.questions_by_neighbors),
-        ("candidates", summary.candidates),
-        ("structural finding", summary.findings),
-        ("unusable reply of the proposer", summary.unreadable),
-        ("failed request", summary.errors),
-    ):
-        if counts:
-            unit = "questions" if title == "neighbors" else "count"
-            yield from ("", Table([title, unit], [*counts.items()]))
-    yield from ledger_parts(summary.ledger)
+    record = {
+        "questions by neighbors": summary.questions_by_neighbors,
+        "candidates": summary.candidates,
+        "findings": summary.findings,
+        "unusable replies": summary.unreadable,
+        "failed requests": summary.errors,
+        "cost": list(map(asdict, summary.ledger)),
+        f"{missing} with fewer than {summary.wanted} neighbors": list(map(asdict, summary.unfinished)),
+    }
+    yield from record_parts(record)
     if summary.suspects:
         yield (
             f"\n{plural(summary.suspects, 'question')} with a suspect gold answer that the solvers "
@@ -113,15 +114,7 @@ def _summary_parts(summary: "RunSummary", *, ended: bool) -> Iterator[Part]:
             "\nNo answers were compared because no --solver was given, so these neighbors are unverified. "
             "Publish them with --include unverified, or start a run with --solver."
         )
-    if not summary.unfinished:
-        return
-    missing = len(summary.unfinished)
-    cut = f"; showing the first {UNFINISHED_SHOWN} (`tagrpo runs show {summary.run} --json` has all)"
-    few = f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors"
-    rows = [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:UNFINISHED_SHOWN]]
-    yield f"\n{few}{cut if missing > UNFINISHED_SHOWN else ''}:"
-    yield Table(["question", "neighbors", "candidates so far"], rows)
-    if ended and not (summary.open_questions or summary.failed_questions):
+    if ended and summary.unfinished and not (summary.open_questions or summary.failed_questions):
         yield (
             "\nThis run is complete; a higher cap would add nothing. To find more neighbors, start a run "
             "with another name and another model or strategy."

@@ -86,11 +86,9 @@ def export(
 
 
 def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db, terminal: Terminal) -> None:
-    from evaluator.grading import AnswerKind
     from rephraser import sets
     from service.questions.images import image_loader
     from trainer_adapter.verl.export import export_verl
-    from trainer_adapter.verl.export_rows import AnswerForm
 
     template = config.template()
     with db.open(read_only=True) as database:
@@ -105,7 +103,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
             content_hash=header.content_hash,
             layout=config.layout,
             data_source=config.data_source,
-            answers=AnswerForm(AnswerKind(config.answer_kind), config.tolerance),
+            answers=config.answers,
             strategies=config.strategies,
             validation_share=config.validation_share,
             load_images=image_loader(database),

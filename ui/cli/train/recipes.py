@@ -11,6 +11,8 @@ from ui.cli.train.planning import FLAGS
 if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Loss
 
+AXES = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
+
 
 @Verb("train", TrainConfig, "recipe.name", {**FLAGS, "--cpu": "cpu"}, optional=True)
 def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
@@ -30,10 +32,9 @@ def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
     from trainer_adapter.runs.settings import SOURCES
 
     if config is None:
-        names = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
         recipes = [recipe.to_json() for recipe in RECIPES.values()]
         columns: dict[str, Any] = {"recipe": "name", "N": "neighbors", "G": "responses"}
-        columns |= {name: name for name in names}
+        columns |= {name: name for name in AXES}
         terminal.rows("recipes", recipes, columns | {"loss": lambda row: _words(RECIPES[row["name"]].loss)})
         return
     composition = compose_training(config, None if config.data is None else read_data(config.data))
@@ -48,25 +49,17 @@ def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
     }
     recipe, preset = composition.recipe, composition.preset
     settings = "".join(f", {name} {value:g}" for name, value in recipe.settings.items())
-    rollouts = f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question"
-    axes = {
-        "rollouts": rollouts,
-        "sampling": recipe.sampling,
-        "group": recipe.group,
-        "advantage": recipe.advantage + settings,
-        "token weights": recipe.weights,
-        "anchor": recipe.anchor,
-        "loss": _words(recipe.loss),
-        "filter": recipe.filter,
-        "reward": recipe.reward,
-    }
+    choices = {**recipe.to_json(), "advantage": recipe.advantage + settings, "loss": _words(recipe.loss)}
+    choices["rollouts"] = (
+        f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question"
+    )
     overrides = [each for each in composition.values if not isinstance(each.value, dict)]
     rows = [[each.key, _plain(each.value), each.source, each.reason] for each in overrides]
     terminal.emit(
         record,
         Heading(f"{recipe.name}: {recipe.summary}"),
         f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}",
-        Table(["axis", "choice"], [*axes.items()]),
+        Table(["axis", "choice"], [[name, choices[name]] for name in ("rollouts", *AXES)]),
         *("", Heading(f"overrides of verl's configuration, {composition.machine.name}")),
         Table(["key", "value", "source", "why"], rows),
         *("", Heading("sources")),

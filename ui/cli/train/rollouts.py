@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.output import Terminal, next_page
+from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _list_rescued(
         ],
         "after": questions[-1].question_id if more else None,
     }
-    terminal.show(record, "", *totals.sentences(), next_page(record["after"]), hidden=("totals", "after"))
+    terminal.show(record, "", *totals.sentences(), hidden=("totals",))
 
 
 def _add(target: str | None, db: Db, terminal: Terminal) -> None:

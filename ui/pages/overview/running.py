@@ -7,12 +7,11 @@ from sqlalchemy.orm import Session
 
 from service.errors import InputError
 from service.runs.progress import (
-    ErrorCount,
-    Minute,
+    WINDOW_S,
     Pace,
     RunProgress,
     frequent_errors,
-    last_minutes,
+    last_ended,
     pace,
     page_runs,
 )
@@ -28,32 +27,34 @@ from ui.pages.widgets import layout
 EVERY_SECONDS = 4
 LOOKED_AT = 50
 QUIET_MINUTES = 10
-_MINUTE = "%Y-%m-%dT%H:%M"
 
-
-OpenRun = tuple[RunProgress, list[Minute], list[ErrorCount]]
-"""A run with open requests, the last minutes in which any ended, and its most frequent errors."""
+OpenRun = tuple[RunProgress, datetime, Pace | None, dict[str, int]]
+"""A run with open tasks: when a request last ended, its pace, and its most frequent errors."""
 
 
 @cached
 def _open_runs(session: Session) -> list[OpenRun]:
+    now = datetime.now(UTC).timestamp()
     return [
         (
             run,
-            last_minutes(session, run.run.id),
-            frequent_errors(session, run.run.id, limit=3) if run.failed + run.final else [],
+            _last_ended(session, run.run),
+            pace(session, run, now),
+            frequent_errors(session, run.run.id, limit=3) if run.failed + run.final else {},
         )
         for run in page_runs(session, limit=LOOKED_AT)
         if run.state == "open"
     ]
 
 
+def _last_ended(session: Session, run: Run) -> datetime:
+    ended = last_ended(session, run.id)
+    return datetime.fromisoformat(run.created_at) if ended is None else datetime.fromtimestamp(ended, UTC)
+
+
 def is_quiet(run: OpenRun, now: datetime) -> bool:
     """Say whether no answer has arrived for so long that the run probably stopped."""
-    progress, minutes, _ = run
-    last = minutes[-1].minute if minutes else progress.run.created_at[:16]
-    ended = datetime.strptime(last, _MINUTE).replace(tzinfo=UTC)
-    return now - ended > timedelta(minutes=QUIET_MINUTES)
+    return now - run[1] > timedelta(minutes=QUIET_MINUTES)
 
 
 def _training(run: Run, now: datetime) -> TrainingProgress | None:
@@ -92,7 +93,9 @@ def show_running() -> None:
 
 
 def _card(run: OpenRun, now: datetime) -> None:
-    progress, minutes, errors = run
+    progress, last, going, errors = run
+    if (now - last).total_seconds() > WINDOW_S:
+        going = None
     done = progress.done + progress.final
     share = done / progress.planned if progress.planned else 0.0
     unit = UNITS.get(progress.run.kind, "tasks")
@@ -105,9 +108,9 @@ def _card(run: OpenRun, now: datetime) -> None:
             parts.append(layout.chip(f"{progress.final:,} failed permanently", "red", ":material/block:"))
         layout.line(*parts)
         st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} {unit}, {100 * share:.1f}%"))
-        st.markdown(escaped("  ·  ".join(facts(progress, pace(minutes, progress, now)))))
-        for error in errors:
-            st.caption(escaped(f"{error.count:,} times: {error.error[:300]}"))
+        st.markdown(escaped("  ·  ".join(facts(progress, going))))
+        for error, count in errors.items():
+            st.caption(escaped(f"{count:,} times: {error[:300]}"))
 
 
 def _training_card(training: TrainingProgress, now: datetime) -> None:

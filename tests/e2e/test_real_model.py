@@ -1,0 +1,87 @@
+"""The study of a real model from end to end with the sandbox's policy, killed while a pair trains."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 900
+
+
+def start(*words: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.studies.real_model", *map(str, words)],
+        cwd=ROOT,
+        env={**os.environ, "RAY_worker_niceness": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(*words: object) -> str:
+    with start(*words) as process:
+        try:
+            printed, _ = process.communicate(timeout=LIMIT_S)
+        finally:
+            process.terminate()
+    assert process.returncode == 0, printed
+    return printed
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.timeout(1800)
+def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Path) -> None:
+    travel, place, out = tmp_path / "travel", tmp_path / "place", tmp_path / "out"
+    rows = out / "rows.jsonl"
+    finish("prepare", travel, "--tiny")
+    run = ("run", travel, place, "--out", out, "--seconds", LIMIT_S, "--pairs", 1)
+    process = start(*run)
+    trained = place / "grpo-10" / "checkpoints" / "latest_checkpointed_iteration.txt"
+    ends = time.monotonic() + LIMIT_S
+    while not trained.exists():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+    before = rows_of(rows)
+    assert {(row["recipe"], row["benchmark"]) for row in before} == {
+        *(("base", name) for name in ("first", "second", "pool")),
+        ("grpo", "training"),  # the pilot
+    }
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    finish(*run)
+    after = rows_of(rows)
+    assert after[: len(before)] == before
+    tested = [row for row in after[len(before) :] if row["benchmark"] != "training"]
+    assert {(row["recipe"], row["seed"], row["step"], row["responses"]) for row in tested} == {
+        (recipe, 10, 2, 64) for recipe in ("grpo", "ta_rescue")
+    }
+    assert len({(row["recipe"], row["benchmark"], row["problem"]) for row in tested}) == len(tested) == 48
+    assert all(row["drawn"] == 8 >= row["correct"] >= row["boxed"] for row in tested)
+    assert sum(row["correct"] for row in tested) > 0
+    starts = rows_of(place / "grpo-10" / "attempts.jsonl")
+    # verl may save its second and last step before it notices the kill. Then a second start has nothing
+    # left to train, and there is none if the first one still ended well.
+    assert len(starts) == 2 or (len(starts) == 1 and starts[0]["checkpoint"] == 2)
+    assert (out / "set.tar").exists()
+
+    finish("prepare", travel, "--tiny", "--rows", rows, "--set", out / "set.tar")
+    other = tmp_path / "other"
+    finish("run", travel, other, "--out", other / "out", "--pairs", 1)
+    assert rows_of(other / "out" / "rows.jsonl") == after
+    late = finish("run", travel, other, "--out", other / "out", "--seconds", 5)
+    assert "out of time: pair takes 60 s or more" in late
+    printed = finish("report", rows)
+    assert "## all: 24 problems" in printed
+    assert "| ta_rescue | 64 | 1 |" in printed
