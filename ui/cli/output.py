@@ -189,8 +189,8 @@ class Terminal:
         from ui.cli.records import record_parts
 
         plain = console.plain(record)
-        shown = {name: value for name, value in plain.items() if name not in (*hidden, "after")}
-        say(*record_parts(shown), *notes, next_page(plain.get("after")))
+        visible = {name: value for name, value in plain.items() if name not in (*hidden, "after")}
+        say(*record_parts(visible), *notes, next_page(plain.get("after")))
 
     def rows(
         self,
