@@ -60,7 +60,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
         ((ADD, "--accept", "--reject"), "give one of --accept, --reject and --withdraw"),
         ((ADD, "--reject"), "needs a reason"),
         ((ADD, "--accept", "--audit", "3"), "there is no audit 3"),
-        ((ADD, "--accept", "--reviewer", " "), "name is empty"),
+        ((ADD, "--accept", "--reviewer", " "), "the reviewer has no name"),
         (("c_zz", "--accept"), "similar ids"),
         (("--sheet", "nowhere.jsonl"), "cannot be read"),
         (("--sheet", "nowhere.jsonl", "--accept"), "require a candidate"),
