@@ -12,7 +12,7 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
     installed = install_wheel(build_wheel(tmp_path / "wheel"), tmp_path / "venv")
     home = tmp_path / "home"
     home.mkdir()
-    done = run_installed(installed, home, "demo", "--quick", timeout=1100)
+    done = run_installed(installed, home, "demo", "--quick", timeout=840)
     log = "".join(path.read_text()[-4000:] for path in home.rglob("logs/*.log"))
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{log}"
     assert "Traceback" not in done.stderr
