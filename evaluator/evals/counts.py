@@ -55,7 +55,7 @@ def count_samples(
 
     Args:
         grader_id: None counts no grades, people's neither.
-        grades: whether people's grades stand in place of the grader's.
+        grades: whether people's grades override the grader's.
     """
     missing = asked_in_vain(session, [run_id]).get(run_id, {})
     graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_id)

@@ -43,7 +43,7 @@ def read_answers(session: Session, run_id: str, grader_version: str, grades: Gra
     Those that were asked for and are missing count as unknown.
 
     Args:
-        grades: whether people's grades stand in place of the grader's.
+        grades: whether people's grades override the grader's.
     """
     if any(problem.kind is AnswerKind.CODE for problem in run_problems(session, run_id)):
         raise InputError("programs have no majority vote, because they cannot be compared.")

@@ -53,7 +53,7 @@ class FoundFinding:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What stands behind a verdict; answer fields are empty or None where answers were not compared.
+    """The evidence for a verdict; answer fields are empty or None if no answers were compared.
 
     Attributes:
         classes: the most frequent answers of both sides first.
@@ -92,7 +92,7 @@ class Exchange:
 
     Attributes:
         prompt: (role, text) of the messages that were sent.
-        text: of the reply's first choice; None while there is no reply.
+        text: text of the reply's first choice; None if there is no reply yet.
         body: the reply as the server sent it.
     """
 

@@ -208,7 +208,7 @@ def search_terms(words: str) -> list[str]:
 
 
 def _holding(terms: list[str]) -> CompoundSelect[str]:
-    """Return the query of the questions of which one text, or one candidate, contains all terms."""
+    """Return a query for questions whose text, or one of whose candidates, contains all terms."""
     searched = (
         (QuestionRow.id, QuestionRow.text),
         (QuestionRow.id, QuestionRow.answer),

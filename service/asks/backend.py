@@ -66,7 +66,7 @@ class Endpoint(Protocol):
         return None if self.engine is None else self.description
 
     def check(self, request: Request) -> None:
-        """Refuse a request of which a part that shapes responses would not reach the model.
+        """Refuse a request if a part of it that shapes responses would not reach the model.
 
         Raises:
             PrerequisiteError: the provider does not take a setting, raw text or an extra field.

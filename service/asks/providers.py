@@ -46,7 +46,7 @@ for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpx", "openai"):
 
 
 class Provider:
-    """litellm for one model at its provider, or at own servers, of which `base` is the first."""
+    """litellm for one model, at its provider or at the user's servers; `base` is the first address."""
 
     def __init__(self, spelling: str, base: str | None = None, key_env: str | None = None) -> None:
         """Find the provider of a model in litellm's spelling.

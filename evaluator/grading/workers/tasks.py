@@ -54,7 +54,7 @@ def do_task(task: Task, algebra: Algebra | None = None) -> Grade:
 
 
 def read_case(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
-    """Return the answer of a case and its task, or the grade if there is no answer."""
+    """Return a case's answer and its task; without an answer, return its grade."""
     answer = answer_of(case)
     if answer is None:
         return NO_ANSWER if case.gold.strip() else NO_GOLD
