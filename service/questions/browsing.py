@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from service.errors import InputError, NotFoundError
 from service.questions.question import Question
 from service.questions.store import Member, StoredSet, as_question, count_members, get_set
-from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow, QuestionSetRow
+from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 
 PREFIXES_SHOWN = 5
 
@@ -132,20 +132,8 @@ def places(session: Session, question_id: str) -> list[Place]:
     return [Place(name, position, held) for name, position, held in rows]
 
 
-@dataclass(frozen=True)
-class LabelCount:
-    """Questions of a subject and level; None where the source gave none."""
-
-    subject: str | None
-    level: str | None
-    questions: int
-
-
-def count_labels(session: Session) -> list[LabelCount]:
-    """Return the number of questions by subject and level, in their order; the sum is all questions."""
-    rows = session.execute(
-        select(QuestionLabelsRow.subject, QuestionLabelsRow.level, QuestionLabelsRow.questions).order_by(
-            QuestionLabelsRow.subject, QuestionLabelsRow.level
-        )
-    )
-    return [LabelCount(subject or None, level or None, number) for subject, level, number in rows]
+def count_labels(session: Session) -> list[tuple[str | None, str | None, int]]:
+    """Return the number of questions by subject and level; None where the source gave none."""
+    labels = (QuestionRow.subject, QuestionRow.level)
+    rows = session.execute(select(*labels, func.count()).group_by(*labels)).all()
+    return [(subject, level, number) for subject, level, number in rows]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from service.answer_kinds import AnswerKind
@@ -13,7 +13,7 @@ from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import Question
-from service.questions.tables import QuestionRow, QuestionSetCountsRow, QuestionSetMemberRow, QuestionSetRow
+from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 from service.runs.store import list_runs
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
@@ -171,12 +171,8 @@ def remove_set(session: Session, name: str) -> None:
         NotFoundError, InputError: see `check_removable`.
     """
     id = check_removable(session, name).id
-    for row, column in (
-        (QuestionSetMemberRow, QuestionSetMemberRow.set_id),
-        (QuestionSetCountsRow, QuestionSetCountsRow.set_id),
-        (QuestionSetRow, QuestionSetRow.id),
-    ):
-        session.execute(delete(row).where(column == id))
+    session.execute(delete(QuestionSetMemberRow).where(QuestionSetMemberRow.set_id == id))
+    session.execute(delete(QuestionSetRow).where(QuestionSetRow.id == id))
 
 
 def load_members(session: Session, name: str) -> list[Member]:
@@ -227,9 +223,9 @@ def set_kinds(session: Session, name: str) -> frozenset[AnswerKind]:
 
 def count_members(session: Session) -> dict[int, tuple[int, int]]:
     """Return for each set id the number of its members and of those held back."""
-    counted = QuestionSetCountsRow
-    rows = session.execute(select(counted.set_id, counted.members, counted.held))
-    return {set_id: (members, held) for set_id, members, held in rows}
+    member = QuestionSetMemberRow
+    counted = select(member.set_id, func.count(), func.count(member.held)).group_by(member.set_id)
+    return {set_id: (members, held) for set_id, members, held in session.execute(counted)}
 
 
 QUESTION_COLUMNS = (

@@ -8,16 +8,6 @@ from sqlalchemy import text
 from service.database import Database
 
 MADE: Mapping[str, str] = {
-    "question_labels": """
-        SELECT COALESCE(subject, ''), COALESCE(level, ''), COUNT(*) FROM questions GROUP BY 1, 2""",
-    "question_set_counts": """
-        SELECT set_id, COUNT(*), COUNT(held) FROM question_set_members GROUP BY 1""",
-    "run_spending": """
-        SELECT run_id, kind, model, COUNT(*), COALESCE(SUM(prompt_tokens), 0),
-               COALESCE(SUM(completion_tokens), 0), CAST(SUM(COALESCE(cost_pico, worst_pico, 0)) AS BIGINT),
-               CAST(SUM(CASE WHEN cost_pico IS NULL THEN COALESCE(worst_pico, 0) ELSE 0 END) AS BIGINT),
-               COUNT(*) FILTER (WHERE cost_pico IS NULL AND worst_pico IS NULL)
-        FROM asks WHERE state <> 'sent' AND run_id IS NOT NULL GROUP BY 1, 2, 3""",
     "sample_counts": """
         SELECT p.id, COUNT(s.id), COUNT(s.id) FILTER (WHERE s.stop_reason = 'length'),
                COUNT(s.id) FILTER (WHERE s.stop_reason IN ('content_filter', 'refusal')),
@@ -51,10 +41,7 @@ MADE: Mapping[str, str] = {
                COUNT(*) FILTER (WHERE value = 'correct')
         FROM grades GROUP BY 1, 2, 3""",
 }
-"""By table of counts the query that makes it anew.
-
-Of `run_spending` while no request goes over to another run: what the first spent on it stays its own.
-"""
+"""By table of counts the query that makes it anew."""
 
 ON_POSTGRESQL = {
     "candidate_findings": """
@@ -65,8 +52,6 @@ ON_POSTGRESQL = {
 }
 
 NO_ZEROS = {
-    "question_set_counts": 1,
-    "run_spending": 3,
     "standing_counts": 6,
 }
 """Tables of which rows may stay with zeros only, and the columns of their keys."""

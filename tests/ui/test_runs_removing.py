@@ -24,7 +24,6 @@ from service.runs.store import Run, find_run, open_run
 
 LASTING = {
     "questions",
-    "question_labels",
     "candidates",
     "problems",
     "graders",
