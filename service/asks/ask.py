@@ -392,9 +392,10 @@ class Asker:
         ):
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self.models.retries.halt_after:
-                self.stop(
-                    FAILING, f"{self._failed_in_a_row} consecutive requests failed, last: {fault.message}"
-                )
+                words = f"{self._failed_in_a_row} consecutive requests failed, last: {fault.message}"
+                if fault.kind == kinds.CONTEXT_LENGTH:
+                    words += ". Lower max_tokens, or serve the model with a longer context."
+                self.stop(FAILING, words)
 
     async def pause(self, seconds: float) -> None:
         """Wait, unless the run stops meanwhile.

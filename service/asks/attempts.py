@@ -4,7 +4,6 @@ At every moment `caps.committed_pico` is the sum of the costs of the runs under 
 case until its cost is known.
 """
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -87,9 +86,9 @@ _END = (
     )
 )
 _REPLY = update(_bodies).where(_bodies.c.ask_id == bindparam("ask")).values(reply=bindparam("new_reply"))
-_BEGUN = select(
-    _asks.c.id, _asks.c.run_id, _asks.c.kind, _asks.c.model, _asks.c.state, _asks.c.worst_pico
-).where(_asks.c.id.in_(bindparam("ids", expanding=True)))
+_BEGUN = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico).where(
+    _asks.c.id.in_(bindparam("ids", expanding=True))
+)
 
 
 def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
@@ -261,17 +260,11 @@ def take_over(session: Session, waiter: tuple[int, str]) -> list[str]:
 
 
 @one_by_one
-def read_job(session: Session, tag: str) -> tuple[str | None, list[tuple[int, bytes, int]]]:
-    """Return the provider's id of a job, and (id, key, max_tokens) of its requests without an answer."""
-    remote_id = session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
-    sent = session.execute(
-        select(AskRow.id, AskRow.key, AskBodyRow.request)
-        .join(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
-        .where(AskRow.job == tag, AskRow.state == SENT)
-        .order_by(AskRow.id)
-    )
-    lines = [(id, key or b"", json.loads(unpack(body))["sampling"]["max_tokens"]) for id, key, body in sent]
-    return remote_id, lines
+def read_job(session: Session, tag: str) -> tuple[dict[int, bytes], str | None]:
+    """Return the keys of a job's requests without an answer by their ids, and its id at the provider."""
+    sent = select(AskRow.id, AskRow.key).where(AskRow.job == tag, AskRow.state == SENT).order_by(AskRow.id)
+    keys = {ask_id: key or b"" for ask_id, key in session.execute(sent)}
+    return keys, session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
 
 
 @one_by_one

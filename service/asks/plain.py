@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from service.asks.faults import blame, classify, fault_of_status
+from service.asks.faults import classify, fault_of_status
 from service.asks.request import Reply, Request, chat_messages, optional_fields
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.models.settings import TOKENS_PER_S
@@ -80,7 +80,7 @@ class PlainEndpoint(ServedEndpoint):
             if response.status != 200:
                 raise fault_of_status(response.status, text, response.headers)
         except Exception as error:
-            raise self.failed(server, blame(classify(error), request.max_tokens), began) from None
+            raise self.failed(server, classify(error), began) from None
         self.answered(server)
         return Reply(text)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from service.asks.faults import blame, classify
+from service.asks.faults import classify
 from service.asks.money import Price
 from service.asks.redaction import redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request, optional_fields
@@ -136,7 +136,7 @@ class RemoteEndpoint(ServedEndpoint):
                 reply = Reply(self.redact(body), seeded="seed" not in without)
                 assert reply.content  # raises the fault of a reply that cannot be used
             except Exception as error:
-                fault = blame(classify(error), request.max_tokens)
+                fault = classify(error)
                 if self.learn_refused(request, without, fault):
                     continue
                 raise self.failed(server, fault, began) from None
