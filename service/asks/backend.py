@@ -20,7 +20,6 @@ class Endpoint(Protocol):
         model: As in `Request.model`.
         engine: Weights and engine of a model on this machine; None for a remote model.
         waits_for: What is in flight, in words, for the warning after minutes without an answer.
-        generated_tokens: Tokens so far, those of unfinished responses included; 0 if not known.
         notices: What the user should know of the answers so far, such as a field that the server refused.
         enforces_schema: Whether every reply keeps to the schema of its request.
     """
@@ -37,10 +36,6 @@ class Endpoint(Protocol):
     @property
     def waits_for(self) -> str:
         return ""
-
-    @property
-    def generated_tokens(self) -> int:
-        return 0
 
     @property
     def notices(self) -> Sequence[str]:

@@ -20,12 +20,6 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 import openai  # a dependency of litellm
 
-try:
-    # litellm's mark for calls without logging; others are prepared for loggers that do not exist.
-    from litellm._internal_context import is_internal_call as _unlogged
-except ImportError:
-    _unlogged = None
-
 OWN_SERVER = "hosted_vllm"
 NO_KEY = "no-key-needed"  # own servers need none, but the OpenAI client insists on one
 LATER_S = 5.0
@@ -194,16 +188,9 @@ class Provider:
                 )
             )
         fixed = self._fixed if base is None else self._fixed | {"api_base": base}
-        token = None if _unlogged is None else _unlogged.set(True)
-        try:
-            return _to_json(
-                await litellm.acompletion(
-                    **fixed, timeout=timeout_s, messages=chat_messages(request), **settings
-                )
-            )
-        finally:
-            if token is not None:
-                _unlogged.reset(token)
+        return _to_json(
+            await litellm.acompletion(**fixed, timeout=timeout_s, messages=chat_messages(request), **settings)
+        )
 
     def _settings(self, request: Request, without: Collection[str]) -> dict[str, Any]:
         given = {name: value for name, value in request.sampling.items() if value is not None}

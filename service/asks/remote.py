@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import re
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -118,30 +117,17 @@ class RemoteEndpoint(ServedEndpoint):
         base = server.base or self.provider.base or _OPENAI
         return await look_at(base.rstrip("/"), self.provider.model, self.provider.key())
 
-    async def send(self, request: Request, server: Server) -> Reply:
-        """Send one attempt, and again without an optional field that the server refuses.
-
-        Raises:
-            Fault: it failed.
-        """
-        if (fault := self.rests(server)) is not None:
-            raise fault
-        timeout_s, began = self.attempt_s(request), time.monotonic()
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+        """Send one attempt, and again without an optional field that the server refuses."""
         while True:
             without = self.leave_out(request)
             try:
-                # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
-                async with asyncio.timeout(timeout_s):
-                    body = await self.provider.complete(request, without, timeout_s, server.base)
-                reply = Reply(self.redact(body), seeded="seed" not in without)
-                assert reply.content  # raises the fault of a reply that cannot be used
+                body = await self.provider.complete(request, without, timeout_s, server.base)
             except Exception as error:
-                fault = classify(error)
-                if self.learn_refused(request, without, fault):
-                    continue
-                raise self.failed(server, fault, began) from None
-            self.answered(server)
-            return reply
+                if not self.learn_refused(request, without, classify(error)):
+                    raise
+            else:
+                return Reply(self.redact(body), seeded="seed" not in without)
 
     def redact(self, body: str) -> str:
         """Return a reply without keys of the environment and without half characters."""
