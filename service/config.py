@@ -171,11 +171,7 @@ class Reading(Generic[C]):
         self._problems: list[str] = []
 
     def add_file(self, path: Path, *, profiles_only: bool = False) -> None:
-        """Read a TOML file; with `profiles_only` it may hold nothing but `[endpoint.NAME]`.
-
-        Raises:
-            InputError: the file cannot be read or is no TOML.
-        """
+        """Read a TOML file; with `profiles_only` it may hold nothing but `[endpoint.NAME]`."""
         try:
             text = path.read_text(encoding="utf-8")
             tables = tomllib.loads(text)
@@ -238,11 +234,7 @@ class Reading(Generic[C]):
             self.set(key.removesuffix(PROFILES) + field, value, f"{word}: ")
 
     def build(self) -> C:
-        """Return the config.
-
-        Raises:
-            InputError: settings that cannot be used, all of them, each with its place and the way out.
-        """
+        """Return the config."""
         values = self._resolved(self._kind, self._values, ())
         try:
             config = self._kind.model_validate(values)
@@ -413,11 +405,7 @@ class Reading(Generic[C]):
 def read_stored(
     kind: type[C], stored: Mapping[str, Any], words: Sequence[str] = (), *, profiles: Path | None = None
 ) -> C:
-    """Return a stored config, with what words change about it; `profiles` is a file of `[endpoint.NAME]`.
-
-    Raises:
-        InputError: a word changes what shapes results, or cannot be used.
-    """
+    """Return a stored config, with what words change about it; `profiles` is a file of `[endpoint.NAME]`."""
     refused = [
         word
         for word in words

@@ -61,19 +61,11 @@ class Endpoint(Protocol):
         return None if self.engine is None else self.description
 
     def check(self, request: Request) -> None:
-        """Refuse a request if a part of it that shapes responses would not reach the model.
-
-        Raises:
-            PrerequisiteError: the provider does not take a setting, raw text or an extra field.
-        """
+        """Refuse a request if a part of it that shapes responses would not reach the model."""
         return
 
     async def open(self) -> None:
-        """Load and check everything that the first request needs.
-
-        Raises:
-            PrerequisiteError: the endpoint cannot be used; the message says what to do.
-        """
+        """Load and check everything that the first request needs."""
         ...
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:

@@ -66,12 +66,7 @@ class _Job:
 
 
 def check_batch(endpoint: RemoteEndpoint) -> None:
-    """Refuse an open endpoint that takes no batch jobs.
-
-    Raises:
-        InputError: the endpoint has several servers.
-        PrerequisiteError: the provider has no batch jobs of this kind.
-    """
+    """Refuse an open endpoint that takes no batch jobs."""
     if len(endpoint.bases) > 1:
         raise InputError(
             f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
@@ -116,7 +111,6 @@ class BatchJobs:
         Raises:
             Failed: the request has no answer.
             Stopped: the run stops; the provider goes on with its jobs, and the next process collects them.
-            PrerequisiteError: the provider refuses batch jobs, or was unreachable for a day.
         """
         if request.prompt is not None:
             raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
@@ -328,11 +322,7 @@ class BatchJobs:
     # Calls to the provider
 
     async def _submit(self, job: _Job) -> str:
-        """Send a job; return its id at the provider.
-
-        Raises:
-            PrerequisiteError: the provider refuses it, or cannot be reached; see `job.may_have_arrived`.
-        """
+        """Send a job; return its id at the provider."""
         assert job.bodies is not None
         job.may_have_arrived = False
         text = "".join(

@@ -43,11 +43,7 @@ class Provider:
     """litellm for one model, at its provider or at the user's servers; `base` is the first address."""
 
     def __init__(self, spelling: str, base: str | None = None, key_env: str | None = None) -> None:
-        """Find the provider of a model in litellm's spelling.
-
-        Raises:
-            PrerequisiteError: litellm knows none.
-        """
+        """Find the provider of a model in litellm's spelling."""
         try:
             model, provider, _, _ = litellm.get_llm_provider(model=spelling, api_base=base)
         except litellm.exceptions.BadRequestError as error:
@@ -90,11 +86,7 @@ class Provider:
         return os.environ.get(self.key_env or f"{self.name}_API_KEY".upper()) or None
 
     def check_key(self) -> None:
-        """Reject a model without the address or key that it needs.
-
-        Raises:
-            PrerequisiteError: the address or an environment variable is missing.
-        """
+        """Reject a model without the address or key that it needs."""
         if self.name == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
             raise PrerequisiteError(
                 f"{self.spelling} needs the address of its server: --base-url http://HOST:8000/v1"
@@ -123,11 +115,7 @@ class Provider:
         return self.name in _WITH_COMPLETIONS and self.base is not None
 
     def check(self, request: Request) -> None:
-        """Reject a request if the server would not receive everything that shapes responses.
-
-        Raises:
-            PrerequisiteError: a sampling setting, raw text or an extra field.
-        """
+        """Reject a request if the server would not receive everything that shapes responses."""
         if request.prompt is not None and self.name not in _WITH_COMPLETIONS:
             raise PrerequisiteError(
                 f"{self.spelling}: {self.name} supports chat prompts only, not raw text. Use a chat prompt, "

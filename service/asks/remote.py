@@ -71,12 +71,7 @@ class RemoteEndpoint(ServedEndpoint):
         super().__init__(servers, timeout_s, tokens_per_s)
 
     async def open(self) -> None:
-        """Load litellm, check the key, and ask servers what they serve; nothing is paid.
-
-        Raises:
-            PrerequisiteError: a key or address is missing, no server answers, the model is not listed, or the
-                servers serve different models.
-        """
+        """Load litellm, check the key, and ask servers what they serve; nothing is paid."""
         await self.load()
         provider = self.provider
         provider.check_key()
@@ -86,11 +81,7 @@ class RemoteEndpoint(ServedEndpoint):
         await self.survey()
 
     async def load(self) -> None:
-        """Load litellm, in a thread as it takes seconds; enough for `provider`, and nothing is sent.
-
-        Raises:
-            PrerequisiteError: litellm knows no provider for the model.
-        """
+        """Load litellm, in a thread as it takes seconds; enough for `provider`, and nothing is sent."""
         module = await asyncio.to_thread(importlib.import_module, "service.asks.providers")
         self.provider = module.Provider(self.spelling, self.servers[0].base, self._key_env)
         self._secrets = secret_values()

@@ -220,11 +220,7 @@ class ServedEndpoint(Endpoint):
         return Fault(kind, text, billed=fault.billed, retry_after_s=fault.retry_after_s, status=fault.status)
 
     async def survey(self) -> None:
-        """Look at all servers and note what they serve; those that cannot be reached rest.
-
-        Raises:
-            PrerequisiteError: none answers, or one refuses the key, lacks the model or serves another.
-        """
+        """Look at all servers and note what they serve; those that cannot be reached rest."""
         looks = await asyncio.gather(*(self.look(server) for server in self.servers))
         for server, look in zip(self.servers, looks, strict=True):
             fault = self._compare(server, look)

@@ -35,11 +35,7 @@ class Database:
 
     @property
     def path(self) -> Path:
-        """The file of an SQLite database.
-
-        Raises:
-            DatabaseError: it is one of a server.
-        """
+        """The file of an SQLite database."""
         if not isinstance(self.place, Path):
             raise DatabaseError(f"{self.place}: is a database on a server, not a file.")
         return self.place
@@ -50,11 +46,6 @@ class Database:
 
         With `create=False` a file that cannot be written, as in a shared folder of results, is opened for
         reading; `write` then says so.
-
-        Raises:
-            DatabaseError: missing with `create=False`, not a tagrpo database, damaged, of another version,
-                not writable, on a network file system without `TAGRPO_JOURNAL=rollback`, or on a server that
-                cannot be reached.
         """
         return cls._open(place, create=create, read_only=read_only, upgrade=False)
 

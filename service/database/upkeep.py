@@ -17,7 +17,6 @@ def back_up(path: Path, target: Path) -> int:
     The copy appears under its name only when it is whole and sound.
 
     Raises:
-        DatabaseError: there is none, it is damaged, or the copy cannot be written.
         FileExistsError: `target` is there already.
     """
     sqlite.check_file(path, create=False)
@@ -63,11 +62,7 @@ def _name(part: Path, target: Path) -> None:
 
 
 def vacuum(place: Place) -> tuple[int, int]:
-    """Return unused space to the disk; return the bytes of the database before and after.
-
-    Raises:
-        DatabaseError: another process holds the database, or the disk has no room for the copy it takes.
-    """
+    """Return unused space to the disk; return the bytes of the database before and after."""
     with Database.open(place, create=False) as database:
         before = database.size()
         on_server = isinstance(place, Server)

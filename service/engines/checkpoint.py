@@ -73,11 +73,7 @@ class Checkpoint:
 
     @cached_property
     def processor(self) -> Any:
-        """The processor of a model that takes images.
-
-        Raises:
-            PrerequisiteError: it cannot be loaded.
-        """
+        """The processor of a model that takes images."""
         try:
             return open_processor(self.name, self.commit)
         except (OSError, ValueError, ImportError, KeyError) as error:
@@ -91,10 +87,6 @@ def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
     """Load configuration and tokenizer of a folder or a Hub id, the latter at one commit.
 
     `extra` is the extra of this package that installs transformers.
-
-    Raises:
-        PrerequisiteError: transformers is not installed, the model cannot be read, or an adapter is next to
-            it.
     """
     try:
         from transformers import AutoConfig, AutoTokenizer

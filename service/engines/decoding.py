@@ -88,9 +88,6 @@ class Decoder:
     Rows with the same prompt share its reading. Rows of several lengths share a batch if the model keeps keys
     and values of every token and gives a padded row the logits that it has alone. Other models draw prompts
     of one length at a time. `never` are tokens that are not drawn.
-
-    Raises:
-        PrerequisiteError: the model does not use a cache of transformers.
     """
 
     def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
@@ -127,11 +124,7 @@ class Decoder:
         self._keep([])
 
     def step(self) -> list[Row]:
-        """Fill free places and draw one token of every running row; return the finished rows.
-
-        Raises:
-            PrerequisiteError: not even one response fits into the GPU's memory.
-        """
+        """Fill free places and draw one token of every running row; return the finished rows."""
         joining = self._pick()
         finished: list[Row] = []
         try:

@@ -27,12 +27,7 @@ class Device:
 
 
 def find_device(name: str) -> Device:
-    """Return the device for `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1` or `mps`.
-
-    Raises:
-        InputError: torch does not know the device.
-        PrerequisiteError: the machine does not have it.
-    """
+    """Return the device for `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1` or `mps`."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     available = {
@@ -52,11 +47,7 @@ def find_device(name: str) -> Device:
 
 
 def find_dtype(name: str, checkpoint: Checkpoint) -> str:
-    """Return the dtype's name; `auto` is the dtype of the checkpoint.
-
-    Raises:
-        InputError: it is not a dtype of weights.
-    """
+    """Return the dtype's name; `auto` is the dtype of the checkpoint."""
     dtype = checkpoint.dtype if name == "auto" else name
     if dtype not in _DTYPES:
         source = " (the checkpoint's)" if name == "auto" else ""
@@ -73,9 +64,6 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
     """Load the weights; return the model and the tokens that end a response.
 
     The checkpoint's own sampling settings are dropped: the request's settings alone shape a response.
-
-    Raises:
-        PrerequisiteError: the weights cannot be read or do not fit into memory, or some are missing.
     """
     logging.getLogger("transformers").setLevel(logging.ERROR)
     try:

@@ -65,11 +65,7 @@ class VllmEndpoint(PlainEndpoint):
 
     @cached_property
     def engine(self) -> dict[str, Any]:
-        """Everything that shapes responses, for the run's spec; no server is started.
-
-        Raises:
-            PrerequisiteError: vLLM is not installed, or see `open_checkpoint`.
-        """
+        """Everything that shapes responses, for the run's spec; no server is started."""
         try:
             version = importlib.metadata.version("vllm")
         except importlib.metadata.PackageNotFoundError:
@@ -93,11 +89,7 @@ class VllmEndpoint(PlainEndpoint):
         return engine_id(self.engine)
 
     async def open(self) -> None:
-        """Start the server and wait until it is ready, which takes minutes.
-
-        Raises:
-            PrerequisiteError: it does not become ready; the message has the last lines of its log.
-        """
+        """Start the server and wait until it is ready, which takes minutes."""
         assert self.engine  # raises if vLLM is not installed
         command = self._command(port := _free_port())
         with self._log.open("ab") as log:

@@ -56,11 +56,7 @@ def list_sets(session: Session) -> list[tuple[StoredSet, int, int]]:
 
 
 def page(session: Session, name: str, filters: Filters, *, limit: int, after: int = -1) -> Page:
-    """Return up to `limit` members behind position `after`, found by key and not by counting rows.
-
-    Raises:
-        NotFoundError: there is no such set.
-    """
+    """Return up to `limit` members behind position `after`, found by key and not by counting rows."""
     wanted = get_set(session, name)
     conditions = _conditions(filters)
     members = select(QuestionSetMemberRow.position, QuestionSetMemberRow.held, QuestionRow).join(
@@ -97,12 +93,7 @@ def _conditions(filters: Filters) -> Sequence[ColumnElement[bool]]:
 
 
 def find_question(session: Session, prefix: str) -> Question:
-    """Return the question whose id begins with `prefix` (with or without its `q_`).
-
-    Raises:
-        NotFoundError: none does.
-        InputError: several do; the message names some.
-    """
+    """Return the question whose id begins with `prefix` (with or without its `q_`)."""
     wanted = prefix if prefix.startswith("q_") else f"q_{prefix}"
     rows = session.scalars(
         select(QuestionRow)

@@ -128,10 +128,6 @@ def store_import(
     A gold that does not grade as correct against itself is held back with the reason; tests, where the row's
     own program does not pass them, or where they pass without one. Importing the same questions under the
     same name again changes nothing.
-
-    Raises:
-        PrerequisiteError: there are programs to be run, and none can be run here.
-        InputError: a set of that name has other questions.
     """
     name = default_set_name(rows.stem) if name is None else name
     check_set_name(name)

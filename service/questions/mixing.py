@@ -115,10 +115,6 @@ def mix_sets(
     """Store a new set: the usable questions of `base`, then `chunks` seeded chunks of those of `extra`.
 
     A chunk is half of the base unless its size is given. Making the same mix again changes nothing.
-
-    Raises:
-        NotFoundError: base or extra is missing.
-        InputError: the extra set is too small, or a set of that name has other questions or another making.
     """
     check_set_name(name)
     with db.read() as session:

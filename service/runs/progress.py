@@ -92,9 +92,6 @@ def page_runs(
 
     Args:
         kind: propose, eval or train; None for all.
-
-    Raises:
-        NotFoundError: `after` is not a run.
     """
     key = tuple_(RunRow.created_at, RunRow.id)
     query = select(RunRow).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)

@@ -122,11 +122,7 @@ def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Cal
 
 
 def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> float | None:
-    """Cap what these runs may cost together, from now on; return the cap that they had before, if any.
-
-    Raises:
-        InputError: a cap that is negative or not a number.
-    """
+    """Cap what these runs may cost together, from now on; return the cap that they had before, if any."""
     if not 0 <= max_usd < math.inf:
         raise InputError(f"--max-usd {max_usd}: give an amount of at least 0.")
     max_pico = round(max_usd * PICO_PER_USD)

@@ -74,9 +74,6 @@ def find_same_run(
     """Return the run with this name, None where there is none.
 
     Its questions may be the first of these: it grows by the rest when it is opened.
-
-    Raises:
-        InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
     """
     check_name(name)
     row = session.scalar(select(RunRow).where(RunRow.name == name))
@@ -103,9 +100,6 @@ def open_run(
 
     One that holds the first of these questions gets the others too: a trial grows, and what it has stays.
     `question_ids` may be empty: an eval run's problems have their own table, and their hash is in `spec`.
-
-    Raises:
-        InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
     """
     run_there = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
     if run_there is not None:

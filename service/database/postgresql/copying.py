@@ -29,9 +29,6 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
 
     All of it or nothing: the target commits once each table has been read back, with as many rows of the same
     content.
-
-    Raises:
-        DatabaseError: one of the two cannot be opened, the target holds rows, or cannot keep a text as it is.
     """
     source, target = parse_place(source), parse_place(target)
     if source == target or source.absolute() == target.absolute():

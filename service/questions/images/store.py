@@ -31,11 +31,7 @@ def store_images(session: Session, images: Iterable[Image]) -> int:
 
 
 def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
-    """Return the images by id, each once.
-
-    Raises:
-        NotFoundError: one is not in the database.
-    """
+    """Return the images by id, each once."""
     wanted = list(dict.fromkeys(ids))
     images: dict[str, Image] = {}
     for part in in_parts(wanted, _LOADED_AT_ONCE):
