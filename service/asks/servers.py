@@ -31,8 +31,8 @@ REFUSING = frozenset({kinds.AUTHENTICATION, kinds.UNKNOWN_MODEL, kinds.QUOTA})
 """Faults that every request to the same server would meet."""
 FAILURES = 3
 """A server rests after so many failures without an answer between them."""
-FIRST_S, LONGEST_S = 1.0, 60.0
-"""How long a server rests first, doubled until it answers."""
+REST_S = 10.0
+"""How long a server rests before it gets another request."""
 LONGEST_PAUSE_S = 300.0
 START = 16
 """Requests in flight at first; every answer adds one until the first refusal."""
@@ -52,7 +52,7 @@ class Server:
 
     At most `limit` requests are in flight: the limit grows with the answers and is halved when the server
     refuses a request for its load. Latency decides nothing: hard problems take long on an idle server too.
-    A server with a `fault` rests; then it gets one request at a time until it answers.
+    A server with a `fault` rests from time to time, and gets one request at a time until it answers.
     """
 
     base: str | None
@@ -63,8 +63,6 @@ class Server:
     in_flight: int = 0
     failures: int = 0
     fault: Fault | None = None
-    rest_s: float = 0.0
-    rests_until: float = 0.0
     paused_until: float = float("-inf")
     _doubling: bool = True
     _halved_at: float = float("-inf")
@@ -73,12 +71,8 @@ class Server:
     def __post_init__(self) -> None:
         self.limit = min(float(self.limit), float(self.max_concurrency))
 
-    def rests(self, now: float) -> bool:
-        return self.fault is not None and now < self.rests_until
-
     def has_room(self, now: float) -> bool:
-        on_trial = self.fault is not None and now >= self.rests_until
-        return now >= self.paused_until and self.in_flight < (1 if on_trial else int(self.limit))
+        return now >= self.paused_until and self.in_flight < (int(self.limit) if self.fault is None else 1)
 
     def grow(self) -> None:
         if self.in_flight >= self.limit / 2:  # otherwise the limit kept no request waiting
@@ -103,8 +97,7 @@ class Server:
 class ServedEndpoint(Endpoint):
     """A model at servers, handed out the least loaded first, in the order of asking. One event loop only.
 
-    A failing server rests if there are others, and returns if it serves the same model then. A single server
-    never rests.
+    A failing server rests if there are others; a single server never does.
     """
 
     def __init__(self, servers: Sequence[Server], timeout_s: float | None, tokens_per_s: float) -> None:
@@ -130,8 +123,6 @@ class ServedEndpoint(Endpoint):
         """Send one attempt; any exception says what went wrong."""
 
     async def send(self, request: Request, server: Server) -> Reply:
-        if server.fault is not None:
-            await self._check_return(server)
         timeout_s, began = self._timeout_s, time.monotonic()
         if timeout_s is None:
             timeout_s = SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
@@ -145,7 +136,7 @@ class ServedEndpoint(Endpoint):
         server.grow()
         if server.fault is not None:
             _LOG.warning("%s answers again", server.where)
-        server.failures, server.rest_s, server.fault = 0, 0.0, None
+        server.failures, server.fault = 0, None
         return reply
 
     @asynccontextmanager
@@ -182,38 +173,21 @@ class ServedEndpoint(Endpoint):
                 turn.set_result(None)
 
     def _note_failure(self, server: Server, fault: Fault, began: float) -> Fault:
-        """Adapt to a fault of a request sent at `began`; return what it means for the request."""
+        """Adapt to a fault of a request sent at `began`; return what it means for the request.
+
+        A request that one of several servers refuses may be answered by another.
+        """
         now = time.monotonic()
         server.adapt(fault, began, now)
         if fault.retry_after_s:
-            pause = min(fault.retry_after_s, LONGEST_PAUSE_S)
-            server.paused_until = max(server.paused_until, now + pause)
-            self._hand_out_after(pause)
+            self._pause(server, min(fault.retry_after_s, LONGEST_PAUSE_S))
         if len(self.servers) == 1:
             return fault
-        if fault.kind in REFUSING | kinds.RETRIED and not server.rests(now):
+        if fault.kind in REFUSING | kinds.RETRIED and now >= server.paused_until:
             server.failures += 1
             never_sent = fault.kind == kinds.CONNECTION and not fault.billed
             if server.fault or never_sent or fault.kind in REFUSING or server.failures >= FAILURES:
                 self._rest(server, fault)
-        return self._of_one(server, fault)
-
-    async def _check_return(self, server: Server) -> None:
-        """Look at a server that has rested, before it gets a request.
-
-        Raises:
-            Fault: it rests, or rests again.
-        """
-        assert server.fault is not None
-        fault: Fault | None = Fault(server.fault.kind, server.fault.message)
-        if not server.rests(time.monotonic()):
-            if (fault := self._compare(server, await self.look(server))) is None:
-                return
-            self._rest(server, fault)
-        raise self._of_one(server, fault)
-
-    def _of_one(self, server: Server, fault: Fault) -> Fault:
-        """Return a fault of one server as one of the request, which another server may answer."""
         all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.servers)
         kind = kinds.SERVER_ERROR if fault.kind in REFUSING and not all_refuse else fault.kind
         text = fault.message if server.where in fault.message else f"{server.where}: {fault.message}"
@@ -250,14 +224,16 @@ class ServedEndpoint(Endpoint):
 
     def _rest(self, server: Server, fault: Fault) -> None:
         is_new, server.fault = server.fault is None, fault
-        server.rest_s = min(LONGEST_S, max(FIRST_S, 2 * server.rest_s))
-        server.rests_until = time.monotonic() + server.rest_s
         if is_new:
             answering = sum(each.fault is None for each in self.servers)
             text = "%s is paused and retried periodically; %d of %d servers answer. Error: %s"
             _LOG.warning(text, server.where, answering, len(self.servers), fault)
-        self._hand_out_after(server.rest_s)
+        self._pause(server, REST_S)
         self._hand_out()
+
+    def _pause(self, server: Server, seconds: float) -> None:
+        server.paused_until = max(server.paused_until, time.monotonic() + seconds)
+        asyncio.get_running_loop().call_later(seconds + 0.001, self._hand_out)
 
     @property
     def waits_for(self) -> str:
@@ -269,18 +245,14 @@ class ServedEndpoint(Endpoint):
         )
 
     def _choose(self) -> Server | None:
-        """Return the least loaded server with room; resting ones only if all rest."""
+        """Return the least loaded server with room."""
         now = time.monotonic()
-        awake = [server for server in self.servers if not server.rests(now)] or self.servers
-        roomy = (server for server in awake if server.has_room(now))
+        roomy = (server for server in self.servers if server.has_room(now))
         return min(roomy, key=lambda server: (server.in_flight / server.limit, server.taken_at), default=None)
 
     def _take(self, server: Server) -> None:
         server.taken_at = time.monotonic()
         server.in_flight += 1
-
-    def _hand_out_after(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds + 0.001, self._hand_out)
 
     def _hand_out(self) -> None:
         while self._waiting and (server := self._choose()) is not None:
