@@ -28,7 +28,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from service.asks.redaction import redact
@@ -237,7 +237,8 @@ class Reading(Generic[C]):
         """Return the config."""
         values = self._resolved(self._kind, self._values, ())
         try:
-            config = self._kind.model_validate(values)
+            # As JSON, which pydantic reads strictly: it would take "5" for 5 and 1 for true.
+            config = self._kind.model_validate_json(json.dumps(values, default=str), strict=True)
         except ValidationError as error:
             for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
                 problem = self._words(each)
@@ -352,9 +353,6 @@ class Reading(Generic[C]):
                 resolved[name] = inner
             elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
                 resolved[name] = [value]
-            elif info and not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
-                setting = Setting(".".join(map(str, here)), info)
-                self._problems.append(_join(self._place(here), setting.path, _wrong(setting, value)))
             else:
                 resolved[str(name)] = value
         return resolved
@@ -388,9 +386,11 @@ class Reading(Generic[C]):
     def _words(self, error: Any) -> str:
         """Return one of pydantic's errors as place, name, what is wrong and the way out."""
         at = self._untagged(error["loc"])
-        name, place = ".".join(map(str, at)), self._place(at)
-        setting = find_setting(self._kind, name)
-        return _join(place, name, _problem(self._kind, name, setting, error))
+        inner, outer = (find_setting(self._kind, ".".join(map(str, each))) for each in (at, at[:-1]))
+        if inner is None and outer is not None:  # a member of a union of types
+            at, inner = at[:-1], outer
+        name = ".".join(map(str, at))
+        return _join(self._place(at), name, _problem(self._kind, name, inner, error))
 
     def _untagged(self, loc: Place) -> Place:
         """Return a place without the kinds of unions, which pydantic puts into it."""
@@ -561,17 +561,11 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
         return f"{name} is missing. {'' if setting is None else setting.info.description}".rstrip()
     if error["type"] == "value_error":
         return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
-    if setting is None:
+    if setting is None or last.isdigit():
         return f"{name}: {error.get('input')!r} cannot be used ({error['msg']})."
-    return _wrong(Setting(name, setting.info), error.get("input"))
-
-
-def _wrong(setting: Setting, value: Any) -> str:
-    """Say what a setting takes instead of this value."""
-    limits = setting.limits
     words = _type_words(setting.info.annotation)
-    separator = ": " if words == "one of" else ", "
-    return f"{setting.path} is {value!r}; give {words}" + (f"{separator}{limits}." if limits else ".")
+    separator, limits = ": " if words == "one of" else ", ", setting.limits
+    return f"{name} is {error.get('input')!r}; give {words}" + (f"{separator}{limits}." if limits else ".")
 
 
 def _join(place: str, name: str, problem: str) -> str:
@@ -584,17 +578,6 @@ def _join(place: str, name: str, problem: str) -> str:
                 return place.removesuffix(": ") + rest
             return place + re.sub("(?: is .*;(?= give)|:)? ", "", rest, count=1)
     return place + problem
-
-
-def _fits(annotation: Any, value: Any) -> bool:
-    """Return whether a value has the field's type; pydantic would take "5" for 5 and 1 for true."""
-    if isinstance(value, str) and any(map(_literals, _leaves(annotation))):
-        return True  # pydantic knows the choices, also those of a union
-    try:
-        TypeAdapter(annotation).validate_json(json.dumps(value, default=str), strict=True)
-    except ValidationError:
-        return value is None
-    return True
 
 
 def _type_words(annotation: Any) -> str:

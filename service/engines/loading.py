@@ -30,15 +30,10 @@ def find_device(name: str) -> Device:
     """Return the device for `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1` or `mps`."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    available = {
-        "cpu": lambda: True,
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }
     kind = name.partition(":")[0]
-    if kind not in available:
+    if kind not in ("cpu", "cuda", "mps"):
         raise InputError(f"{name!r} is not a device. Give auto, cpu, cuda, cuda:0, ... or mps.")
-    if not available[kind]():
+    if kind != "cpu" and not getattr(torch, kind).is_available():
         raise PrerequisiteError(
             f"torch {torch.__version__} finds no {kind} device. Set device to cpu, or install the torch "
             "build for this machine."
