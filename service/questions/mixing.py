@@ -7,7 +7,6 @@ The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from service.database import Database
@@ -26,29 +25,6 @@ from service.questions.store import (
 from service.telling import TellStage, tell_nobody
 
 REPORT_EVERY = 200
-
-
-@dataclass(frozen=True)
-class MixReport:
-    """A mix: how many questions of each set it has, and what was passed over.
-
-    `overlaps` counts extra questions by the reason: same_text (equal but for blanks and case, the same id
-    included) or near (similar wording with the same digits), with a question of the base or an earlier one.
-    """
-
-    name: str
-    created: bool
-    base: int
-    extra: int
-    chunk: int
-    chunks: int
-    overlaps: dict[str, int]
-    spec: dict[str, Any] = field(repr=False)
-
-    @property
-    def times(self) -> float:
-        """The size of the mix over that of its base."""
-        return (self.base + self.extra) / self.base
 
 
 def choose_extra(
@@ -94,10 +70,12 @@ def mix_sets(
     chunks: int,
     chunk: int | None = None,
     progress: TellStage = tell_nobody,
-) -> MixReport:
+) -> dict[str, Any]:
     """Store a new set: the usable questions of `base`, then `chunks` seeded chunks of those of `extra`.
 
-    A chunk is half of the base unless its size is given. Making the same mix again changes nothing.
+    A chunk is half of the base unless its size is given. Making the same mix again changes nothing. Returns
+    the machine-readable form; `overlaps` in the spec counts extra questions that were passed over: same_text
+    (equal but for blanks and case) or near (similar wording with the same digits).
     """
     check_set_name(name)
     with db.read() as session:
@@ -142,4 +120,10 @@ def mix_sets(
             )
         if stored is None:
             store_set(session, name, members, spec)
-    return MixReport(name, stored is None, len(own), len(chosen), chunk, chunks, overlaps, spec)
+    return {
+        "set": name,
+        "created": stored is None,
+        "questions": len(members),
+        "times": len(members) / len(own),
+        "spec": spec,
+    }
