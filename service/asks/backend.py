@@ -15,13 +15,9 @@ class Endpoint(Protocol):
     `ask` owns retries, pauses between attempts, money and storage; an endpoint sends one attempt at a time
     and decides how many are in flight.
 
-    Attributes:
-        price: Of a token; None: not known.
-        model: As in `Request.model`.
-        engine: Weights and engine of a model on this machine; None for a remote model.
-        waits_for: What is in flight, in words, for the warning after minutes without an answer.
-        notices: What the user should know of the answers so far, such as a field that the server refused.
-        enforces_schema: Whether every reply keeps to the schema of its request.
+    `price` None: not known. `engine` describes weights and engine of a model on this machine. `waits_for`
+    says what is in flight, `notices` what the user should know of the answers so far, and `enforces_schema`
+    whether every reply keeps to the schema of its request.
     """
 
     price: Price | None = Price(0.0, 0.0)

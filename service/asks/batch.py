@@ -84,14 +84,7 @@ class BatchJobs:
     def __init__(
         self, endpoint: RemoteEndpoint, asker: Asker, *, poll_s: float = 60.0, quiet_s: float = QUIET_S
     ) -> None:
-        """Set up; nothing is sent.
-
-        Args:
-            endpoint: The model at OpenAI, or at one server with OpenAI's batch protocol; it is open.
-            asker: The run that pays.
-            poll_s: Seconds between two looks at a job.
-            quiet_s: A job is made after so long without a new request; never longer than `poll_s`.
-        """
+        """Set up; nothing is sent. The endpoint is open; `poll_s` is the time between two looks at a job."""
         self._endpoint, self._asker = endpoint, asker
         self._poll_s, self._quiet_s = poll_s, min(quiet_s, poll_s)
         self._price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)

@@ -48,14 +48,8 @@ class RemoteEndpoint(ServedEndpoint):
     ) -> None:
         """Set up; nothing is imported or sent.
 
-        Args:
-            spelling: The model in litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`).
-            bases: Addresses of own servers (`http://localhost:8000/v1`) that serve the same model.
-            price: None: not known. See `money.find_price`.
-            max_concurrency: The most requests in flight at a server; the limit adapts below it.
-            timeout_s: See `ServedEndpoint`.
-            tokens_per_s: See `ServedEndpoint`.
-            key_env: The environment variable with the key; default: where litellm looks.
+        `spelling` is litellm's (`hosted_vllm/Qwen/Qwen3-4B`), `bases` are addresses of own servers of the
+        model, `key_env` is the environment variable with the key; for the rest see `ServedEndpoint`.
         """
         self.spelling, self.price = spelling, price
         self.bases = tuple(bases)

@@ -119,15 +119,9 @@ def prompt_request(
     images: Sequence[Image] = (),
     **identity: Any,
 ) -> Request:
-    """Return the request that sends `text` to a model.
+    """Return the request that sends `text` to a model; `<image>` in it marks the places of its images.
 
-    Args:
-        model: As in `Request.model`.
-        prompt: Template, form, system message and chat-template arguments.
-        sampling: All decoding settings.
-        text: A question or problem; `<image>` marks the places of its images.
-        images: In the order of their places.
-        identity: Further fields of the request: seed, n, draw, kind, about, scope, response_schema.
+    `identity` are further fields of the request: seed, n, draw, kind, about, scope, response_schema.
     """
     filled = prompt.fill(text)
     if prompt.form == "raw":

@@ -101,13 +101,8 @@ class ServedEndpoint(Endpoint):
     """
 
     def __init__(self, servers: Sequence[Server], timeout_s: float | None, tokens_per_s: float) -> None:
-        """Set up.
-
-        Args:
-            servers: The servers of the model.
-            timeout_s: The time for one attempt up to the last byte; None: `SHORTEST_TIMEOUT_S` plus the time
-                of the longest response at `tokens_per_s`.
-            tokens_per_s: The slowest server to wait for.
+        """Set up. An attempt may take `timeout_s` up to its last byte; with None `SHORTEST_TIMEOUT_S` plus
+        the time of the longest response at `tokens_per_s`.
         """
         self.servers = tuple(servers)
         self.serving: Serving = {}
