@@ -23,19 +23,9 @@ _BLOCKS_PER_FILE = 1024
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 _CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 _SMALL_FILES = frozenset(
-    {
-        "config.json",
-        "generation_config.json",
-        "model.safetensors.index.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "vocab.json",
-        "merges.txt",
-        "tokenizer.model",
-        "preprocessor_config.json",
-        "processor_config.json",
-    }
+    {"config.json", "generation_config.json", "model.safetensors.index.json", "preprocessor_config.json"}
+    | {"processor_config.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"}
+    | {"tokenizer.model", "vocab.json", "merges.txt"}
 )
 
 

@@ -17,16 +17,8 @@ from service.hashing import content_hash, content_id
 from service.runs.tables import RunConfigRow, RunQuestionRow, RunRow
 
 _PACKAGES = (
-    "tagrpo",
-    "litellm",
-    "math-verify",
-    "latex2sympy2_extended",
-    "sympy",
-    "datasets",
-    "sqlalchemy",
-    "torch",
-    "transformers",
-    "vllm",
+    *("tagrpo", "litellm", "math-verify", "latex2sympy2_extended", "sympy", "datasets", "sqlalchemy"),
+    *("torch", "transformers", "vllm"),
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
