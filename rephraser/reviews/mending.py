@@ -4,7 +4,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.tokens import load_token_counter
-from rephraser.reviews.status import CandidateStatus, read_status
+from rephraser.reviews.status import CandidateStatus, read_status, update_standings
 from rephraser.reviews.store import find_candidate
 from rephraser.run.judge import check_structure
 from rephraser.run.spec import RunSpec
@@ -97,6 +97,7 @@ def _check(session: Session, run: Run, candidate: str, mended_from: str, questio
         run.id, spec, question, candidate, texts[candidate], siblings, count_tokens=count_tokens
     )
     session.execute(insert(VerdictRow), [verdict])
+    update_standings(session, [candidate])
 
 
 def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:

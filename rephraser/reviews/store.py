@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
+from rephraser.reviews.status import update_standings
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
 from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
@@ -132,6 +133,7 @@ def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
         return None
     now = utc_now()
     session.execute(insert(ReviewWithdrawalRow), [{"review_id": row.id, "created_at": now}])
+    update_standings(session, [row.candidate_id])
     return replace(as_review(row), withdrawn_at=now)
 
 
@@ -156,6 +158,7 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     if fresh:
         now = utc_now()
         session.execute(insert(ReviewRow), [{**vars(decision), "created_at": now} for decision in fresh])
+        update_standings(session, list(given))
     return len(fresh)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.grading import AnswerKind
 from rephraser.checks.wording import likeness
-from rephraser.reviews.status import CandidateStatus, status_query
+from rephraser.reviews.status import CandidateStatus, status_query, update_standings
 from rephraser.run.requests import BY_ANSWERS, failure_reason
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow, candidate_id
 from service.asks.tables import AskRow, NoteRow
@@ -96,6 +96,7 @@ def store_candidates(session: Session, run_id: str, proposed: Sequence[Proposed]
             for identity, each in fresh
         ]
         session.execute(insert(_PROPOSALS), proposals)
+        update_standings(session, [identity for identity, _ in fresh])
     return new
 
 
@@ -118,6 +119,7 @@ def store_checked(session: Session, checked: Sequence[Checked]) -> list[None]:
         fresh = [dict(verdict) for verdict in verdicts if verdict["candidate_id"] not in judged]
         if fresh:
             session.execute(insert(VerdictRow), fresh)
+            update_standings(session, [verdict["candidate_id"] for verdict in fresh])
         for ask_id, outcome in outcomes.items():
             session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
     return [None] * len(checked)
@@ -139,6 +141,7 @@ def store_looks(session: Session, looks: Sequence[tuple[str, Mapping[str, Any]]]
         ).first()
         if noted is not None:
             session.execute(insert(VerdictRow), [dict(verdict)])
+            update_standings(session, [verdict["candidate_id"]])
         else:
             outcome = session.get_one(NoteRow, (verdict["run_id"], name)).value[""]
         kept.append(outcome)

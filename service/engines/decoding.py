@@ -126,22 +126,19 @@ class Decoder:
     def step(self) -> list[Row]:
         """Fill free places and draw one token of every running row; return the finished rows."""
         joining = self._pick()
-        finished: list[Row] = []
         try:
             with torch.inference_mode():
                 for _, alike in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
                     self._start(list(alike))
-                finished += self._drop_finished()
+                finished = self._drop_finished()
                 if self._running:
                     self._decode()
                     finished += self._drop_finished()
         except torch.OutOfMemoryError as error:
-            rows = list({*self._running, *joining} - {*finished})
-            self._keep([])
-            self._last = None
-            self.add([row for row in rows if not row.stop_reason])
-            self._halve(len(rows), error)
-            finished += [row for row in rows if row.stop_reason]
+            raise PrerequisiteError(
+                "The responses do not fit into the GPU's memory. Lower batch_size or max_tokens, or use a "
+                "smaller model, a smaller dtype or another GPU."
+            ) from error
         return finished
 
     def _pick(self) -> list[Row]:
@@ -282,20 +279,6 @@ class Decoder:
                 layer.keys, layer.values = layer.keys[:, :, unused:], layer.values[:, :, unused:]
             self._starts = [start - unused for start in self._starts]
             self._width -= unused
-
-    def _halve(self, rows: int, error: Exception) -> None:
-        """Limit the batch to half of `rows`, which did not fit into memory."""
-        if rows <= 1:
-            raise PrerequisiteError(
-                "One response does not fit into the GPU's memory. Lower max_tokens, or use a smaller model, "
-                "a smaller dtype or another GPU."
-            ) from error
-        self._limit = rows // 2
-        self.notices.append(
-            f"Out of GPU memory with {rows} responses at a time; continuing with {rows // 2}."
-        )
-        if self._model.device.type == "cuda":
-            torch.cuda.empty_cache()
 
     def _new_cache(self) -> Cache:
         # Without a config the cache keeps every token, also of layers that attend to a window.

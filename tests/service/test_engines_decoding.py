@@ -66,7 +66,7 @@ def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.Monkey
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(llama, "forward", never)
-    with pytest.raises(PrerequisiteError, match="One response does not fit into the GPU's memory"):
+    with pytest.raises(PrerequisiteError, match="do not fit into the GPU's memory"):
         draw(decoder, [(9, 10)], 1)
 
 

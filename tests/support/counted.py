@@ -1,4 +1,4 @@
-"""Comparing the counts that triggers keep with counts made anew from what is stored."""
+"""Comparing the counts and standings that are kept with those made anew from what is stored."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,9 +28,6 @@ MADE: Mapping[str, str] = {
         LEFT JOIN reviews AS r ON r.id = (
             SELECT MAX(id) FROM reviews
             WHERE candidate_id = p.candidate_id AND id NOT IN (SELECT review_id FROM review_withdrawals))""",
-    "standing_counts": """
-        SELECT run_id, proposer, strategy, strategy_hash, model, status, COUNT(*)
-        FROM standings GROUP BY 1, 2, 3, 4, 5, 6""",
     "candidate_findings": """
         SELECT DISTINCT json_extract(f.value, '$.name'), c.question_id, c.id, v.run_id
         FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
@@ -51,11 +48,6 @@ ON_POSTGRESQL = {
         WHERE f.value ->> 'name' IS NOT NULL""",
 }
 
-NO_ZEROS = {
-    "standing_counts": 6,
-}
-"""Tables of which rows may stay with zeros only, and the columns of their keys."""
-
 
 def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
     """Return for each table of counts its rows, and the rows it would have if it were made now."""
@@ -67,8 +59,6 @@ def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
                 [tuple(row) for row in session.execute(text(statement.replace(":", "\\:")))]
                 for statement in (f"SELECT * FROM {table}", query)
             )
-            if table in NO_ZEROS:
-                kept = [row for row in kept if any(row[NO_ZEROS[table] :])]
             found[table] = sorted(kept, key=repr), sorted(made, key=repr)
     return found
 

@@ -1,4 +1,4 @@
-"""Costs and questions are counted by queries; the tables of their counts go."""
+"""Sums are made by queries, and standings are kept by the transactions that change them."""
 
 from alembic import op
 
@@ -7,12 +7,18 @@ down_revision = "1.4"
 branch_labels = None
 depends_on = None
 
+TRIGGERS = (
+    *("questions_counted", "question_set_members_counted", "proposals_standing", "proposals_standing_gone"),
+    *("verdicts_standing", "verdicts_findings", "reviews_standing", "reviews_withdrawn"),
+    *("standings_counted", "standings_moved", "standings_gone"),
+)
+
 
 def upgrade() -> None:
-    """Remove the tables and the triggers that filled two of them."""
+    """Remove the triggers and the tables of sums."""
     on_server = op.get_bind().dialect.name == "postgresql"
-    for trigger in ("questions_counted", "question_set_members_counted"):
+    for trigger in TRIGGERS:
         op.execute(f"DROP FUNCTION {trigger} CASCADE" if on_server else f"DROP TRIGGER {trigger}")
-    for table in ("question_labels", "question_set_counts", "run_spending"):
+    for table in ("question_labels", "question_set_counts", "run_spending", "standing_counts"):
         op.drop_table(table)
     op.create_index("ix_questions_subject_level", "questions", ["subject", "level"])
