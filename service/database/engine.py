@@ -133,7 +133,8 @@ class Database:
                 "another one with --db."
             )
         if self.read_only or (revision is not None and not upgrade):
-            copied = "Copy it to a folder where you have write access. " if self._is_locked_up() else ""
+            locked_up = isinstance(self.place, Path) and not sqlite.can_be_written(self.place)
+            copied = "Copy it to a folder where you have write access. " if locked_up else ""
             raise DatabaseError(
                 f"{self.place}: the database is from an older tagrpo (schema {revision}, this version "
                 f"has {HEAD_REVISION}). {copied}Back it up with `tagrpo db backup FILE`, then run `tagrpo "
@@ -148,21 +149,15 @@ class Database:
 
                 (create_schema if revision is None else migrate)(connection)
 
-    def _is_locked_up(self) -> bool:
-        return isinstance(self.place, Path) and not sqlite.can_be_written(self.place)
-
-    def _kind(self) -> str:
-        return "an SQLite" if isinstance(self.place, Path) else "a PostgreSQL"
-
     def _revision(self, connection: Connection) -> str | None:
         """Return the schema's revision, None of an empty file."""
         tables = inspect(connection).get_table_names()
         if not tables:
             return None
         if "alembic_version" not in tables:
+            kind = "an SQLite" if isinstance(self.place, Path) else "a PostgreSQL"
             raise DatabaseError(
-                f"{self.place}: {self._kind()} database that is not from tagrpo. Choose another one "
-                "with --db."
+                f"{self.place}: {kind} database that is not from tagrpo. Choose another one with --db."
             )
         revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
         if revision not in KNOWN_REVISIONS:

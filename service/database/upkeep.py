@@ -28,7 +28,7 @@ def back_up(path: Path, target: Path) -> int:
     try:
         with sqlite.explained(path):
             _copy(path, part)
-        _name(part, target)
+        part.replace(target)
     finally:
         part.unlink(missing_ok=True)
     return target.stat().st_size
@@ -48,17 +48,6 @@ def _copy(path: Path, part: Path) -> None:
         raise DatabaseError(f"{path}: damaged ({problems[0]}); no copy was made. Run `tagrpo db check`.")
     with part.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _name(part: Path, target: Path) -> None:
-    """Give a whole file its name, never over one that has come up meanwhile."""
-    try:
-        os.link(part, target)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        target.touch(exist_ok=False)
-        part.replace(target)
 
 
 def vacuum(place: Place) -> tuple[int, int]:

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.answer_kinds import AnswerKind
 from service.database.base import TEXT, Base
 from service.database.triggers import append_only
-from service.questions.images import tables as _images  # noqa: F401  (what `images` refers to)
 
 
 class KindType(TypeDecorator[AnswerKind]):
