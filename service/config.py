@@ -20,6 +20,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -439,35 +440,28 @@ def read_text(annotation: Any, text: str) -> Any:
     for leaf in leaves:
         origin = get_origin(leaf)
         if origin in (tuple, list):
-            if not text.startswith("["):
-                return text
-            items = _in_brackets(text)
-            return list(map(str, items)) if str in get_args(leaf) else items
+            items = _in_brackets(text) if text.startswith("[") else text
+            return list(map(str, items)) if items is not text and str in get_args(leaf) else items
         if origin is dict or leaf is dict:
-            for read in (json.loads, lambda table: tomllib.loads(f"v = {table}")["v"]):
-                try:
-                    return read(text)
-                except ValueError:
-                    continue
-            return text
+            try:
+                return json.loads(text)
+            except ValueError:
+                return _read_toml(text, text)
     if bool in leaves and text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
         if kind in leaves:
-            try:
+            with suppress(ValueError):
                 return kind(text)
-            except ValueError:
-                continue
-    for leaf in leaves:
-        for choice in _literals(leaf):
-            if str(choice) == text:
-                return choice
-    if Any in leaves:
-        try:
-            return tomllib.loads(f"v = {text}")["v"]
-        except ValueError:
-            return text
-    return text
+    choices = {str(choice): choice for leaf in leaves for choice in _literals(leaf)}
+    return choices[text] if text in choices else _read_toml(text, text) if Any in leaves else text
+
+
+def _read_toml(text: str, otherwise: Any) -> Any:
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except ValueError:
+        return otherwise
 
 
 def metavar(setting: Setting) -> str:
@@ -618,10 +612,8 @@ def _parts(dotted: str) -> Place:
 
 def _in_brackets(text: str) -> list[Any]:
     """Return the items of `[a, b]`, as texts if this is not TOML."""
-    try:
-        return list(tomllib.loads(f"v = {text}")["v"])
-    except ValueError:
-        return [part.strip().strip("\"'") for part in text[1:-1].split(",") if part.strip()]
+    plain = [part.strip().strip("\"'") for part in text[1:-1].split(",") if part.strip()]
+    return list(_read_toml(text, plain))
 
 
 def _leaves(annotation: Any) -> list[Any]:
