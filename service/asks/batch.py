@@ -215,7 +215,7 @@ class BatchJobs:
 
     async def _carry_out(self, job: _Job) -> None:
         """Send a new job or find an old one, wait for it, and store its answers."""
-        store, closing = self._asker.store, {"collected": True}
+        store, closing = self._asker.store, dict[str, Any](collected=True)
         try:
             if job.remote_id is None:
                 job.remote_id = await (self._find(job.tag) if job.bodies is None else self._submit(job))
