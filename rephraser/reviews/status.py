@@ -145,6 +145,7 @@ def update_standings(session: Session, candidate_ids: Collection[str]) -> None:
             VerdictRow.id,
             ReviewRow.id,
         )
+        .select_from(ProposalRow)
         .outerjoin(VerdictRow, VerdictRow.id == newest.scalar_subquery())
         .outerjoin(ReviewRow, ReviewRow.id == counted.scalar_subquery())
     )
