@@ -29,7 +29,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from service.asks.redaction import redact
@@ -238,8 +238,7 @@ class Reading(Generic[C]):
         """Return the config."""
         values = self._resolved(self._kind, self._values, ())
         try:
-            # As JSON, which pydantic reads strictly: it would take "5" for 5 and 1 for true.
-            config = self._kind.model_validate_json(json.dumps(values, default=str), strict=True)
+            config = self._kind.model_validate(values)
         except ValidationError as error:
             for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
                 problem = self._words(each)
@@ -354,6 +353,8 @@ class Reading(Generic[C]):
                 resolved[name] = inner
             elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
                 resolved[name] = [value]
+            elif info and not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
+                self._problems.append(self._words({"type": "strict", "loc": here, "input": value}))
             else:
                 resolved[str(name)] = value
         return resolved
@@ -572,6 +573,17 @@ def _join(place: str, name: str, problem: str) -> str:
                 return place.removesuffix(": ") + rest
             return place + re.sub("(?: is .*;(?= give)|:)? ", "", rest, count=1)
     return place + problem
+
+
+def _fits(annotation: Any, value: Any) -> bool:
+    """Return whether a value has the field's type; pydantic would take "5" for 5 and 1 for true."""
+    if isinstance(value, str) and any(map(_literals, _leaves(annotation))):
+        return True  # pydantic knows the choices, also those of a union
+    try:
+        TypeAdapter(annotation).validate_json(json.dumps(value, default=str), strict=True)
+    except ValidationError:
+        return value is None
+    return True
 
 
 def _type_words(annotation: Any) -> str:

@@ -18,7 +18,8 @@ def upgrade() -> None:
     """Remove the triggers and the tables of sums."""
     on_server = op.get_bind().dialect.name == "postgresql"
     for trigger in TRIGGERS:
-        op.execute(f"DROP FUNCTION {trigger} CASCADE" if on_server else f"DROP TRIGGER {trigger}")
+        kind = f"FUNCTION IF EXISTS {trigger} CASCADE" if on_server else f"TRIGGER IF EXISTS {trigger}"
+        op.execute(f"DROP {kind}")
     for table in ("question_labels", "question_set_counts", "run_spending", "standing_counts"):
         op.drop_table(table)
     op.create_index("ix_questions_subject_level", "questions", ["subject", "level"])
