@@ -69,8 +69,8 @@ def page(
         .order_by(QuestionSetMemberRow.position)
         .limit(limit + 1)
     ).all()
-    shown = [Member(position, as_question(row), held) for position, held, row in rows[:limit]]
-    return shown, total, shown[-1].position if len(rows) > limit else None
+    page_members = [Member(position, as_question(row), held) for position, held, row in rows[:limit]]
+    return page_members, total, page_members[-1].position if len(rows) > limit else None
 
 
 def find_question(session: Session, prefix: str) -> Question:
