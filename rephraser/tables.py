@@ -150,6 +150,7 @@ class StandingRow(Base):
         Index(None, "strategy", "question_id"),
         Index(None, "model", "question_id"),
         Index(None, "run_id", "question_id", "ordinal", "status", "candidate_id"),
+        Index("ix_standings_counted", "run_id", "proposer", "strategy", "strategy_hash", "model", "status"),
     )
 
 

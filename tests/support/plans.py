@@ -9,14 +9,16 @@ from service.database import Database
 LARGE = frozenset(
     (
         *("questions", "candidates", "proposals", "verdicts", "standings", "candidate_findings"),
-        *("asks", "ask_bodies", "tasks", "notes", "question_set_members"),
+        *("asks", "ask_bodies", "tasks", "notes"),
         *("neighbor_set_questions", "neighbor_set_members", "run_problems", "samples", "sample_texts"),
         *("grades", "sample_counts", "grade_counts", "rollouts", "rollout_texts", "rollout_tokens"),
         "rollout_prompts",
         *("rollout_groups", "train_steps"),
     )
 )
-"""Tables that grow with the data; those of runs, sets, labels and people's reviews stay small."""
+"""Tables that grow with the data; those of runs, sets and people's reviews stay small."""
+SUMMED = re.compile(r"COVERING INDEX (ix_asks_costs|ix_standings_counted|ix_questions_subject_level)")
+"""Narrow indexes that pages sum: 200,000 asks take 0.08 s, 30,000 standings 0.01 s."""
 
 
 def walked(db: Database, statements: Iterable[tuple[str, Any]]) -> set[str]:
@@ -46,4 +48,4 @@ def _scanned_there(step: str) -> str | None:
 
 def _scanned(step: str) -> str | None:
     match = re.match(r"SCAN (\w+?)(?:_\d+)?(?: |$)", step)
-    return match[1] if match and match[1] in LARGE else None
+    return match[1] if match and match[1] in LARGE and not SUMMED.search(step) else None

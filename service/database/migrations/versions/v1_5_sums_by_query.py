@@ -23,3 +23,7 @@ def upgrade() -> None:
     for table in ("question_labels", "question_set_counts", "run_spending", "standing_counts"):
         op.drop_table(table)
     op.create_index("ix_questions_subject_level", "questions", ["subject", "level"])
+    proposed = ["run_id", "proposer", "strategy", "strategy_hash", "model", "status"]
+    op.create_index("ix_standings_counted", "standings", proposed)
+    costs = ["run_id", "kind", "model", "state", "cost_pico", "worst_pico"]
+    op.create_index("ix_asks_costs", "asks", [*costs, "prompt_tokens", "completion_tokens"])
