@@ -118,7 +118,7 @@ def standing_counts(session: Session, run_id: str | None = None) -> list[Standin
     query = select(*keys, func.count()).group_by(*keys).order_by(*keys)
     if run_id is not None:
         query = query.where(StandingRow.run_id == run_id)
-    return [StandingCount(*row) for row in session.execute(query)]
+    return [StandingCount._make(row) for row in session.execute(query)]
 
 
 def update_standings(session: Session, candidate_ids: Collection[str]) -> None:

@@ -6,6 +6,7 @@ Costs are whole picodollars, so that sums are exact.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, func, insert, select, update
 from sqlalchemy.orm import Session
@@ -56,11 +57,12 @@ def read_ledgers(session: Session, run_ids: Sequence[str]) -> dict[str, list[Led
     )
     ended = (ask.run_id.in_(run_ids), ask.state != SENT)
     ledgers: dict[str, list[LedgerLine]] = {run_id: [] for run_id in run_ids}
-    for run_id, kind, model, *counts, pico, unpriced, doubtful in session.execute(
-        select(*columns, *sums).where(*ended).group_by(*columns).order_by(*columns)
-    ):
+    rows: Any = session.execute(select(*columns, *sums).where(*ended).group_by(*columns).order_by(*columns))
+    for run_id, kind, model, requests, prompts, completions, pico, unpriced, doubtful in rows:
         usd, doubtful_usd = pico / PICO_PER_USD, doubtful / PICO_PER_USD
-        ledgers[run_id].append(LedgerLine(kind, model, *counts, usd, unpriced, doubtful_usd))
+        ledgers[run_id].append(
+            LedgerLine(kind, model, requests, prompts, completions, usd, unpriced, doubtful_usd)
+        )
     return ledgers
 
 
