@@ -35,6 +35,7 @@ _REFUSED = {
     f"{_ACTOR}.loss_scale_factor": "token sums are divided by data.max_response_length",
     f"{_ROLLOUT}.multi_turn": "recipes support only single-turn responses without tools",
     "trainer.v1.sampler.custom_sampler": "the recipe's filter selects the groups of a step",
+    "trainer.v1.sampler.sync_refill_failed_groups": "a step goes on without a question that fails",
     "trainer.v1.sync.parameter_sync_step": "all responses of a step come from the same policy, in one batch",
     "distillation.enabled": "no recipe supports a teacher model",
 }

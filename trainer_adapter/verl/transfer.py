@@ -81,6 +81,15 @@ async def set_status(partition: str, uid: str, status: str) -> None:
     await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
 
+def wait_for_responses(partition: str, look_every_s: float) -> None:
+    """Wait until no response to a question of a partition is under way."""
+    while any(
+        tag.get("status") in ("pending", "running")
+        for tag in (tq.kv_list(partition) or {}).get(partition, {}).values()
+    ):
+        time.sleep(look_every_s)
+
+
 def check_queue() -> None:
     """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue.
 

@@ -9,19 +9,16 @@ import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS
 
-if TYPE_CHECKING:
-    from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
-
 _LOG = logging.getLogger("tagrpo.agent_loop")
 
-Draw: TypeAlias = Callable[[int], Awaitable["AgentLoopOutput"]]
+Draw: TypeAlias = Callable[[int], Awaitable[Any]]
 """Draws the response of a session for the question's own prompt."""
 
-Grade: TypeAlias = Callable[[list["AgentLoopOutput"]], Awaitable[Any]]
+Grade: TypeAlias = Callable[[list[Any]], Awaitable[Any]]
 """Writes rewards into responses."""
 
 
@@ -83,7 +80,7 @@ class Stages:
         """Return whether a session belongs to the first stage."""
         return session < self._half
 
-    async def response(self, session: int) -> "AgentLoopOutput":
+    async def response(self, session: int) -> Any:
         """Return a response of the first stage.
 
         Raises:
@@ -104,7 +101,7 @@ class Stages:
             return 0
         return self._order[(session - self._half) % len(self._order)]
 
-    async def _first_stage(self, draw: Draw, grade: Grade) -> "list[AgentLoopOutput | BaseException]":
+    async def _first_stage(self, draw: Draw, grade: Grade) -> list[Any]:
         outcomes = await asyncio.gather(*map(draw, range(self._half)), return_exceptions=True)
         outputs = [each for each in outcomes if not isinstance(each, BaseException)]
         if outputs:
@@ -128,6 +125,6 @@ def stages_of(uid: str, step: int, begin: Callable[[], Stages]) -> Stages:
     return _stages[uid][1]
 
 
-def _is_right(output: "AgentLoopOutput") -> bool:
+def _is_right(output: Any) -> bool:
     graded = output.extra_fields.get("reward_extra_info") or {}
     return float(graded.get(CORRECTNESS, output.reward_score or 0.0)) > 0

@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,7 @@ from trainer_adapter.verl.transfer import check_connection, read_rows, write_fie
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed (see the rollout log)"
-_LOST = (
-    "step %d: %d of %d questions have no response, because all of their requests failed (see the "
-    "rollout log; trainer.v1.sampler.sync_refill_failed_groups=true replaces such questions)"
-)
+_LOST = "step %d: %d of %d questions have no response; all of their requests failed (see the rollout log)"
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
@@ -74,13 +72,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             self._choose_buffer(config)
         super().__init__(config)
         self._record = open_record(plain, self.recipe, self.settings)
-        self._failures_told = 0
 
     def _choose_buffer(self, config: Any) -> None:
         sampler, batch_size = config.trainer.v1.sampler, config.data.train_batch_size
-        filters = self.recipe.drops_dead_groups
-        refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
-        exact = filters or refills_failed
         sampler.custom_sampler = {
             "path": f"pkg://{NeighborReplayBuffer.__module__}",
             "name": NeighborReplayBuffer.__name__,
@@ -89,35 +83,26 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             "waves": self.settings.waves,
             "max_prompts": self.settings.max_gen_batches * batch_size,
             "poll_interval": self.settings.poll_interval_s,
-            "filter_groups_metric": CORRECTNESS if filters else None,
-            "sync_refill_failed_groups": refills_failed,
+            "filter_groups_metric": CORRECTNESS if self.recipe.drops_dead_groups else None,
             "train_batch_size": batch_size,
-            "gen_batch_size": 1 if exact else (config.data.get("gen_batch_size") or batch_size),
+            "gen_batch_size": 1,  # of what replaces a group
             "max_inflight_gen_batches": config.algorithm.filter_groups.get("max_inflight_gen_batches", 1),
         }
 
-    def fit(self, agent_loop_manager: Any) -> None:
-        try:
-            super().fit(agent_loop_manager)
-        finally:
-            if self._record is not None:
-                self._record.close()
-                self._tell_failures()
-
     def on_init_end(self) -> None:
-        manager, limit_s = self.checkpoint_manager, self.settings.weight_update_limit_s
-        update = manager.update_weights
+        self._update_weights(super().on_init_end)
 
-        def limited(*args: Any, **kwargs: Any) -> Any:
-            failure = (
-                f"step {self.global_steps}: the rollout engine did not load the new weights within "
-                f"{limit_s:g} s. See its error in the log above"
-            )
-            return call_within(limit_s, partial(update, *args, **kwargs), failure)
+    def on_step_end(self) -> None:
+        self._update_weights(super().on_step_end)
 
-        # If the engine fails, verl waits forever for its confirmation of the weights.
-        manager.update_weights = limited
-        super().on_init_end()
+    def _update_weights(self, update: Callable[[], None]) -> None:
+        """Have verl send the weights; if the engine fails, it waits for a confirmation for ever."""
+        limit_s = self.settings.weight_update_limit_s
+        failure = (
+            f"step {self.global_steps}: the rollout engine did not load the new weights within {limit_s:g} "
+            "s. See its error in the log above"
+        )
+        call_within(limit_s, update, failure)
 
     def on_train_begin(self) -> None:
         super().on_train_begin()
@@ -276,15 +261,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         for alarm in self._alarms.look(self.global_steps, metrics):
             _LOG.warning("%s: %s", MARK, alarm)
         if self._record is not None:
-            self._tell_failures()
+            self._record.flush()
+            for failure in self._record.failures:
+                _LOG.warning("%s: %s; training continues", MARK, failure)
+            self._record.failures.clear()
             self._record.write_metrics(self.global_steps, metrics)
-
-    def _tell_failures(self) -> None:
-        """Warn about steps that were not recorded; training continues without them."""
-        assert self._record is not None
-        for failure in self._record.failures[self._failures_told :]:
-            _LOG.warning("%s: %s; training continues", MARK, failure)
-            self._failures_told += 1
 
     def _for_workers(self, batch: Any) -> Any:
         """List the fields that a text model needs; verl also sends workers prompts and grades."""

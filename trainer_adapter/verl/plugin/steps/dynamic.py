@@ -7,13 +7,11 @@ from typing import Any
 
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from service.errors import InputError
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
-from trainer_adapter.verl.transfer import remove_rows
+from trainer_adapter.verl.transfer import remove_rows, wait_for_responses
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SURPLUS = "training/filter_groups/discarded_surplus_samples"
-_Reasons = tuple[set[str], set[str], set[str], Counter[float]]
 
 
 class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
@@ -39,24 +37,21 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         self._submit, self._waves, self._max_prompts = refill_fn, given.pop("waves"), given.pop("max_prompts")
         super().__init__(refill_fn=self._refill, sampler_kwargs={}, **given, **kwargs)
         self._filters = given["filter_groups_metric"] is not None
-        self._step, self._wanted, self._drawn = 0, 0, 0
+        self._step, self._wanted, self._drawn, self._dropped = 0, 0, 0, 0
         self._kept: dict[str, float] = {}
         self.all_right = self.all_wrong = 0
         self.dead: set[str] = set()
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
-        """Return a batch of `batch_size` questions' responses, or fewer at the limit, and verl's metrics.
-
-        Raises:
-            InputError: the maximum number of questions was drawn, but too many responses failed.
-        """
+        """Return a batch of `batch_size` questions' responses, or fewer at the limit, and verl's metrics."""
         if partition_id == "val":
             validation: tuple[Any, dict[str, Any]] = super().sample(global_steps, partition_id, batch_size)
             return validation
-        self._step, self._wanted, self._drawn = global_steps, batch_size, batch_size
+        self._step, self._wanted, self._drawn, self._dropped = global_steps, batch_size, batch_size, 0
         self.all_right = self.all_wrong = 0
         self.dead = set()
         self._kept = {}
+        self._wait()
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
         if not self._filters:
             return batch, metrics
@@ -97,19 +92,16 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _refill(self, prompts: int) -> int:
         allowed = min(prompts, self._max_prompts - self._drawn)
-        if allowed > 0:
-            self._drawn += allowed
-            return self._submit(allowed)
-        if self._in_hand("train") < self._wanted:
-            raise InputError(
-                f"step {self._step}: {self._drawn} questions were used, the maximum of "
-                f"{SETTINGS_KEY}.max_gen_batches, but too many responses failed. See the rollout log."
-            )
-        return 0
+        if allowed <= 0:
+            return 0
+        self._drawn += allowed
+        submitted = self._submit(allowed)
+        self._wait()
+        return submitted
 
-    def _in_hand(self, partition_id: str) -> int:
-        """Return how many groups are ready or in flight."""
-        return len(self.prompt_global_steps[partition_id])
+    def _wait(self) -> None:
+        if self._waves and self._filters:
+            wait_for_responses("train", self.poll_interval)
 
     def _count(self, groups: Counter[float]) -> None:
         for correctness, number in groups.items():
@@ -120,31 +112,20 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
         """Return the groups without a gradient to drop: as many as others can still be drawn for."""
-        if self._must_wait(partition_id):
-            return set(), Counter()
         dead, counts = super()._dapo_filtered_keys(partition_id)
         if not dead:
             self._kept = {}
             return dead, counts
-        replaceable = self._in_hand(partition_id) + self._max_prompts - self._drawn - self._wanted
+        replaceable = self._max_prompts - self._dropped - self._wanted
         rewards = self._dapo_classification_cache[partition_id]
         ordered = sorted(dead)
         gone = ordered[: max(0, replaceable)]
         self._kept = {uid: rewards[uid] for uid in ordered[len(gone) :]}
         self.dead |= dead
+        self._dropped += len(gone)
         counts = Counter(rewards[uid] for uid in gone)
         self._count(counts)
         return set(gone), counts
-
-    def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons: _Reasons) -> set[str]:
-        if self._must_wait(partition_id):
-            return set()
-        sampleable: set[str] = super()._sampleable_terminal_keys(partition_id, eviction_reasons)
-        return sampleable
-
-    def _must_wait(self, partition_id: str) -> bool:
-        under_way = self.pending_keys[partition_id] or self.running_keys[partition_id]
-        return self._waves and self._filters and partition_id != "val" and bool(under_way)
 
     def _select_prompt_uids(
         self, partition_id: str, sampleable_keys: set[str], batch_size: int
