@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from trainer_adapter.verl.plugin import REWARD
+
 OfPaper: TypeAlias = Literal["Table 2", "v1 runs", "AG 4.1", "AG C.2", "AG code", "CW Table 5", "CW code"]
 Source: TypeAlias = Literal["recipe", OfPaper, "ours", "model", "machine", "data", "run", "user"]
 
@@ -56,9 +58,7 @@ def bare(key: str) -> str:
 OURS: tuple[Setting, ...] = (
     Setting("data.seed", 42, "ours", "otherwise the order of the questions differs between runs"),
     Setting("data.truncation", "error", "ours", "the export excluded long prompts; none is truncated"),
-    Setting(
-        "reward.custom_reward_function.path", "pkg://trainer_adapter.verl.reward", "ours", "the shared grader"
-    ),
+    Setting("reward.custom_reward_function.path", REWARD, "ours", "the shared grader"),
     Setting("reward.custom_reward_function.name", "compute_score", "ours"),
     Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples as the evaluation does"),
     Setting(f"{_ROLLOUT}.val_kwargs.temperature", 0.6, "ours", "temperature of the public evaluation"),

@@ -50,7 +50,7 @@ TIER_1 = (
         _LOOP,
         "_agent_loop_registry",
         "AgentLoopBase.processor",
-        "AgentLoopBase.ct_build_initial_tokens(messages, images)",
+        "AgentLoopBase.ct_build_initial_tokens(messages)",
     ),
     *_hooks("trainer/ppo/core_algos.py", "register_adv_est(name_or_enum)"),
     *_hooks(

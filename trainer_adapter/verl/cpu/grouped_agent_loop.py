@@ -25,7 +25,8 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 from trainer_adapter.verl.cpu import server_name
-from trainer_adapter.verl.plugin.grading import grade, grades_here, reward_function
+from trainer_adapter.verl.plugin import REWARD
+from trainer_adapter.verl.plugin.grading import grade, reward_function
 from trainer_adapter.verl.transfer import add_responses, set_status
 
 _LOG = logging.getLogger("tagrpo.agent_loop")
@@ -112,14 +113,24 @@ class GatheringClient:
         task.add_done_callback(self._sending.discard)
 
 
+def rewards_itself(config: Any) -> bool:
+    """Return whether tagrpo's reward function alone rewards, by verl's config."""
+    reward = config.reward
+    return bool(
+        reward.custom_reward_function.path == REWARD
+        and reward.reward_manager.name == "naive"
+        and not reward.reward_model.enable
+    )
+
+
 class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
     """verl's worker, whose loops share a client that gathers, and which stores a question's rows together."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Images and a teacher go by the response, and so does another part of verl that rewards.
+        # Images and a teacher go by the response; a reward that is not ours may end the process it runs in.
         self._by_verl = (
-            self.processor is not None or self.distillation_enabled or not grades_here(self.config)
+            self.processor is not None or self.distillation_enabled or not rewards_itself(self.config)
         )
         self._loops: dict[str, Any] = {}
         if not self._by_verl:

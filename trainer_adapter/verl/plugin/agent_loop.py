@@ -136,7 +136,8 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         if self.settings.trainer == "verl" and self.settings.record:
             output.extra_fields[ABOUT_FIELD] |= self._texts_for_record(output, row)
         if variant and self.recipe.anchor != "own":
-            output.prompt_ids = await self.ct_build_initial_tokens(question, images=images or None)
+            pictured = {"images": images} if images else {}  # which verl 0.9.0 does not take
+            output.prompt_ids = await self.ct_build_initial_tokens(question, **pictured)
         if not keeps_log_probs(self.recipe):
             output.response_logprobs = None
         return output

@@ -12,17 +12,14 @@ from service.errors import InputError
 _loaded: list[tuple[Any, Any]] = []
 
 
-def grades_here(config: Any) -> bool:
-    """Return whether verl's config rewards by a function alone."""
-    reward = config.reward
-    return bool(reward.custom_reward_function.path) and not (
-        reward.reward_model.enable or reward.reward_manager.name != "naive"
-    )
-
-
 def reward_function(config: Any) -> Any:
-    """Return the reward function of verl's config; a process loads it once."""
-    if not grades_here(config):
+    """Return the reward function of verl's config; a process loads it once.
+
+    It runs in the process that asks for it, which ends with a function that ends its process.
+    """
+    reward = config.reward
+    by_function = reward.custom_reward_function.path and not reward.reward_model.enable
+    if not by_function or reward.reward_manager.name != "naive":
         raise InputError(
             "responses are graded where they are sampled. Set reward.custom_reward_function, and keep "
             "reward.reward_model.enable=false and reward.reward_manager.name=naive."
