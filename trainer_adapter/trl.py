@@ -35,11 +35,7 @@ Messages: TypeAlias = list[dict[str, str]]
 
 
 def load_export(folder: str | Path, split: str = "train") -> Any:
-    """Return the rows of `tagrpo sets export --format verl` as a `datasets.Dataset`.
-
-    Raises:
-        InputError: no such file, one without neighbors, or one with images.
-    """
+    """Return the rows of `tagrpo sets export --format verl` as a `datasets.Dataset`."""
     from datasets import Dataset
 
     path = Path(folder) / f"{split}.parquet"

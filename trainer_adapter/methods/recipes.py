@@ -382,11 +382,7 @@ RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _ALL}
 
 
 def find_recipe(name: str) -> Recipe:
-    """Return the recipe of that name, or the one that a TOML file of that path composes.
-
-    Raises:
-        InputError: there is neither; or the file cannot be used (see `read_recipe`).
-    """
+    """Return the recipe of that name, or the one that a TOML file of that path composes."""
     if name in RECIPES:
         return RECIPES[name]
     if name.endswith(".toml"):
@@ -398,10 +394,6 @@ def read_recipe(path: Path) -> Recipe:
     """Return the recipe of a TOML file: `base`, the name of a recipe, and the axes that differ from it.
 
     The loss axis is a separate table, `[loss]`.
-
-    Raises:
-        InputError: the file is missing, not TOML, names an unknown base, axis or choice, or an invalid
-            combination.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -424,9 +416,6 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return `base` with other choices on some axes; `loss` is a mapping.
 
     A name that is no axis is a setting of the advantage.
-
-    Raises:
-        InputError: an unknown axis, setting or choice, a value of another type, or an invalid combination.
     """
     changes = dict(changes)
     loss = changes.pop("loss", {})

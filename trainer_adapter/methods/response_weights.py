@@ -24,9 +24,6 @@ def anchor_weights(
         advantages_B: of the group, before any weight.
         foreign_B: whether the response was drawn for another prompt than the one it is trained on.
         log_ratio_B: log rho, summed over the tokens of the response; needed by tapered only.
-
-    Raises:
-        ValueError: anchor tapered without the sampling log-probs.
     """
     if anchor not in WEIGHING:
         return None

@@ -23,9 +23,6 @@ def shaped_rewards(
         scores_B: of the reward function: for rewards that include format, 1 for a correct answer and 1 for
             format.
         buffer: DAPO's L_cache; None uses a fifth of `max_length`.
-
-    Raises:
-        ValueError: scores that are not a sum of 0 or 1 for the answer and 0 to 1 for format.
     """
     if recipe.reward == "grpo_lead":
         return lead_rewards(correct_B, lengths_B, groups)
@@ -51,9 +48,6 @@ def overlong_penalty(lengths: Tensor, max_length: int, cache: int) -> Tensor:
         lengths: tokens of each response.
         max_length: L_max, the longest response that sampling allows.
         cache: L_cache, the tokens before it over which the penalty grows (a fifth of L_max in the paper).
-
-    Raises:
-        ValueError: a cache outside 1 to `max_length`.
     """
     if not 1 <= cache <= max_length:
         raise ValueError(f"the overlong buffer has {cache} tokens. Give 1 to {max_length}")

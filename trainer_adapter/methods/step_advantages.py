@@ -52,10 +52,6 @@ def step_advantages(
         log_ratio_B: log of a response's probability on the anchor over that on its sampled prompt.
         overlong_buffer: with reward overlong, the last tokens in which the penalty grows.
         generator: draws the tokens that Clip-Cov leaves out.
-
-    Raises:
-        InputError: a formula that cannot be found.
-        ValueError: inputs that the formulas refuse, or a formula's result of another shape or not finite.
     """
     groups, lengths_B = Groups.of(group_B), mask_BT.sum(-1)
     rewards_B = shaped_rewards(

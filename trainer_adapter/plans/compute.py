@@ -98,9 +98,6 @@ def plan_compute(
         compare: recipes to set beside the run, in place of GRPO.
         responses: drawn in all by each, also those that dynamic sampling drops where `no_gradient` predicts
             them; by default those of the run.
-
-    Raises:
-        InputError: fewer questions than a batch, or fewer responses than a step draws.
     """
     recipe = composition.recipe
     batch = int(composition.value("data.train_batch_size"))
@@ -169,11 +166,7 @@ def group_shape(recipe: Recipe) -> "GroupShape | None":
 
 
 def dead_share(forecast: "Forecast", recipe: Recipe) -> float:
-    """Return the predicted share of a recipe's groups with equal rewards.
-
-    Raises:
-        InputError: a recipe with neighbors, and a pilot without (see `Forecast.share`).
-    """
+    """Return the predicted share of a recipe's groups with equal rewards."""
     from evaluator.signal.forecast import GroupShape
 
     shape = group_shape(recipe)

@@ -86,9 +86,6 @@ def plan_training(
         pilot: Eval run of this model over the neighbor set.
         compare: Recipes to compare with at equal responses, instead of GRPO.
         responses: Total responses of each training.
-
-    Raises:
-        InputError: something is missing, or the settings do not fit together.
     """
     model = config.model
     if model is None or config.cpu:

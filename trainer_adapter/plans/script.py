@@ -81,9 +81,6 @@ def write_script(target: Path, plan: "TrainingPlan", others: Sequence[str]) -> N
         target: The script. It must not exist.
         plan: Changed axes are for its own recipe; everything else in its config is for every recipe.
         others: Names of the other recipes, or TOML files, as the plan compares them.
-
-    Raises:
-        InputError: two recipes have one name, something is missing, or the file cannot be written.
     """
     config = plan.config
     if config.data is None or not others:

@@ -60,9 +60,6 @@ class RolloutWriter:
         spec: the run's settings (recipe, model, overrides), stored once as the run's specification.
         versions: of the packages that shape the run.
         background: False writes within `write`.
-
-    Raises:
-        InputError: the folder belongs to another run, or cannot be written.
     """
 
     def __init__(
@@ -97,10 +94,6 @@ class RolloutWriter:
         Args:
             records: in any order; or a function that yields them by question, session and group. It is
                 called by the writing thread, so that training does not wait for it.
-
-        Raises:
-            ValueError: a record of another step, or a reward that is not finite (without a background; with
-                one it counts as a failure).
         """
         if not callable(records):
             records = partial(iter, sorted(records, key=_ORDER))

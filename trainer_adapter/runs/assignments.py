@@ -73,11 +73,7 @@ class Override:
 
 
 def read_overrides(texts: Iterable[str]) -> tuple[Override, ...]:
-    """Return overrides of verl's config from Hydra's grammar; of those with one key the last counts.
-
-    Raises:
-        InputError: it is none, or sets what belongs to tagrpo.
-    """
+    """Return overrides of verl's config from Hydra's grammar; of those with one key the last counts."""
     overrides: dict[str, Override] = {}
     for text in texts:
         override = _parse(text)
@@ -116,9 +112,6 @@ def changed_recipe(config: RecipeConfig, preset: Preset) -> Recipe:
     """Return the recipe of a config; its name says what was changed.
 
     Axes that a preset sets are no part of the name, and give way to those of the config.
-
-    Raises:
-        InputError: no such recipe, an unknown choice, or a combination that makes no sense.
     """
     recipe = find_recipe(config.name)
     axes, loss = config.changes()
@@ -147,9 +140,6 @@ def check_overrides(
     Args:
         of_recipe: keys that the recipe decides.
         on_cpu: whether the training runs on the CPU.
-
-    Raises:
-        InputError: with the way out.
     """
     refused = dict(_REFUSED)
     if not rewards_by_another(overrides):
@@ -200,11 +190,7 @@ def check_overrides(
 
 
 def updates_of_a_batch(batch: int, update: int) -> int:
-    """Return by how many updates of so many questions a batch of questions is learnt from, once.
-
-    Raises:
-        InputError: they do not divide it.
-    """
+    """Return by how many updates of so many questions a batch of questions is learnt from, once."""
     if update > batch or batch % update:
         raise InputError(
             f"a batch of {batch} questions is not a multiple of {update} questions per update. Pass another "

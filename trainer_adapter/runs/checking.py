@@ -30,11 +30,7 @@ PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue
 
 
 def check_packages(hooks: tuple[Hook, ...]) -> None:
-    """Raise unless the packages of the extra `train` are installed, with a verl that has these hooks.
-
-    Raises:
-        PrerequisiteError: names everything that is missing.
-    """
+    """Raise unless the packages of the extra `train` are installed, with a verl that has these hooks."""
     modules = {"TransferQueue": "transfer_queue"}
     missing = [
         package for package in PACKAGES if importlib.util.find_spec(modules.get(package, package)) is None
@@ -50,11 +46,7 @@ def has_verl() -> bool:
 
 
 def check_formulas(recipe: Recipe) -> None:
-    """Raise unless the user's own formulas can be imported.
-
-    Raises:
-        InputError: one cannot.
-    """
+    """Raise unless the user's own formulas can be imported."""
     for axis, name in recipe.formulas.items():
         if is_own(name):
             find_formula(axis, name)
@@ -64,9 +56,6 @@ def check_machine(composition: Composition) -> list[str]:
     """Raise unless this machine has the rollout engine and the GPUs; return what a user should know.
 
     GPUs are counted if verl starts its own Ray; a running cluster counts its own.
-
-    Raises:
-        PrerequisiteError: too few GPUs, or no rollout engine.
     """
     machine = composition.machine
     if machine.cpu:
@@ -98,12 +87,7 @@ def check_machine(composition: Composition) -> list[str]:
 
 
 def check_fit(composition: Composition, data: TrainingData) -> list[str]:
-    """Raise where recipe, settings and data do not go together; return what a user should know.
-
-    Raises:
-        InputError: neighbors wanted and none there, a batch larger than the data, validation without data, or
-            prompts over the limit.
-    """
+    """Raise where recipe, settings and data do not go together; return what a user should know."""
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":
         raise InputError(
@@ -166,11 +150,7 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
 
 
 def check_configuration(composition: Composition, folder: Path) -> list[str]:
-    """Raise unless verl's config accepts the overrides and trains the recipe; return what a user should know.
-
-    Raises:
-        InputError: see `compose_with_hydra` and `check_config`.
-    """
+    """Raise unless verl's config accepts the overrides and trains the recipe; return notes for the user."""
     if not has_verl():  # a dry run on another machine; training itself asks for verl first
         return ["verl is not installed here, so these overrides were not checked against its config"]
     check_config(compose_with_hydra(composition, folder), composition.recipe, composition.settings)
@@ -178,12 +158,7 @@ def check_configuration(composition: Composition, folder: Path) -> list[str]:
 
 
 def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]:
-    """Return verl's whole configuration as `main_ppo` will read it; verl is not imported for it.
-
-    Raises:
-        InputError: an override that verl's configuration does not take.
-        PrerequisiteError: verl or hydra is not installed.
-    """
+    """Return verl's whole configuration as `main_ppo` will read it; verl is not imported for it."""
     spec = importlib.util.find_spec("verl")
     if spec is None or spec.origin is None or not has_verl():
         raise PrerequisiteError(f"verl is not installed. {_INSTALL}.")
@@ -237,10 +212,6 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     longest is. Any other export, and one with images, is read here and counted again: the questions of the
     training and the validation file, and those of their neighbors that the recipe asks. A note says if this
     machine cannot load the tokenizer.
-
-    Raises:
-        InputError: prompts over the limit, with the first of them, or a tokenizer without a chat template.
-        PrerequisiteError: the model is a folder of this machine without a tokenizer that can be loaded.
     """
     limit = int(composition.value("data.max_prompt_length"))
     model = _tokenizer(composition)

@@ -212,10 +212,6 @@ def compose_run(
         overrides: the user's.
         preset: settings of a paper; its axes stand in `recipe` already.
         flash_attention: whether flash-attn is installed; PyTorch's own attention is taken where it is not.
-
-    Raises:
-        InputError: an override of a key that the recipe or an option of the command decides, or of a number
-            that has to be above 0 and is not.
     """
     chosen = dict(settings or PlugInSettings())
     if chosen["engine_correction"] is None:

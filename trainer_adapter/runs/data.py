@@ -115,10 +115,6 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
     Args:
         verify: compare the checksums of the files with the manifest's.
         way_out: what the user is told to do where the export is damaged.
-
-    Raises:
-        InputError: the folder holds no export of this version, a part of the manifest or a file is missing,
-            or a file was changed.
     """
     path = folder / MANIFEST_NAME
     try:
@@ -186,12 +182,7 @@ def read_again(
     strategies: Sequence[str],
     validation_share: float,
 ) -> TrainingData:
-    """Return the export that a run began with.
-
-    Raises:
-        InputError: see `read_data`; or it is of another set, prompt, kind of answers or validation share than
-            those named now.
-    """
+    """Return the export that a run began with."""
     way_out = f"remove {folder} and run the same command to export {header.ref} again"
     data = read_data(folder, verify=True, way_out=way_out)
     held_back = validation_size(validation_share, data.questions + data.validation_questions)

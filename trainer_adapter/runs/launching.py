@@ -197,9 +197,6 @@ def end_processes(mark: str, ray_folder: Path | None, *, patience_s: float = 5.0
         mark: of the training.
         ray_folder: of its Ray; None where it used a cluster that ran already.
         patience_s: how long they may take to end by themselves.
-
-    Raises:
-        RuntimeError: some do not die, which only the kernel can keep them from.
     """
     processes = find_processes(mark, ray_folder)
     deadline = time.monotonic() + patience_s

@@ -137,11 +137,7 @@ _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
 
 def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
-    """Return the shape that a config.json describes.
-
-    Raises:
-        InputError: no dense decoder of the known families, or a size is missing.
-    """
+    """Return the shape that a config.json describes."""
     family = config.get("model_type")
     if family not in _FAMILIES:
         raise InputError(f"{place}: model_type is {family!r}. Supported: {', '.join(_FAMILIES)}.")
@@ -164,12 +160,7 @@ def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
 
 
 def find_shape(model: str) -> ModelShape:
-    """Return the shape of a local folder, of a model of the papers, or of a model on the Hub.
-
-    Raises:
-        InputError: the folder has no config.json, or see `read_shape`.
-        PrerequisiteError: the Hub does not give the config.json.
-    """
+    """Return the shape of a local folder, of a model of the papers, or of a model on the Hub."""
     folder = Path(model)
     if folder.is_dir():
         return _read_file(folder / "config.json")

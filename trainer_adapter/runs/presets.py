@@ -76,11 +76,7 @@ class Preset:
         return changed
 
     def applied(self, recipe: Recipe, changes: Mapping[str, Any] | None = None) -> Recipe:
-        """Return the recipe with the preset's axes, and above them with `changes`, the user's.
-
-        Raises:
-            InputError: see `compose`; where the preset's axes are the reason, it says so.
-        """
+        """Return the recipe with the preset's axes, and above them with `changes`, the user's."""
         given = dict(changes or {})
         own = self.changes(recipe, given.get("advantage"))
         loss = {**own.pop("loss", {}), **given.pop("loss", {})}

@@ -201,9 +201,6 @@ def mend(folder: Path, parts: Collection[str], *, ended: bool = False) -> str | 
     Args:
         parts: see `loaded_parts`.
         ended: nothing is left to train, so that only the weights are looked at.
-
-    Raises:
-        InputError: a checkpoint was saved, and none is whole, or none holds weights to go on with.
     """
     tracker, step = folder / TRACKER, tracked_step(folder)
     if not tracker.exists():

@@ -78,11 +78,7 @@ class RunFolder:
         return self.path / "metrics" / f"{attempt}.jsonl"
 
     def checked(self) -> "RunFolder":
-        """Return this folder, unless it cannot be the run's: a file, or one with things that are not a run's.
-
-        Raises:
-            InputError: with what stands in the way.
-        """
+        """Return this folder, unless it is a file, or has things in it that are not a run's."""
         for place in (self.path, *self.path.parents):
             if place.exists() and not place.is_dir():
                 raise InputError(f"{place}: is a file. Set a folder with folder=FOLDER.")
@@ -139,11 +135,7 @@ class RunFolder:
             file.write(json.dumps(asdict(attempt)) + "\n")
 
     def read_config(self) -> dict[str, Any]:
-        """Return what the run was told when it was first started.
-
-        Raises:
-            InputError: the file is damaged, or of another version.
-        """
+        """Return what the run was told when it was first started."""
         path = self.path / CONFIG
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
@@ -169,11 +161,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder: two processes never train the same run.
-
-        Raises:
-            InputError: another one holds it.
-        """
+        """Hold the folder: two processes never train the same run."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / _LOCK).open("w") as file:
             try:

@@ -85,9 +85,6 @@ def dry_run(config: TrainConfig, open_database: Callable[[], Database]) -> Prepa
     Args:
         config: see `train`.
         open_database: opens the database with the set; not called where an export is given.
-
-    Raises:
-        InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
     """
     name, folder = _named(config)
     with tempfile.TemporaryDirectory() as hidden:
@@ -119,11 +116,6 @@ def train(
         announce: gets the run before it is started.
         echo: gets each line that verl prints.
         grace_s: see `run_child`.
-
-    Raises:
-        InputError: the run was started with other settings; or data, recipe and settings do not go together.
-        NotFoundError: no such set.
-        PrerequisiteError: packages, GPUs or a tokenizer are missing.
 
     Example:
         config = TrainConfig(

@@ -107,12 +107,6 @@ def export_verl(
             always the same ones for the same questions. They stand there without neighbors, since validation
             asks the question as it is, and nowhere in the training file.
         load_images: gives the images of questions that have some. Their tokens are not among those counted.
-
-    Raises:
-        InputError: there are no questions, no neighbors of these strategies, a question has no answer or one
-            of another kind, none fits the limit, the share leaves none for training, the folder is not empty
-            and `overwrite` is off, or it cannot be written.
-        PrerequisiteError: the template's tokenizer cannot be loaded.
     """
     check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)
     entries = tuple(entries)

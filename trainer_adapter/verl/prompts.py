@@ -74,10 +74,6 @@ def without_thinking(template: PromptTemplate) -> PromptTemplate:
 
     Those of Qwen 3 and others think unless `enable_thinking` is false, and a thought seldom fits the lengths
     that recipes are trained at.
-
-    Raises:
-        PrerequisiteError: the tokenizer cannot be loaded.
-        InputError: it has no chat template.
     """
     arguments = template.chat_template_kwargs
     if template.tokenizer is None or _THINKING in arguments:
@@ -88,11 +84,7 @@ def without_thinking(template: PromptTemplate) -> PromptTemplate:
 
 
 def read_words(path: Path) -> str:
-    """Return the words of a prompt from a text file, without white space around them.
-
-    Raises:
-        InputError: the file cannot be read, is no UTF-8, or is empty.
-    """
+    """Return the words of a prompt from a text file, without white space around them."""
     try:
         words = path.read_text(encoding="utf-8-sig").strip()
     except OSError as error:
@@ -111,10 +103,6 @@ def prompt_counter(template: PromptTemplate, *, chat_template: str | None = None
 
     Args:
         chat_template: used instead of the tokenizer's own.
-
-    Raises:
-        PrerequisiteError: a tokenizer is named and transformers is missing or cannot load it.
-        InputError: the tokenizer has no chat template.
     """
     if template.tokenizer is None:
         return lambda prompts: [estimated_length(prompt) for prompt in prompts]

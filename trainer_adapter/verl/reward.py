@@ -80,12 +80,6 @@ async def compute_score(
         workers: see `GraderSettings`, as the two that follow.
         grader: a grader of the user's own, `module:function`; it reads responses as they are, boxed or not.
         record: folder of the rollout record, if verl's own trainer trains; "" if tagrpo's does.
-
-    Raises:
-        ValueError: settings that differ from those of this process's first call, or make no sense, or an
-            unknown answer kind.
-        InputError: a tolerance that is no number, or a grader of one's own that is not there.
-        PrerequisiteError: no grading process can be started.
     """
     response, about = str(solution_str)[-LONGEST_RESPONSE:], extra_info or {}
     if about.get(CUT_OFF_FIELD) and not grader and "</think>" not in str(solution_str):

@@ -16,10 +16,6 @@ def call_within(limit_s: float, call: Callable[[], _Result], failure: str) -> _R
     Args:
         limit_s: seconds it may take.
         failure: what to say where it takes longer.
-
-    Raises:
-        TimeoutError: it took longer.
-        Exception: what `call` raises.
     """
     outcome: Future[_Result] = Future()
 

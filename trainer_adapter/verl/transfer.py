@@ -91,11 +91,7 @@ def wait_for_responses(partition: str, look_every_s: float) -> None:
 
 
 def check_queue() -> None:
-    """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue.
-
-    Raises:
-        PrerequisiteError: another training runs.
-    """
+    """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue."""
     ends = time.monotonic() + _ENDING_S
     while ray.is_initialized():
         try:
@@ -113,9 +109,6 @@ def check_connection() -> None:
     """Raise if verl has connected to the queue of a training that was started in the same seconds.
 
     The other's queue is forgotten first; otherwise verl would end it when it exits.
-
-    Raises:
-        PrerequisiteError: the queue belongs to another training.
     """
     if queues._TQ_CONTROLLER is not None and not _is_own(queues._TQ_CONTROLLER):
         queues._TQ_CONTROLLER = None

@@ -14,9 +14,6 @@ def max_rl_advantages(rewards: Any, group_ids: Ids | Groups) -> Tensor:
     Args:
         rewards: One reward per response, 0 or more, shape B, in any order.
         group_ids: The group of each response.
-
-    Raises:
-        ValueError: rewards and ids do not match, or a reward is negative or not finite.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     if (rewards_B < 0).any():

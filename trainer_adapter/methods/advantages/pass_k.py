@@ -17,9 +17,6 @@ def pass_k_advantages(rewards: Any, group_ids: Ids | Groups, *, k: int = 4) -> T
         rewards: Rewards in {0, 1}, shape B, in any order.
         group_ids: The group of each response.
         k: Responses in a set.
-
-    Raises:
-        ValueError: rewards and ids do not match, or a reward is neither 0 nor 1.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     if ((rewards_B != 0) & (rewards_B != 1)).any():

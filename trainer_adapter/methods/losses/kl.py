@@ -25,9 +25,6 @@ def kl_estimate(
         ref_log_prob_BT: Log-probs under the reference.
         kind: The estimator.
         straight_through: Keep the value, use the gradient of `k2` (verl's suffix `+`).
-
-    Raises:
-        ValueError: an unknown estimator.
     """
     difference = log_prob_BT - ref_log_prob_BT
     if kind == "k1":

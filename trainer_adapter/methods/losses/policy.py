@@ -38,9 +38,6 @@ def clipped_surrogate(
         clip_high: How far r may rise above 1.
         dual_clip: c > 1 bounds the loss of negative advantages by -c A (arXiv 1912.09729; verl's default is
             3); None leaves Eq. 4 as printed.
-
-    Raises:
-        ValueError: negative bounds, or a dual clip of 1 or less.
     """
     if clip_low < 0 or clip_high < 0:
         raise ValueError(f"clip bounds are {clip_low} and {clip_high}, but must be at least 0")

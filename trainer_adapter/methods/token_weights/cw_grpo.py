@@ -27,9 +27,6 @@ def cw_grpo_weights(
         advantages_B: Advantage of each response.
         mask_BT: 1 at the tokens of a response, 0 at padding.
         groups: The group of each response (the paper's sums run over one); default: the whole batch.
-
-    Raises:
-        ValueError: not one advantage per response.
     """
     if advantages_B.shape != log_prob_BT.shape[:1]:
         raise ValueError(f"advantages have shape {tuple(advantages_B.shape)}. CW-GRPO needs one per response")

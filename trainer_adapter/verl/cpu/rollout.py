@@ -86,12 +86,7 @@ class ResponseServer:
         video_data: Any = None,
         mm_processor_kwargs: Any = None,
     ) -> TokenOutput:
-        """Draw one response for one prompt, as verl's agent loops ask for it.
-
-        Raises:
-            ValueError: for videos, images that the model does not take, and sampling parameters that would be
-                ignored.
-        """
+        """Draw one response for one prompt, as verl's agent loops ask for it."""
         if video_data:
             raise ValueError("the CPU rollout supports text and images, but not video")
         images = self._read(prompt_ids, image_data, mm_processor_kwargs or {}) if image_data else None
@@ -224,11 +219,7 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
         peft_config: Any = None,
         base_sync_done: bool = True,
     ) -> None:
-        """Send all weights.
-
-        Raises:
-            ValueError: for LoRA adapters that were not merged, or weights sent as differences.
-        """
+        """Send all weights."""
         if peft_config is not None:
             raise ValueError(
                 "the CPU rollout needs merged weights. Set actor_rollout_ref.model.lora.merge=true"

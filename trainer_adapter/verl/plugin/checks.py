@@ -15,11 +15,7 @@ _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
 
 def check_version(hooks: tuple[Hook, ...]) -> None:
-    """Raise unless the installed verl is a tested one, or has all of these hooks in the tested form.
-
-    Raises:
-        PrerequisiteError: verl is missing, or lacks a hook.
-    """
+    """Raise unless the installed verl is a tested one, or has all of these hooks in the tested form."""
     try:
         version = metadata.version("verl")
     except metadata.PackageNotFoundError as error:
@@ -53,9 +49,6 @@ def check_config(config: Mapping[str, Any], recipe: Recipe, settings: RunSetting
 
     Args:
         config: verl's config as plain dictionaries.
-
-    Raises:
-        InputError: lists every reason, not only the first.
     """
     settings = settings or RunSettings()
     expected = {key.removeprefix("+"): value for key, value in recipe_overrides(recipe, settings).items()}

@@ -55,9 +55,6 @@ def importance(
     Args:
         own_BT: the trainer's log-probs on the sampled prompts, for responses with another anchor; None uses
             the engine's instead, so that the anchor's weight contains both parts.
-
-    Raises:
-        RuntimeError: weights are needed, but the engine returned no log-probs.
     """
     foreign_B, drawn_BT = responses.numbers("foreign") > 0, responses.sampling_log_probs()
     if drawn_BT is None:

@@ -37,9 +37,6 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
     The loss values are passed to verl and also carried in the recipe. The plug-in's own loss computes the
     loss, since verl's has a dual clip and counts padding; verl's keys decide whether to load a reference
     policy. With verl's own trainer they are the loss.
-
-    Raises:
-        InputError: verl's own trainer cannot train this recipe, or not with these settings.
     """
     settings = settings or RunSettings()
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"

@@ -45,9 +45,6 @@ def register_trainer(module: Any) -> None:
     """Register the trainer, unless the installed verl lacks a part that it needs.
 
     Then verl's own trainer can still train recipes of tier 1.
-
-    Raises:
-        PrerequisiteError: another training runs on the Ray cluster.
     """
     from trainer_adapter.verl.hooks import TIER_2
     from trainer_adapter.verl.plugin.checks import check_version

@@ -65,9 +65,6 @@ def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> S
 
     Args:
         end_ids: tokens that end a response; a response of `max_length` tokens without one is truncated.
-
-    Raises:
-        RuntimeError: no real row, or a response without a reward or without the loop's fields.
     """
     data = read_rows(batch, _FIELDS)
     if "rm_scores" not in data:

@@ -33,9 +33,6 @@ def prompt_of(session: int, prompts: int, rollouts: int) -> int:
         session: the response's number, from 0.
         prompts: the number of prompts of the question and its neighbors.
         rollouts: (N + 1) G.
-
-    Raises:
-        ValueError: no prompt, or a session beyond the last response.
     """
     if prompts < 1:
         raise ValueError(f"{prompts} prompts, but a question needs at least one")
@@ -81,11 +78,7 @@ class Stages:
         return session < self._half
 
     async def response(self, session: int) -> Any:
-        """Return a response of the first stage.
-
-        Raises:
-            Exception: the error that prevented it.
-        """
+        """Return a response of the first stage."""
         outcome = (await asyncio.shield(self._drawn))[session]
         if isinstance(outcome, BaseException):
             raise outcome

@@ -117,22 +117,14 @@ class RunSettings(PlugInSettings):
 
 
 def recipe_of(config: Mapping[str, Any]) -> Recipe:
-    """Return the recipe in `config`, verl's config as plain dictionaries.
-
-    Raises:
-        InputError: there is none, it has an unknown part, or it is invalid.
-    """
+    """Return the recipe in `config`, verl's config as plain dictionaries."""
     carried = dict(_block(config, RECIPE_KEY))
     carried["loss"] = _built(Loss, carried.get("loss") or {}, f"{RECIPE_KEY}.loss")
     return _built(Recipe, carried, RECIPE_KEY)
 
 
 def settings_of(config: Mapping[str, Any]) -> RunSettings:
-    """Return the settings in `config`, or the defaults.
-
-    Raises:
-        InputError: an unknown setting, or an invalid value.
-    """
+    """Return the settings in `config`, or the defaults."""
     reading = Reading(RunSettings)
     for name, value in (config.get(SETTINGS_KEY) or {}).items():
         reading.set(name, value, f"{SETTINGS_KEY}.")

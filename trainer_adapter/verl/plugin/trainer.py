@@ -45,12 +45,7 @@ _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights"
 
 
 class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
-    """Train the recipe in the config.
-
-    Raises:
-        PrerequisiteError: another training on the Ray cluster.
-        InputError: a config that would train something other than the recipe.
-    """
+    """Train the recipe in the config."""
 
     def __init__(self, config: Any) -> None:
         check_connection()

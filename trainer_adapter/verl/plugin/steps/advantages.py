@@ -27,9 +27,6 @@ def estimate_advantages(
     Args:
         config: verl's algorithm config, inside its whole config.
         index: verl's name of the question of each row.
-
-    Raises:
-        RuntimeError: tagrpo's trainer is configured, but handed over none, or those of another batch.
     """
     if _computed:
         advantages_AT = _computed.pop().to(token_level_rewards.dtype)
