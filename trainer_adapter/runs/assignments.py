@@ -132,14 +132,11 @@ def changed_axes(config: RecipeConfig) -> list[str]:
     return [f"{key}={str(value).removesuffix('.0')}" for key, value in named.items()]
 
 
-def check_overrides(
-    overrides: Sequence[Override], recipe: Recipe, of_recipe: Collection[str], *, on_cpu: bool
-) -> None:
+def check_overrides(overrides: Sequence[Override], recipe: Recipe, of_recipe: Collection[str]) -> None:
     """Raise where an override would change what is decided elsewhere, or would be ignored.
 
     Args:
         of_recipe: keys that the recipe decides.
-        on_cpu: whether the training runs on the CPU.
     """
     refused = dict(_REFUSED)
     if not rewards_by_another(overrides):
@@ -176,10 +173,6 @@ def check_overrides(
         raise InputError(
             f"{_MODEL}.lora_adapter_path: verl loads no adapter if lora_rank is 0. Set the adapter's rank "
             f"with {_MODEL}.lora_rank."
-        )
-    if on_cpu and rank and values.get(f"{_MODEL}.lora.merge") is not True:
-        raise InputError(
-            f"{_MODEL}.lora_rank={rank}: the CPU rollout needs merged weights. Set {_MODEL}.lora.merge=true."
         )
     if values.get("reward.reward_model.enable") is True and values.get(_REWARD_PATH) is None:
         raise InputError(

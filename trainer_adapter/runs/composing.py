@@ -19,7 +19,7 @@ from trainer_adapter.runs.assignments import (
     rewards_by_another,
 )
 from trainer_adapter.runs.data import TrainingData
-from trainer_adapter.runs.model_sizes import known_model
+from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
 from trainer_adapter.runs.settings import MACHINES, OURS, Setting, bare
 from trainer_adapter.verl.cpu.fork_server import python_of_workers
@@ -221,7 +221,7 @@ def compose_run(
         chosen["record"] = str(folder / "rollouts")
     settings = RunSettings(**chosen)
     of_recipe = [Setting(key, value, "recipe") for key, value in recipe_overrides(recipe, settings).items()]
-    check_overrides(overrides, recipe, {setting.name for setting in of_recipe}, on_cpu=machine.cpu)
+    check_overrides(overrides, recipe, {setting.name for setting in of_recipe})
     values: dict[str, Setting] = {}
     for group in (
         _of_preset(preset, overrides),
@@ -385,9 +385,9 @@ def _of_model(model: str | None, data: TrainingData | None) -> list[Setting]:
 
 
 def template_arguments(model: str | None) -> dict[str, Any]:
-    """Return the arguments for the chat template of one of the paper's models; none for others."""
-    paper_model = known_model(model) if model else None
-    return dict(paper_model.chat_template_kwargs) if paper_model else {}
+    """Return the arguments for the chat template of one of the papers' models; none for others."""
+    shape = known_shape(model) if model else None
+    return {"enable_thinking": False} if shape is not None and shape.norms_qk else {}  # of Qwen 3
 
 
 def _of_data(data: TrainingData | None, overrides: Sequence[Override]) -> list[Setting]:

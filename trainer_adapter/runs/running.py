@@ -33,7 +33,7 @@ from trainer_adapter.runs.launching import (
     training_environment,
     worker_environment,
 )
-from trainer_adapter.runs.model_sizes import known_model
+from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
 from trainer_adapter.runs.resuming import differences, fresh_parts, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
@@ -193,7 +193,7 @@ def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
     What the model's own tokenizer counted was settled by the export; where none is to be loaded, `check_fit`
     says so.
     """
-    if known_model(model) is not None:
+    if known_shape(model) is not None:
         return replace(data, chat_template_kwargs={**template_arguments(model), **data.chat_template_kwargs})
     if data.tokenizer == model:
         return data
