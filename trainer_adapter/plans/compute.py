@@ -18,17 +18,11 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast the machine is; None where it is not known, and then no time is given.
+    """How fast the machine is; None where it is not known, and then no time is given."""
 
-    Attributes:
-        tokens_per_second: response tokens that one GPU generates.
-        training_tflops: 10^12 operations a second that one GPU achieves in training.
-        mean_tokens: of a response; None takes the longest response for a bound.
-    """
-
-    tokens_per_second: float | None = None
-    training_tflops: float | None = None
-    mean_tokens: float | None = None
+    tokens_per_second: float | None = None  # response tokens that one GPU generates
+    training_tflops: float | None = None  # 10^12 operations a second that one GPU achieves in training
+    mean_tokens: float | None = None  # of a response; None takes the longest response for a bound
 
 
 @dataclass(frozen=True)

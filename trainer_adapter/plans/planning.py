@@ -28,18 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pilot:
-    """What an eval run over the neighbor set says of a training.
-
-    Attributes:
-        forecast: for groups of any shape.
-        interval: 95%, of the recipe's share of groups without a gradient; None for groups of several kinds.
-        mean_tokens: of a response, over all prompts of the recipe; None if unknown.
-    """
+    """What an eval run over the neighbor set says of a training."""
 
     run: str
-    forecast: "Forecast"
+    forecast: "Forecast"  # for groups of any shape
+    # 95%, of the recipe's share of groups without a gradient; None for groups of several kinds
     interval: tuple[float, float] | None
-    mean_tokens: float | None
+    mean_tokens: float | None  # of a response, over all prompts of the recipe; None if unknown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,21 +32,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Ended:
-    """How a training ended.
+    """How a training ended."""
 
-    Attributes:
-        returncode: of the process; negative where a signal ended it.
-        stopped_by: the signal that this process got and passed on; None where none came.
-        killed: whether it had to be killed.
-        left_behind: processes it had started that had to be killed after its end.
-        seconds: how long it ran.
-    """
-
-    returncode: int
-    stopped_by: str | None
-    killed: bool
-    left_behind: int
-    seconds: float
+    returncode: int  # of the process; negative where a signal ended it
+    stopped_by: str | None  # the signal that this process got and passed on; None where none came
+    killed: bool  # whether it had to be killed
+    left_behind: int  # processes it had started that had to be killed after its end
+    seconds: float  # how long it ran
 
 
 def run_child(

@@ -28,25 +28,16 @@ _OWN = {COMMAND, _LOCK, _ATTEMPTS, _PROCESS, "data", "checkpoints", "rollouts", 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One start of a run.
+    """One start of a run."""
 
-    Attributes:
-        number: from 1.
-        started_at: UTC.
-        seconds: how long it ran; for one whose tagrpo was killed, until its log ended.
-        returncode: of verl; 0 where training came to its end, None where tagrpo was killed before it.
-        stopped_by: the signal that stopped it.
-        step: the last whose metrics it logged.
-        checkpoint: the last step that was saved when it ended.
-    """
-
-    number: int
-    started_at: str
-    seconds: float
+    number: int  # from 1
+    started_at: str  # UTC
+    seconds: float  # how long it ran; for one whose tagrpo was killed, until its log ended
+    # of verl; 0 where training came to its end, None where tagrpo was killed before it
     returncode: int | None
-    stopped_by: str | None
-    step: int | None
-    checkpoint: int | None
+    stopped_by: str | None  # the signal that stopped it
+    step: int | None  # the last whose metrics it logged
+    checkpoint: int | None  # the last step that was saved when it ended
 
 
 @dataclass(frozen=True)

@@ -30,19 +30,12 @@ _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 @dataclass(frozen=True)
 class Setting:
-    """One value for verl.
+    """One value for verl."""
 
-    Attributes:
-        key: Hydra's key, with a leading `+` where verl's own configuration lacks it.
-        value: a plain value.
-        source: where it comes from, a key of `SOURCES`.
-        reason: why, where the source alone does not say it.
-    """
-
-    key: str
-    value: Any
-    source: Source
-    reason: str = ""
+    key: str  # Hydra's key, with a leading `+` where verl's own configuration lacks it
+    value: Any  # a plain value
+    source: Source  # where it comes from, a key of `SOURCES`
+    reason: str = ""  # why, where the source alone does not say it
 
     @property
     def name(self) -> str:

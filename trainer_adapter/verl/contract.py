@@ -29,19 +29,13 @@ def differences(folders: Mapping[str, Path], hooks: tuple[Hook, ...] = HOOKS) ->
 
 
 class RecipeSupport(NamedTuple):
-    """Whether a recipe runs with the installed verl.
+    """Whether a recipe runs with the installed verl."""
 
-    Attributes:
-        recipe: its name.
-        tier: 1 if verl's registered extension points are enough, 2 if it needs tagrpo's trainer.
-        runs: yes; run.trainer=verl if only with verl's own trainer; no.
-        reason: why not, or not with tagrpo's trainer; "" if it runs.
-    """
-
-    recipe: str
-    tier: int
+    recipe: str  # its name
+    tier: int  # 1 if verl's registered extension points are enough, 2 if it needs tagrpo's trainer
+    # yes; run.trainer=verl if only with verl's own trainer; no
     runs: Literal["yes", "run.trainer=verl", "no"]
-    reason: str
+    reason: str  # why not, or not with tagrpo's trainer; "" if it runs
 
 
 def recipe_support(folders: Mapping[str, Path]) -> list[RecipeSupport]:

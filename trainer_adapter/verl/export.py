@@ -40,37 +40,23 @@ class DroppedPrompt:
 
 @dataclass(frozen=True)
 class VerlExportReport:
-    """What was written and what was left out.
-
-    Attributes:
-        questions: with a row in the training file.
-        validation_questions: in the validation file, where they stand without their neighbors.
-        neighbors: in the training file.
-        rows: of the training file.
-        verdicts: number of those neighbors by verdict.
-        neighbors_per_question: number of training questions by number of neighbors.
-        dropped_neighbors: over the limit.
-        dropped_questions: over the limit themselves; their neighbors are left out with them.
-        neighbors_of_dropped_questions: how many those are.
-        longest_prompt: tokens of the longest prompt that was kept.
-        lengths_estimated: whether token counts are estimates, because no tokenizer was named.
-        files: the parquet files.
-    """
+    """What was written and what was left out."""
 
     directory: Path
     layout: Layout
-    questions: int
-    validation_questions: int
-    neighbors: int
-    rows: int
-    verdicts: Mapping[str, int]
-    neighbors_per_question: Mapping[int, int]
-    dropped_neighbors: tuple[DroppedPrompt, ...]
+    questions: int  # with a row in the training file
+    validation_questions: int  # in the validation file, where they stand without their neighbors
+    neighbors: int  # in the training file
+    rows: int  # of the training file
+    verdicts: Mapping[str, int]  # number of those neighbors by verdict
+    neighbors_per_question: Mapping[int, int]  # number of training questions by number of neighbors
+    dropped_neighbors: tuple[DroppedPrompt, ...]  # over the limit
+    # over the limit themselves; their neighbors are left out with them
     dropped_questions: tuple[DroppedPrompt, ...]
-    neighbors_of_dropped_questions: int
-    longest_prompt: int
-    lengths_estimated: bool
-    files: tuple[Path, ...]
+    neighbors_of_dropped_questions: int  # how many those are
+    longest_prompt: int  # tokens of the longest prompt that was kept
+    lengths_estimated: bool  # whether token counts are estimates, because no tokenizer was named
+    files: tuple[Path, ...]  # the parquet files
 
 
 def export_verl(

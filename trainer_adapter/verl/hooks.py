@@ -12,18 +12,13 @@ TESTED_VERSIONS = ("0.9.0", "0.9.1")
 
 
 class Hook(NamedTuple):
-    """A place that tagrpo leans on.
+    """A place that tagrpo leans on."""
 
-    Attributes:
-        package: verl, ray, ...
-        file: below the package's folder.
-        text: `function`, `Class`, `Class.method`, `Class.attribute` or `VALUE`, which has to be there; with
-            parameters in brackets, a function that has to take these and need no others. With a leading
-            backtick, text that the file has to hold.
-    """
-
-    package: str
-    file: str
+    package: str  # verl, ray, ..
+    file: str  # below the package's folder
+    # `function`, `Class`, `Class.method`, `Class.attribute` or `VALUE`, which has to be there; with
+    # parameters in brackets, a function that has to take these and need no others. With a leading backtick,
+    # text that the file has to hold.
     text: str
 
     @property

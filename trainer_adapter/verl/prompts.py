@@ -30,24 +30,20 @@ Llama 3.2 writes a system header with two dates of its own; Qwen 3 needs a third
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """How a question becomes a prompt, and how long the prompt may be.
+    """How a question becomes a prompt, and how long the prompt may be."""
 
-    Attributes:
-        instruction: stands below the question; "" for none. In place of the default one questions that ask
-            for programs get `PROGRAM_INSTRUCTION`.
-        system: a system message; None for none.
-        tokenizer: name on the Hub or local folder of the tokenizer whose chat template gives the exact
-            length; None estimates it (`estimated_length`).
-        chat_template_kwargs: passed to the chat template (`{"enable_thinking": False}`); give verl the same
-            as `data.apply_chat_template_kwargs`.
-        max_prompt_tokens: the most tokens a prompt may have with its chat template [TA Table 2]; give verl
-            the same as `data.max_prompt_length`.
-    """
-
+    # stands below the question; "" for none. In place of the default one questions that ask for programs get
+    # `PROGRAM_INSTRUCTION`.
     instruction: str = DEFAULT_INSTRUCTION
-    system: str | None = None
+    system: str | None = None  # a system message; None for none
+    # name on the Hub or local folder of the tokenizer whose chat template gives the exact length; None
+    # estimates it (`estimated_length`)
     tokenizer: str | None = None
+    # passed to the chat template (`{"enable_thinking": False}`); give verl the same as
+    # `data.apply_chat_template_kwargs`
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    # the most tokens a prompt may have with its chat template [TA Table 2]; give verl the same as
+    # `data.max_prompt_length`
     max_prompt_tokens: int = 512
 
     def __post_init__(self) -> None:

@@ -27,20 +27,14 @@ _SLACK_S = 120.0
 
 @dataclass(frozen=True)
 class GraderSettings:
-    """The grader of a reward worker process.
+    """The grader of a reward worker process."""
 
-    Attributes:
-        workers: processes that do algebra; they start at the first answer that needs it. verl has 8 reward
-            workers by default, each with a grader of its own.
-        time_limit_s: seconds a comparison may take before it is unknown.
-        memory_limit_mb: memory a process may take on top of what it holds at its start.
-        own: a grader of the user's own, `module:function`, in place of the rules; "" for the rules.
-    """
-
+    # processes that do algebra; they start at the first answer that needs it. verl has 8 reward workers by
+    # default, each with a grader of its own.
     workers: int = 1
-    time_limit_s: float = 5.0
-    memory_limit_mb: int = 2048
-    own: str = ""
+    time_limit_s: float = 5.0  # seconds a comparison may take before it is unknown
+    memory_limit_mb: int = 2048  # memory a process may take on top of what it holds at its start
+    own: str = ""  # a grader of the user's own, `module:function`, in place of the rules; "" for the rules
 
 
 async def compute_score(

@@ -22,22 +22,15 @@ _MOST_NATS = 20.0
 
 
 class Importance(NamedTuple):
-    """Importance ratios and weights of a step's responses.
+    """Importance ratios and weights of a step's responses."""
 
-    Attributes:
-        engine_ratio_BT: log of trainer over engine on the sampled prompt; 0 if it was not compared.
-        compared_B: whether it was: always on the anchor, on other prompts if the trainer evaluated them.
-        log_ratio_B: log of the anchor over the sampled prompt, of a whole response; None without the engine's
-            log-probs.
-        engine_BT: truncated weights of the first part; None if not needed.
-        prompt_BT: truncated weights of the second part; None for anchors other than corrected.
-    """
-
+    # log of trainer over engine on the sampled prompt; 0 if it was not compared
     engine_ratio_BT: Tensor | None
-    compared_B: Tensor
+    compared_B: Tensor  # whether it was: always on the anchor, on other prompts if the trainer evaluated them
+    # log of the anchor over the sampled prompt, of a whole response; None without the engine's log-probs
     log_ratio_B: Tensor | None
-    engine_BT: Tensor | None
-    prompt_BT: Tensor | None
+    engine_BT: Tensor | None  # truncated weights of the first part; None if not needed
+    prompt_BT: Tensor | None  # truncated weights of the second part; None for anchors other than corrected
 
     @property
     def weights_BT(self) -> Tensor | None:

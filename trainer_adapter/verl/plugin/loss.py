@@ -26,17 +26,11 @@ padding, so it cannot count them.
 
 @dataclass(frozen=True)
 class LossTerms:
-    """Settings of the loss.
+    """Settings of the loss."""
 
-    Attributes:
-        loss: the recipe's loss axis.
-        response_length: divisor of Dr.GRPO's aggregation.
-        entropy_coef: weight of an entropy bonus, verl's `entropy_coeff`.
-    """
-
-    loss: Loss
-    response_length: int
-    entropy_coef: float = 0.0
+    loss: Loss  # the recipe's loss axis
+    response_length: int  # divisor of Dr.GRPO's aggregation
+    entropy_coef: float = 0.0  # weight of an entropy bonus, verl's `entropy_coeff`
 
 
 def recipe_loss(
