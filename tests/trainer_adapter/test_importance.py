@@ -169,9 +169,12 @@ def test_the_trainer_is_asked_about_the_prompts_that_were_asked(
     workers = Workers()
     monkeypatch.setattr("trainer_adapter.verl.transfer.tq", workers)
     batch = KVBatchMeta(keys=["a_0_0"], tags=[{}], partition_id="train")
-    own_BT = module.own_log_probs(
-        batch, responses, workers, ranks=ranks, temperature=0.7, micro_batch=micro_batch
-    )
+
+    def log_probs(rows: Any) -> Any:
+        cut = {"ranks": ranks, "temperature": 0.7, "micro_batch": micro_batch}
+        return module.log_probs_of(rows, batch, workers, **cut)
+
+    own_BT = module.own_log_probs(batch, responses, None, log_probs)
     expected = torch.tensor([[-5011.0, -5012, -5013], [0, 0, 0], [-8031, -8032, 0]])
     torch.testing.assert_close(own_BT, expected)
     [handle] = workers.handles
@@ -179,4 +182,4 @@ def test_the_trainer_is_asked_about_the_prompts_that_were_asked(
     assert handle.extra_info["temperature"] == 0.7
     assert workers.cleared == handle.keys
     nobody = responses._replace(about=tuple({**each, "foreign": False} for each in about))
-    assert module.own_log_probs(batch, nobody, workers, ranks=ranks, temperature=0.7) is None
+    assert module.own_log_probs(batch, nobody, None, log_probs) is None

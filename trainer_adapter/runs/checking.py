@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError, TagrpoError
-from service.own_code import is_own
-from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.methods.registry import find_formula
 from trainer_adapter.plans.memory import GIB, plan_memory
 from trainer_adapter.runs.assignments import updates_of_a_batch
 from trainer_adapter.runs.composing import Composition
@@ -43,13 +40,6 @@ def check_packages(hooks: tuple[Hook, ...]) -> None:
 def has_verl() -> bool:
     """Return whether verl and hydra are here to compose a configuration; neither is imported."""
     return importlib.util.find_spec("verl") is not None and importlib.util.find_spec("hydra") is not None
-
-
-def check_formulas(recipe: Recipe) -> None:
-    """Raise unless the user's own formulas can be imported."""
-    for axis, name in recipe.formulas.items():
-        if is_own(name):
-            find_formula(axis, name)
 
 
 def check_machine(composition: Composition) -> list[str]:

@@ -129,16 +129,11 @@ class RunFolder:
         """Return what the run was told when it was first started."""
         path = self.path / CONFIG
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            config = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path}: cannot be read ({error}). Start a run with another --name.") from error
-        if not isinstance(config, dict) or config.get("format") != FORMAT:
-            raise InputError(f"{path}: not a tagrpo training run. Choose another folder.")
-        if config.get("format_version") != FORMAT_VERSION:
-            raise InputError(
-                f"{path}: format {config.get('format_version')}; tagrpo reads {FORMAT_VERSION}. Start a run "
-                "with another --name."
-            )
+        if (config.get("format"), config.get("format_version")) != (FORMAT, FORMAT_VERSION):
+            raise InputError(f"{path}: not a training run of this version. Start a run with another --name.")
         return config
 
     def write_config(self, config: Mapping[str, Any]) -> None:

@@ -216,7 +216,6 @@ def _prepare(
         resume=resume,
         flash_attention=find_spec("flash_attn") is not None,
     )
-    checking.check_formulas(composition.recipe)
     notes = checking.check_fit(composition, data)
     notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)

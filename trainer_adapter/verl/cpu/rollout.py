@@ -116,8 +116,7 @@ class ResponseServer:
     async def sleep(self) -> None:
         """The weights stay: there is no device memory to make room in."""
 
-    async def wake_up(self) -> None:
-        """See `sleep`."""
+    wake_up = sleep
 
     def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: LoadImages | None) -> Row:
         given = {name: value for name, value in params.items() if value is not None}
@@ -205,11 +204,10 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
 class TransformersRollout(BaseRollout):  # type: ignore[misc]
     """Sends the policy's weights from the training worker to the server of its replica."""
 
-    async def resume(self, tags: list[str]) -> None:
+    async def resume(self, tags: Sequence[str] = ()) -> None:
         """The server's weights never leave the memory."""
 
-    async def release(self) -> None:
-        """See `resume`."""
+    release = resume
 
     async def update_weights(
         self,

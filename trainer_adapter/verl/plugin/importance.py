@@ -5,7 +5,7 @@ weight between them has two parts. The first goes from engine to trainer on the 
 recipe may correct it. The second goes from that prompt to the anchor, and anchor corrected weights it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -97,28 +97,18 @@ def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: 
 def own_log_probs(
     batch: Any,
     responses: StepResponses,
-    workers: Any,
-    *,
-    processor: Any = None,
-    ranks: int,
-    temperature: float,
-    micro_batch: int = 1,
+    processor: Any,
+    log_probs: Callable[[Sequence[dict[str, Any]]], Sequence[Tensor]],
 ) -> Tensor | None:
     """Return the trainer's log-probs of responses on the sampled prompts, if those are not the anchors.
 
-    This is one more pass over these responses. They go to the workers under separate names, with the images
-    of their questions.
+    Shape [B, T], 0 for all other responses; None if there are no such responses. This is one more pass over
+    these responses, with the images of their questions.
 
     Args:
         batch: verl's handle on the step.
-        workers: verl's group of actor workers.
         processor: of a model that accepts images.
-        ranks: their data-parallel ranks.
-        temperature: sampling temperature of the responses.
-        micro_batch: rows of a micro-batch, which verl needs to be full; 1 if it cuts by tokens.
-
-    Returns:
-        Shape [B, T], 0 for all other responses; None if there are no such responses.
+        log_probs: computes the log-probs of rows outside the step's batch, see `log_probs_of`.
     """
     lengths = responses.mask_AT[responses.real_A].sum(-1).tolist()
     rows = [row for row, about in enumerate(responses.about) if about["foreign"]]
@@ -129,12 +119,9 @@ def own_log_probs(
         _sample(responses, row, lengths[row], processor, images)
         for row, images in zip(rows, seen, strict=True)
     ]
-    of_rows = log_probs_of(
-        samples, batch, workers, ranks=ranks, temperature=temperature, micro_batch=micro_batch
-    )
     own_BT = torch.zeros_like(responses.tensors_BT["old_log_probs"])
-    for row, log_probs in zip(rows, of_rows, strict=True):
-        own_BT[row, : lengths[row]] = log_probs.to(own_BT.dtype)
+    for row, of_row in zip(rows, log_probs(samples), strict=True):
+        own_BT[row, : lengths[row]] = of_row.to(own_BT.dtype)
     return own_BT
 
 
@@ -145,7 +132,7 @@ def log_probs_of(
     *,
     ranks: int,
     temperature: float,
-    micro_batch: int = 1,
+    micro_batch: int,
 ) -> list[Tensor]:
     """Return the trainer's log-probs of the tokens of each response outside the step's batch.
 
@@ -153,7 +140,8 @@ def log_probs_of(
 
     Args:
         samples: the workers' inputs for each.
-        batch, workers, ranks, temperature, micro_batch: see `own_log_probs`.
+        workers: verl's group of actor workers.
+        micro_batch: rows of a micro-batch, which verl needs to be full; 1 if it cuts by tokens.
     """
     by_length = sorted(range(len(samples)), key=lambda place: len(samples[place]["input_ids"]))
     by_length += [by_length[0]] * (-len(samples) % (ranks * micro_batch))

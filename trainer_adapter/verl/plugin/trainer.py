@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -215,11 +215,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             weights_BT,
             step=self.global_steps,
             size=self.recipe.rollouts,
-            log_probs=lambda rows: log_probs_of(
-                [{name: row[name] for name in read} for row in rows],
-                batch,
-                self.actor_rollout_wg,
-                **self._pass_options,
+            log_probs=lambda rows: self._log_probs(
+                batch, [{name: row[name] for name in read} for row in rows]
             ),
         )
         metrics.update(counted)
@@ -276,17 +273,15 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _importance(self, batch: Any, responses: StepResponses) -> Importance:
         own_BT = None
         if self.settings.corrects_engine:
-            own_BT = own_log_probs(
-                batch, responses, self.actor_rollout_wg, processor=self.processor, **self._pass_options
-            )
+            own_BT = own_log_probs(batch, responses, self.processor, partial(self._log_probs, batch))
         return importance(responses, self.recipe, self.settings, own_BT)
 
-    @property
-    def _pass_options(self) -> dict[str, Any]:
-        """Settings that cut a pass over responses outside a batch, for `log_probs_of`."""
-        rollout = self.config.actor_rollout_ref.rollout
-        rows = 1 if rollout.log_prob_use_dynamic_bsz else rollout.log_prob_micro_batch_size_per_gpu
-        return {"ranks": self._ranks, "temperature": rollout.temperature, "micro_batch": int(rows)}
+    def _log_probs(self, batch: Any, samples: Sequence[dict[str, Any]]) -> list[Tensor]:
+        rollout, workers = self.config.actor_rollout_ref.rollout, self.actor_rollout_wg
+        rows = 1 if rollout.log_prob_use_dynamic_bsz else int(rollout.log_prob_micro_batch_size_per_gpu)
+        return log_probs_of(
+            samples, batch, workers, ranks=self._ranks, temperature=rollout.temperature, micro_batch=rows
+        )
 
     @property
     def _mini_batch(self) -> int:
