@@ -69,11 +69,7 @@ def call(function: Callable[..., Any], /, *arguments: Any, **offered: Any) -> An
 
 
 def user_sources(names: Mapping[str, str]) -> dict[str, str]:
-    """Return a hash of the file of each of the user's own formulas, by its name; {} where there are none.
-
-    Args:
-        names: of formulas, by axis.
-    """
+    """Return a hash of the file of each of the user's own formulas, by its name; {} where there are none."""
     hashes = {}
     for axis, name in names.items():
         if is_own(name):

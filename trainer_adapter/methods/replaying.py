@@ -53,11 +53,7 @@ class MixedGroups:
         self._groups = dict(list(self._groups.items())[-self._most :])
 
     def choose(self, wanted: int, step: int, without: AbstractSet[str] = frozenset()) -> list[MixedGroup]:
-        """Return up to `wanted` groups for a step, latest first, and drop those that are too old for it.
-
-        Args:
-            without: questions that have a later group in this step.
-        """
+        """Return up to `wanted` groups for a step, latest first, and drop those that are too old for it."""
         self._groups = {
             question: group for question, group in self._groups.items() if step - group.step <= self._steps
         }

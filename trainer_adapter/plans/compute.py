@@ -27,34 +27,21 @@ class Speed:
 
 @dataclass(frozen=True)
 class ComputePlan:
-    """What one way of training draws, and how long it takes.
-
-    Attributes:
-        method: what it is.
-        epochs: over the training questions.
-        steps: batches of questions that are trained on.
-        updates: of the weights, one for each mini-batch and pass over it.
-        responses: trained on in all, without those that dynamic sampling drops.
-        tokens: of the responses, at the mean or, `at_most`, at the longest length.
-        generation_hours, training_hours: None where the speed is not known.
-        no_gradient: predicted share of groups with equal rewards; None without a pilot.
-        drops: whether dynamic sampling draws responses that are not trained on.
-        drawn: responses with those; None where there are none or nothing is known of them.
-    """
+    """What one way of training draws, and how long it takes."""
 
     method: str
     responses_per_question: int
-    epochs: float
-    steps: int
-    updates: int
-    responses: int
-    tokens: float
+    epochs: float  # over the training questions
+    steps: int  # batches of questions that are trained on
+    updates: int  # of the weights, one for each mini-batch and pass over it
+    responses: int  # trained on in all, without those that dynamic sampling drops
+    tokens: float  # of the responses, at the mean or, `at_most`, at the longest length
     at_most: bool
-    generation_hours: float | None
+    generation_hours: float | None  # None where the speed is not known
     training_hours: float | None
-    no_gradient: float | None = None
-    drops: bool = False
-    drawn: float | None = None
+    no_gradient: float | None = None  # predicted share of groups with equal rewards; None without a pilot
+    drops: bool = False  # dynamic sampling draws responses that are not trained on
+    drawn: float | None = None  # responses with those; None where nothing is known of them
 
     @property
     def hours(self) -> float | None:

@@ -71,17 +71,7 @@ def plan_training(
     compare: Sequence[str] = (),
     responses: int | None = None,
 ) -> TrainingPlan:
-    """Plan a training; formulas, not measurements.
-
-    Args:
-        config: The training.
-        assumed: What a plan cannot know.
-        database: Opens the database with the pilot.
-        questions: Their number, if the config has no data.
-        pilot: Eval run of this model over the neighbor set.
-        compare: Recipes to compare with at equal responses, instead of GRPO.
-        responses: Total responses of each training.
-    """
+    """Plan a training; formulas, not measurements."""
     model = config.model
     if model is None or config.cpu:
         raise InputError("a plan is for a model on GPUs. Pass --model, and remove cpu=true.")

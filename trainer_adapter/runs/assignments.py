@@ -133,11 +133,7 @@ def changed_axes(config: RecipeConfig) -> list[str]:
 
 
 def check_overrides(overrides: Sequence[Override], recipe: Recipe, of_recipe: Collection[str]) -> None:
-    """Raise where an override would change what is decided elsewhere, or would be ignored.
-
-    Args:
-        of_recipe: keys that the recipe decides.
-    """
+    """Raise where an override would change what is decided elsewhere, or would be ignored."""
     refused = dict(_REFUSED)
     if not rewards_by_another(overrides):
         refused[BOXED_ONLY] = "set run.answers=all or =boxed"

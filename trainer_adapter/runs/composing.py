@@ -201,17 +201,6 @@ def compose_run(
     Later sources win over earlier ones: the preset's and our values, the machine's, the model's, the data's,
     the run's, the recipe's, the user's. What a recipe decides cannot be overridden: another value would make
     another method of the same name.
-
-    Args:
-        settings: of the plug-in; its record is set to a folder of the run.
-        model: folder or name on the Hub.
-        data: the export.
-        folder: of the run.
-        name: of the run.
-        resume: whether to go on from the last checkpoint in the folder.
-        overrides: the user's.
-        preset: settings of a paper; its axes stand in `recipe` already.
-        flash_attention: whether flash-attn is installed; PyTorch's own attention is taken where it is not.
     """
     chosen = dict(settings or PlugInSettings())
     if chosen["engine_correction"] is None:

@@ -183,13 +183,7 @@ def find_processes(mark: str, ray_folder: Path | None) -> list[psutil.Process]:
 
 
 def end_processes(mark: str, ray_folder: Path | None, *, patience_s: float = 5.0) -> int:
-    """End what is left of a training and remove Ray's folder; return how many processes had to be killed.
-
-    Args:
-        mark: of the training.
-        ray_folder: of its Ray; None where it used a cluster that ran already.
-        patience_s: how long they may take to end by themselves.
-    """
+    """End what is left of a training and remove Ray's folder; return how many processes had to be killed."""
     processes = find_processes(mark, ray_folder)
     deadline = time.monotonic() + patience_s
     while processes and time.monotonic() < deadline:
@@ -358,9 +352,6 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
     They inherit the environment that Ray was started with. Secrets are left out, since this stands in the
     command that is printed and kept.
-
-    Args:
-        environment: see `training_environment`.
     """
     of_user = {
         name: value

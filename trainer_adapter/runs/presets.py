@@ -41,11 +41,7 @@ class Preset:
         return next(setting.value for setting in self.settings if setting.name == key)
 
     def changes(self, recipe: Recipe, advantage: str | None = None) -> dict[str, Any]:
-        """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file.
-
-        Args:
-            advantage: that the user takes in place of the recipe's.
-        """
+        """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file."""
         if RECIPES.get(recipe.name) is not recipe:
             return {}
         changed: dict[str, Any] = {}
@@ -79,12 +75,7 @@ class Preset:
             ) from error
 
     def prompt(self, words: str | None = None, **template: Any) -> PromptTemplate:
-        """Return how questions are asked: in `words`, at the place where the paper has its own, else in ours.
-
-        Args:
-            words: of a user's file.
-            template: whatever else a `PromptTemplate` takes.
-        """
+        """Return how questions are asked: in `words`, where the paper has its own, else in ours."""
         asked = PromptTemplate(self.instruction, self.system, **template)
         if words is None:
             return asked

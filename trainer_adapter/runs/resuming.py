@@ -173,9 +173,6 @@ def fault_of(folder: Path, step: int, parts: Collection[str]) -> str | None:
     """Return what the checkpoint of a step lacks; None where it is whole.
 
     verl writes the parts of all ranks first and the state of the data loader after them.
-
-    Args:
-        parts: see `loaded_parts`.
     """
     place = folder / f"global_step_{step}"
     if not place.is_dir():
@@ -197,10 +194,6 @@ def mend(folder: Path, parts: Collection[str], *, ended: bool = False) -> str | 
 
     verl stops at a tracker that a kill left empty and at a part that is missing, and begins at step 1 without
     a word where the checkpoint it names is gone.
-
-    Args:
-        parts: see `loaded_parts`.
-        ended: nothing is left to train, so that only the weights are looked at.
     """
     tracker, step = folder / TRACKER, tracked_step(folder)
     if not tracker.exists():

@@ -80,12 +80,7 @@ class Trained:
 
 
 def dry_run(config: TrainConfig, open_database: Callable[[], Database]) -> Prepared:
-    """Return the run as it would be started; nothing is written that stays.
-
-    Args:
-        config: see `train`.
-        open_database: opens the database with the set; not called where an export is given.
-    """
+    """Return the run as it would be started; nothing is written that stays."""
     name, folder = _named(config)
     with tempfile.TemporaryDirectory() as hidden:
         resume = folder.exists()

@@ -16,11 +16,7 @@ from trainer_adapter.verl.hooks import HOOKS, Hook, hooks_of
 
 
 def differences(folders: Mapping[str, Path], hooks: tuple[Hook, ...] = HOOKS) -> list[str]:
-    """Return every hook that the packages in these folders do not have as tagrpo uses it.
-
-    Args:
-        folders: of the installed packages, by name.
-    """
+    """Return every hook that the packages in these folders do not have as tagrpo uses it."""
     return [
         f"{hook.place}: {problem}"
         for hook in hooks

@@ -160,10 +160,6 @@ HOOKS: tuple[Hook, ...] = (*TIER_1, *RESCUE, *TIER_2, *IMAGES, *CPU, *CPU_SPEED)
 
 
 def hooks_of(recipe: Recipe, *, trainer: bool = True) -> tuple[Hook, ...]:
-    """Return the hooks that a recipe needs on a GPU, for questions without images.
-
-    Args:
-        trainer: whether it is trained with tagrpo's trainer, not with verl's own.
-    """
+    """Return the hooks that a recipe needs on a GPU, for questions without images."""
     rescue = RESCUE if recipe.sampling == "rescue" else ()
     return (*TIER_1, *rescue, *(TIER_2 if trainer else ()))

@@ -59,13 +59,7 @@ def load_processor(model: str) -> Any:
 def prompt_lengths(
     file: Path, processor: Any, template: Mapping[str, Any], options: Mapping[str, Any], neighbors: int
 ) -> Iterator[tuple[str, int]]:
-    """Yield the name and the number of tokens of each prompt of a file, those of its images among them.
-
-    Args:
-        template: arguments of the chat template.
-        options: arguments of the processor, verl's `data.mm_processor_kwargs`.
-        neighbors: how many of a question are asked.
-    """
+    """Yield the name and the number of tokens of each prompt of a file, those of its images among them."""
     # Not above: every process of verl loads this module, by way of the hooks.
     from trainer_adapter.verl.export_rows import prompts_of, read_rows
 

@@ -95,11 +95,7 @@ def read_words(path: Path) -> str:
 
 
 def prompt_counter(template: PromptTemplate, *, chat_template: str | None = None) -> CountPrompts:
-    """Return the function that gives the lengths of prompts in tokens, as verl's length filter has them.
-
-    Args:
-        chat_template: used instead of the tokenizer's own.
-    """
+    """Return the function that gives the lengths of prompts in tokens, as verl's length filter has them."""
     if template.tokenizer is None:
         return lambda prompts: [estimated_length(prompt) for prompt in prompts]
     tokenizer = _load_tokenizer(template.tokenizer, chat_template)

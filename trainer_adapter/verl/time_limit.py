@@ -12,10 +12,6 @@ def call_within(limit_s: float, call: Callable[[], _Result], failure: str) -> _R
     """Return what `call` returns.
 
     It runs in a thread that is left behind where it does not end, so that the process has to end soon after.
-
-    Args:
-        limit_s: seconds it may take.
-        failure: what to say where it takes longer.
     """
     outcome: Future[_Result] = Future()
 

@@ -49,6 +49,17 @@ def add_rows(
     tq.kv_batch_put(keys=list(keys), partition_id=batch.partition_id, fields=fields, tags=held)
 
 
+def with_rows(batch: Any, keys: Sequence[str], tags: Sequence[Mapping[str, Any]]) -> Any:
+    """Return verl's handle on other rows of the batch's partition."""
+    return type(batch)(
+        partition_id=batch.partition_id,
+        keys=list(keys),
+        tags=list(tags),
+        fields=batch.fields,
+        extra_info=batch.extra_info,
+    )
+
+
 def remove_rows(batch: Any, keys: Sequence[str]) -> None:
     """Remove rows from the batch's partition."""
     tq.kv_clear(keys=list(keys), partition_id=batch.partition_id)

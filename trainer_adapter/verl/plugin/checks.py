@@ -45,11 +45,7 @@ def untested_version() -> str | None:
 
 
 def check_config(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings | None = None) -> None:
-    """Raise unless verl's config trains `recipe` and nothing else.
-
-    Args:
-        config: verl's config as plain dictionaries.
-    """
+    """Raise unless verl's config trains `recipe` and nothing else."""
     settings = settings or RunSettings()
     expected = {key.removeprefix("+"): value for key, value in recipe_overrides(recipe, settings).items()}
     # The first two were read already, and the trainer renames itself before workers get the config.

@@ -80,9 +80,6 @@ def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: 
     This is verl's `rollout_is`. Padding weighs 0. With `min_prefix`, a token's ratio is multiplied by the
     smallest earlier ratio in its response (1 for the first). The product of all earlier ones would grow or
     vanish with length (MinPRO, arXiv 2601.22718).
-
-    Args:
-        level: token, sequence or min_prefix.
     """
     if level == "min_prefix":
         before_BT = ratio_BT.cummin(-1).values.roll(1, -1)

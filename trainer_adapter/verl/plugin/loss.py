@@ -101,14 +101,7 @@ def _share(values_BT: Tensor, mask_BT: Tensor, ranks: int, tokens: float) -> Ten
 
 
 def scale_rows(mask_BT: Tensor, kl_B: Tensor, *, mini_batch: int, ranks: int) -> Tensor:
-    """Return the value of `SCALE_FIELD` for each row of verl's batch, shape [B, 4], float64.
-
-    Args:
-        mask_BT: 1 at the tokens of a response; all 0 in a padding row.
-        kl_B: whether the KL penalty covers a response.
-        mini_batch: rows of a mini-batch on all ranks together.
-        ranks: data-parallel ranks; each gets an equal part of the rows, and its mini-batches in order.
-    """
+    """Return the value of `SCALE_FIELD` for each row of verl's batch, shape [B, 4], float64."""
     real_B = mask_BT.sum(-1) > 0
     kl_B = kl_B.to(torch.bool) & real_B
     rows = len(real_B)

@@ -28,11 +28,6 @@ def prompt_of(session: int, prompts: int, rollouts: int) -> int:
     The `rollouts` responses of a question are split evenly over its prompts, and the question gets the
     remainder: with 32 responses, four prompts have 8 each, three have 12, 10 and 10. So a question with fewer
     neighbors costs the same.
-
-    Args:
-        session: the response's number, from 0.
-        prompts: the number of prompts of the question and its neighbors.
-        rollouts: (N + 1) G.
     """
     if prompts < 1:
         raise ValueError(f"{prompts} prompts, but a question needs at least one")
@@ -43,13 +38,7 @@ def prompt_of(session: int, prompts: int, rollouts: int) -> int:
 
 
 def seed_of(base: int, step: int, question_id: str, draw: int, session: int) -> int:
-    """Return the sampler's seed of a response, 31 bits; the same in every run with the same `base`.
-
-    Args:
-        step: the global step.
-        draw: how often the question was drawn before in this step; a small training set repeats.
-        session: the response's number among those of the question.
-    """
+    """Return the sampler's seed of a response, 31 bits; the same in every run with the same `base`."""
     text = "\0".join(map(str, (base, step, question_id, draw, session)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
 

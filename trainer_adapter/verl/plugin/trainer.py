@@ -15,6 +15,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from service.engines.images import image_tokens
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import step_advantages
+from trainer_adapter.record.files import read_metrics
 from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.alarms import MARK, Alarms
@@ -31,7 +32,7 @@ from trainer_adapter.verl.plugin.steps.recording import open_record
 from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
 from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
-from trainer_adapter.verl.step_texts import look_back, record_step, step_batch
+from trainer_adapter.verl.step_texts import record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
 from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
 
@@ -115,7 +116,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             self._skipping.load(folder)
             self._replaying.load(folder)
             if self._record is not None:  # the first step's entropy is that of the first start
-                look_back(self._alarms, self._record.folder, step)
+                for earlier, metrics in read_metrics(self._record.folder)[0].items():
+                    if earlier <= step:
+                        self._alarms.look(earlier, metrics)
 
     def _fetch_one_gen_batch(self) -> Any:
         """Name the questions in drawing order; verl makes up random names."""

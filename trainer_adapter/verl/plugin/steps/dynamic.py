@@ -8,7 +8,7 @@ from typing import Any
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
-from trainer_adapter.verl.transfer import remove_rows, wait_for_responses
+from trainer_adapter.verl.transfer import remove_rows, wait_for_responses, with_rows
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SURPLUS = "training/filter_groups/discarded_surplus_samples"
@@ -69,7 +69,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _without(self, batch: Any, dead: set[str], taken: set[str]) -> Any:
         """Return the batch without groups that have no gradient, unless it has no others."""
-        alive = [place for place, key in enumerate(batch.keys) if _uid(key) not in dead]
+        alive = [row for row, key in enumerate(batch.keys) if _uid(key) not in dead]
         _LOG.warning(
             "step %d: dynamic sampling used %d questions and found %d of %d mixed groups (%d all-right, %d "
             "all-wrong); the step trains on %s. Use questions closer to the model's ability, more "
@@ -82,13 +82,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             return batch
         gone = [key for key in batch.keys if _uid(key) in dead]
         remove_rows(batch, gone)
-        return type(batch)(
-            partition_id=batch.partition_id,
-            keys=[batch.keys[place] for place in alive],
-            tags=[batch.tags[place] for place in alive],
-            fields=batch.fields,
-            extra_info=batch.extra_info,
-        )
+        return with_rows(batch, [batch.keys[row] for row in alive], [batch.tags[row] for row in alive])
 
     def _refill(self, prompts: int) -> int:
         allowed = min(prompts, self._max_prompts - self._drawn)

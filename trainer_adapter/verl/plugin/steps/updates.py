@@ -12,8 +12,6 @@ _ONE_TOKEN = 24_576
 def order_updates(batch: Any, keys: Sequence[str], *, mini_batch: int, ranks: int) -> dict[str, float]:
     """Reorder the rows of verl's padded batch by `order_rows`, in place.
 
-    Args:
-        keys: of the rows, in their order before verl balanced them.
 
     Returns:
         how even the ranks' tokens are then, under verl's names.
