@@ -63,10 +63,6 @@ def plan_compute(
 ) -> tuple[ComputePlan, ...]:
     """Return the plan of a run, and of others at equal responses; by default of GRPO, at equal epochs too.
 
-    At equal epochs a recipe with N neighbors and G responses to each prompt draws N+1 times the responses of
-    GRPO, a cost that the paper leaves out; at equal responses GRPO trains for N+1 times the epochs, or draws
-    (N+1)G a question.
-
     Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
     bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
     and 8P for each pass of the update (`ppo_epochs`) with gradient checkpointing (6P where an adapter alone
@@ -91,7 +87,7 @@ def plan_compute(
 
     def planned(method: str, recipe: Recipe, steps: int, epochs: float) -> ComputePlan:
         share = None if no_gradient is None else no_gradient(recipe)
-        return _plan(method, recipe, epochs, steps, batch, composition, shape, speed, share)
+        return _plan(method, recipe, epochs, steps, composition, shape, speed, share)
 
     steps = composition.count_steps(questions)
     if steps < questions // batch * epochs:
@@ -163,12 +159,12 @@ def _plan(
     recipe: Recipe,
     epochs: float,
     steps: int,
-    batch: int,
     composition: Composition,
     shape: ModelShape,
     speed: Speed,
     no_gradient: float | None,
 ) -> ComputePlan:
+    batch = int(composition.value("data.train_batch_size"))
     responses = steps * batch * recipe.rollouts
     longest = int(composition.value("data.max_response_length"))
     mean = speed.mean_tokens or float(longest)

@@ -21,7 +21,7 @@ from trainer_adapter.runs.assignments import (
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
-from trainer_adapter.runs.settings import MACHINES, OURS, Setting, bare
+from trainer_adapter.runs.settings import OURS, Setting, bare, gpu_settings
 from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, keeps_log_probs, recipe_overrides
@@ -272,10 +272,9 @@ which the user may want more."""
 
 def _size_queue(values: dict[str, Setting], recipe: Recipe) -> None:
     """Make room for a large step: verl's queue fails where it is full, after responses were drawn."""
-    questions = values["data.train_batch_size"].value
     under_way = values.get("algorithm.filter_groups.max_inflight_gen_batches")
     steps = _STEPS_AT_ONCE + (under_way.value - 1 if under_way and isinstance(under_way.value, int) else 0)
-    rows = steps * questions * recipe.rollouts if isinstance(questions, int) else 0
+    rows = int(steps * values["data.train_batch_size"].value * recipe.rollouts)
     if rows > _QUEUE_ROWS and _QUEUE not in values:
         values[_QUEUE] = Setting(_QUEUE, rows, "ours", "capacity for the responses of a step")
 
@@ -293,10 +292,7 @@ def _complete_tier_1(values: dict[str, Setting], recipe: Recipe) -> None:
 
 def _fit_lengths(values: dict[str, Setting]) -> None:
     """Set what follows from the longest prompt and response on GPUs, where the user says nothing."""
-    ends = [values[f"data.max_{part}_length"].value for part in ("prompt", "response")]
-    if not all(isinstance(tokens, int) for tokens in ends):
-        return
-    longest = sum(ends)
+    longest = sum(values[f"data.max_{part}_length"].value for part in ("prompt", "response"))
     if (key := "actor_rollout_ref.rollout.max_model_len") not in values:
         values[key] = Setting(key, longest, "machine", "prompt and response together")
     packed, tokens = values.get("actor_rollout_ref.model.use_remove_padding"), values[_TOKENS]
@@ -308,12 +304,10 @@ def _fit_lengths(values: dict[str, Setting]) -> None:
 
 def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
     """Lower a number of steps that the epochs do not reach: verl saves after the last step alone."""
-    batch, epochs, steps = (
-        values[key].value if key in values else None for key in ("data.train_batch_size", _EPOCHS, _STEPS)
-    )
-    if not (isinstance(batch, int) and isinstance(epochs, int) and isinstance(steps, int)):
-        return
-    if 0 < (reached := _taken(rows, values.get(_MOST_ROWS)) // batch * epochs) < steps:
+    steps = values[_STEPS].value if _STEPS in values else None
+    batches = int(_taken(rows, values.get(_MOST_ROWS)) // values["data.train_batch_size"].value)
+    epochs = values[_EPOCHS].value
+    if steps is not None and 0 < (reached := int(batches * epochs)) < steps:
         values[_STEPS] = Setting(_STEPS, reached, "data", f"maximum number of steps in {epochs} epochs")
 
 
@@ -328,9 +322,8 @@ def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Set
 def _of_machine(machine: Machine, flash_attention: bool) -> list[Setting]:
     if machine.cpu:
         return [Setting(key, value, "machine", "configs/tagrpo/cpu.yaml") for key, value in cpu_settings()]
-    kind = "one GPU" if machine.devices == 1 else "several GPUs"
     settings = [
-        *MACHINES[kind],
+        *gpu_settings(machine.devices),
         Setting("trainer.n_gpus_per_node", machine.gpus, "machine"),
         Setting("trainer.nnodes", machine.nodes, "machine"),
     ]

@@ -110,10 +110,8 @@ class RunFolder:
             return []
         attempts = []
         for line in lines:
-            try:
+            with contextlib.suppress(ValueError, TypeError):
                 attempts.append(Attempt(**json.loads(line)))
-            except (ValueError, TypeError):
-                continue
         return attempts
 
     def next_attempt(self) -> int:

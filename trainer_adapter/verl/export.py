@@ -98,8 +98,6 @@ def export_verl(
     entries = tuple(entries)
     if load_images is None and any(entry.question.images for entry in entries):
         raise ValueError("questions with images need load_images")
-    if layout not in ROWS:
-        raise InputError(f'layout "{layout}" is unknown. Use one of {", ".join(ROWS)}.')
     chosen = select_strategies(_checked(entries, set_ref, answers), strategies, set_ref)
     kept, fitted = _fit(chosen, template)
     if not kept:
@@ -205,8 +203,6 @@ def validation_size(share: float, questions: int) -> int:
 
 def _split(entries: Sequence[SetEntry], share: float) -> tuple[list[SetEntry], list[SetEntry]]:
     """Return training and validation entries; a question's place among the others is a hash of its id."""
-    if not 0 <= share < 1:
-        raise InputError(f"the validation share is {share}. Give a number of at least 0 and below 1.")
     if share == 0:
         return list(entries), []
     size = validation_size(share, len(entries))

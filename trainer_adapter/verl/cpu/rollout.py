@@ -116,7 +116,8 @@ class ResponseServer:
     async def sleep(self) -> None:
         """The weights stay: there is no device memory to make room in."""
 
-    wake_up = sleep
+    async def wake_up(self) -> None:
+        """See `sleep`."""
 
     def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: LoadImages | None) -> Row:
         given = {name: value for name, value in params.items() if value is not None}

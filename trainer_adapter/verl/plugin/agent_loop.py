@@ -190,22 +190,12 @@ def questions_of(batch: Any) -> list[str]:
 
 def _described(row: Any, variant: int) -> dict[str, Any]:
     """Return the sampled prompt: of a row that contains neighbors, or of a flat export's row."""
-    extra = row.get("extra_info")
-    about = extra if isinstance(extra, dict) else {}
+    about = row.get("extra_info") or {}
     if "variant" in about:
-        return {
-            "variant": int(about["variant"]),
-            "neighbor_id": about.get("neighbor_id"),
-            "strategy": about.get("strategy"),
-        }
+        return {name: about.get(name) for name in ("variant", "neighbor_id", "strategy")}
     columns = {"neighbor_id": row.get("neighbor_ids"), "strategy": about.get("neighbor_strategies")}
-    return {
-        "variant": variant,
-        **{
-            name: None if variant == 0 or values is None else values[variant - 1]
-            for name, values in columns.items()
-        },
-    }
+    named = {name: values[variant - 1] if variant and values else None for name, values in columns.items()}
+    return {"variant": variant, **named}
 
 
 def _checked(config: Any) -> tuple[Recipe, RunSettings]:
