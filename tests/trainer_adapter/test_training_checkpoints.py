@@ -9,7 +9,7 @@ from training_configs import assign
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs import resuming
-from trainer_adapter.runs.resuming import TRACKER, fresh_parts, loaded_parts, tracked_step
+from trainer_adapter.runs.resuming import TRACKER, loaded_parts, tracked_step
 
 PARTS = ("model", "optim", "extra_state")
 
@@ -63,10 +63,6 @@ def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
     assert parts(f"{key}.save_contents=[model]") == ("model",)
     assert parts(f"{key}.save_contents=[hf_model]") == ()
     assert parts(f"{key}.load_contents=[model,extra]") == ("model", "extra_state")
-    assert fresh_parts(parts()) == []
-    [lost] = fresh_parts(parts(f"{key}.load_contents=[model,extra]"))
-    assert lost.startswith("checkpoints are loaded without the optimizer")
-    assert len(fresh_parts(parts(f"{key}.save_contents=[model]"))) == 2
     place = save(tmp_path, 2)
     for path in (place / "actor").glob("optim*"):
         path.unlink()

@@ -204,16 +204,16 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     machine cannot load the tokenizer.
     """
     limit = int(composition.value("data.max_prompt_length"))
-    model = _tokenizer(composition)
-    if not data.images and _is_counted(composition, data):
+    named = composition.value(f"{_MODEL}.tokenizer_path") or composition.value(f"{_MODEL}.path")
+    model, counted_by = str(named), data.tokenizer
+    same = counted_by is not None and _resolved(counted_by) == _resolved(model)
+    if same and not data.images and composition.value(_TEMPLATE) is None:
         if data.longest_prompt > limit:
             raise InputError(
                 f"data.max_prompt_length is {limit}, but the longest prompt of {data.folder} has "
                 f"{data.longest_prompt} tokens. Export with --max-prompt-tokens {limit}."
             )
         return []
-    if model is None:
-        return ["prompt lengths in the export are estimates; pass --model to count the tokens"]
     try:
         count = _prompt_counter(composition, data, model)
     except PrerequisiteError as error:
@@ -271,20 +271,6 @@ def _prompt_counter(
             yield from zip(names, count(messages), strict=True)
 
     return lengths
-
-
-def _is_counted(composition: Composition, data: TrainingData) -> bool:
-    """Say whether the export counted its prompts with the model's own tokenizer and chat template."""
-    tokenizer = _tokenizer(composition)
-    if data.lengths_estimated or tokenizer is None:
-        return not data.lengths_estimated
-    of_export = data.tokenizer is not None and _resolved(data.tokenizer) == _resolved(tokenizer)
-    return of_export and composition.value(_TEMPLATE) is None
-
-
-def _tokenizer(composition: Composition) -> str | None:
-    named: str | None = composition.value(f"{_MODEL}.tokenizer_path") or composition.value(f"{_MODEL}.path")
-    return named
 
 
 def _resolved(model: str) -> str:

@@ -156,19 +156,6 @@ def loaded_parts(overrides: Iterable[Override]) -> tuple[str, ...]:
     return tuple(file for content, file in _FILES.items() if content in contents)
 
 
-def fresh_parts(parts: Collection[str]) -> list[str]:
-    """Return what begins anew at a resume, since these parts are all that verl loads of a checkpoint."""
-    anew = {
-        "optim": "the optimizer state: moments restart at 0",
-        "extra_state": "the learning-rate schedule and random state: they restart from step 1",
-    }
-    return [
-        f"checkpoints are loaded without {what} (checkpoint.save_contents, .load_contents)"
-        for part, what in anew.items()
-        if part not in parts
-    ]
-
-
 def fault_of(folder: Path, step: int, parts: Collection[str]) -> str | None:
     """Return what the checkpoint of a step lacks; None where it is whole.
 

@@ -35,7 +35,7 @@ from trainer_adapter.runs.launching import (
 )
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
-from trainer_adapter.runs.resuming import differences, fresh_parts, loaded_parts, make_spec, mend
+from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 from trainer_adapter.verl.hooks import hooks_of
 from trainer_adapter.verl.prompts import PromptTemplate, read_words, without_thinking
@@ -240,12 +240,10 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     """Return how the run ended where its last step is saved, else None; verl's tracker is mended before."""
     attempts, composition = prepared.folder.attempts(), prepared.composition
     ended = bool(attempts) and attempts[-1].returncode == 0 and attempts[-1].stopped_by is None
-    parts = loaded_parts(composition.user)
-    mended = mend(prepared.folder.checkpoints, parts, ended=ended)
+    mended = mend(prepared.folder.checkpoints, loaded_parts(composition.user), ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
         notes.append(mended or "the run has no checkpoint yet; training restarts from step 1")
-    notes += fresh_parts(parts) if saved is not None else []
     if not ended or saved is None or saved < composition.count_steps(prepared.data.rows):
         return None
     # It logged no step itself where it was a resume of a run that had nothing left to do.

@@ -1,16 +1,13 @@
 """Estimators of KL(policy || reference) on every token (J. Schulman, Approximating KL divergence, 2020)."""
 
-from typing import Literal, TypeAlias
-
 import torch
 
 from trainer_adapter.methods.groups import Tensor
-
-KLEstimator: TypeAlias = Literal["k1", "abs", "k2", "k3", "low_var_kl"]
+from trainer_adapter.methods.recipes import KlEstimator
 
 
 def kl_estimate(
-    log_prob_BT: Tensor, ref_log_prob_BT: Tensor, kind: KLEstimator, *, straight_through: bool = False
+    log_prob_BT: Tensor, ref_log_prob_BT: Tensor, kind: KlEstimator, *, straight_through: bool = False
 ) -> Tensor:
     """Return the estimate on every token, with d = log_prob - ref_log_prob:
 

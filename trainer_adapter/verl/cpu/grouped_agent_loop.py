@@ -161,11 +161,11 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
                 ),
                 return_exceptions=True,
             )
-            errors = [each for each in drawn if isinstance(each, BaseException)]
             outputs = {
                 session: each for session, each in enumerate(drawn) if not isinstance(each, BaseException)
             }
-            errors += await self._finish(outputs, prompt, validate)
+            errors = [each for each in drawn if isinstance(each, BaseException)]
+            errors += await self._finish(outputs, prompt, partition)
             for error in errors:
                 _LOG.error(
                     "question %s: a response failed", uid, exc_info=(type(error), error, error.__traceback__)
@@ -192,7 +192,7 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
         return copy.copy(self._loops[name])
 
     async def _finish(
-        self, outputs: dict[int, Any], prompt: dict[str, Any], validate: bool
+        self, outputs: dict[int, Any], prompt: dict[str, Any], partition: str
     ) -> list[BaseException]:
         """Grade and store responses by session; return what went wrong with single ones."""
         open_ = [session for session, output in outputs.items() if output.reward_score is None]
@@ -200,24 +200,19 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
         graded = await grade(reward_function(self.config), self.tokenizer, ungraded, prompt)
         failed = {session: error for session, error in zip(open_, graded, strict=True) if error is not None}
         rows: dict[frozenset[str], list[tuple[str, dict[str, Any], dict[str, Any]]]] = {}
-        columns = _of_every_row(prompt)
+        columns = {  # of all responses, made ready for verl's queue once
+            name: value if isinstance(value, torch.Tensor) else NonTensorData(value)
+            for name, value in prompt.items()
+            if name not in _OF_THE_LOOP
+        }
         for session, output in outputs.items():
             if session not in failed:
                 row = _row(output, prompt, columns, session)
                 rows.setdefault(frozenset(row[1]), []).append(row)
         for alike in rows.values():
             keys, fields, tags = zip(*alike, strict=True)
-            await add_responses("val" if validate else "train", keys, fields, tags)
+            await add_responses(partition, keys, fields, tags)
         return list(failed.values())
-
-
-def _of_every_row(prompt: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns that all responses to a question have, made ready for verl's queue once."""
-    return {
-        name: value if isinstance(value, torch.Tensor) else NonTensorData(value)
-        for name, value in prompt.items()
-        if name not in _OF_THE_LOOP
-    }
 
 
 def _row(

@@ -1,8 +1,10 @@
 """The trainer: verl's synchronous one, with a recipe's groups, advantages, weights and loss."""
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,6 @@ from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
 from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
 from trainer_adapter.verl.step_texts import record_step, step_batch
-from trainer_adapter.verl.time_limit import call_within
 from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
 
 _LOG = logging.getLogger("tagrpo.trainer")
@@ -92,13 +93,26 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._update_weights(super().on_step_end)
 
     def _update_weights(self, update: Callable[[], None]) -> None:
-        """Have verl send the weights; if the engine fails, it waits for a confirmation for ever."""
+        """Have verl send the weights within a time; if the engine fails, it waits for ever.
+
+        It runs in a thread that is left behind then, so that the process has to end soon after.
+        """
+        outcome: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(update())
+            except BaseException as error:
+                outcome.set_exception(error)
+
         limit_s = self.settings.weight_update_limit_s
-        failure = (
-            f"step {self.global_steps}: the rollout engine did not load the new weights within {limit_s:g} "
-            "s. See its error in the log above"
-        )
-        call_within(limit_s, update, failure)
+        threading.Thread(target=run, daemon=True, name="weight update").start()
+        if not wait([outcome], limit_s).done:
+            raise TimeoutError(
+                f"step {self.global_steps}: the rollout engine did not load the new weights within "
+                f"{limit_s:g} s. See its error in the log above"
+            )
+        outcome.result()
 
     def on_train_begin(self) -> None:
         super().on_train_begin()
