@@ -43,11 +43,6 @@ def overlong_penalty(lengths: Tensor, max_length: int, cache: int) -> Tensor:
 
     0 up to max_length - cache tokens, then falling linearly to -1 at max_length, and -1 beyond. It is added
     to the reward, never to the correctness that filters use.
-
-    Args:
-        lengths: tokens of each response.
-        max_length: L_max, the longest response that sampling allows.
-        cache: L_cache, the tokens before it over which the penalty grows (a fifth of L_max in the paper).
     """
     if not 1 <= cache <= max_length:
         raise ValueError(f"the overlong buffer has {cache} tokens. Give 1 to {max_length}")

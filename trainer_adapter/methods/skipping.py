@@ -12,12 +12,7 @@ from service.hashing import content_hash
 
 
 class DeadGroups:
-    """Counts, for each question, the groups without a gradient since its last group with one.
-
-    Args:
-        draw_again: p.
-        seed: of the probabilities, which depend only on it, the step and the question.
-    """
+    """Counts, for each question, the groups without a gradient since its last group with one."""
 
     def __init__(self, draw_again: float, seed: int) -> None:
         self._draw_again, self._seed = draw_again, seed

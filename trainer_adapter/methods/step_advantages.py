@@ -111,11 +111,6 @@ def anchor_weights(
 
     A weight multiplies the advantage. The clipped surrogate is homogeneous in it, w L(A) = L(w A) for w >= 0,
     and a constant of the gradient.
-
-    Args:
-        advantages_B: of the group, before any weight.
-        foreign_B: whether the response was drawn for another prompt than the one it is trained on.
-        log_ratio_B: log rho, summed over the tokens of the response; needed by tapered only.
     """
     if anchor not in ("tapered", "dropped"):
         return None

@@ -323,11 +323,10 @@ def _start(
         folder.checkpoint(),
     )
     folder.add_attempt(attempt)
-    well = ended.returncode == 0
-    if well and ended.stopped_by is None:
+    if ended.returncode == 0 and ended.stopped_by is None:
         with open_database() as database, database.write() as session:
             finish_run(session, find_run(session, prepared.name).id, finished=True)
-    failed = not well and ended.stopped_by is None
+    failed = ended.returncode != 0 and ended.stopped_by is None
     return Trained(
         prepared.name,
         folder.path,

@@ -83,11 +83,7 @@ def export_verl(
     Args:
         layout: "grouped", one row a question with its neighbors inside, for joint groups; or "flat", one row
             a prompt, which any trainer reads that takes chat messages (stock verl, TRL).
-        data_source: stock verl picks its reward function by this name, unless
-            `reward.custom_reward_function` is set ("DigitalLearningGmbH/MATH-lighteval" takes its MATH rule).
-        set_ref: the set, `NAME@VERSION`; stands in every row.
-        content_hash: of the set; stands in the manifest.
-        answers: how the answers are graded; stands in every row, for the reward.
+        data_source: stock verl picks its reward function by this name.
         strategies: of the neighbors to export; none given exports all.
         validation_share: share of the questions, at least one, that go into `validation.parquet` instead,
             always the same ones for the same questions. They stand there without neighbors, since validation
@@ -133,12 +129,24 @@ def export_verl(
                 "tolerance": answers.tolerance,
             }
             _write_parquet(folder / name, members, layout, template, place, load_images)
-        origin: dict[str, Any] = {"set": set_ref, "content_hash": content_hash, "data_source": data_source}
-        if strategies:
-            origin["strategies"] = sorted(strategies)
-        described = _manifest(
-            report, template, answers, origin, {name: file_sha256(folder / name) for name in splits}
-        )
+        counts = asdict(report)
+        for written_elsewhere in ("directory", "layout", "lengths_estimated", "files"):
+            del counts[written_elsewhere]
+        described = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "set": set_ref,
+            "content_hash": content_hash,
+            "data_source": data_source,
+            **({"strategies": sorted(strategies)} if strategies else {}),
+            "layout": layout,
+            "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
+            "answers": asdict(answers),
+            "prompt_lengths": "estimated" if report.lengths_estimated else "tokenizer",
+            "counts": counts,
+            "sha256": {name: file_sha256(folder / name) for name in splits},
+            "exported_with": package_versions(),
+        }
         text = json.dumps(described, ensure_ascii=False, indent=2) + "\n"
         (folder / MANIFEST_NAME).write_text(text, encoding="utf-8", newline="\n")
 
@@ -249,27 +257,3 @@ def _write_parquet(
                 row["extra_info"]["index"] = written + offset
             written += len(rows)
             writer.write_table(pa.Table.from_pylist(rows, schema=columns))
-
-
-def _manifest(
-    report: VerlExportReport,
-    template: PromptTemplate,
-    answers: AnswerForm,
-    origin: Mapping[str, Any],
-    checksums: Mapping[str, str],
-) -> dict[str, Any]:
-    counts = asdict(report)
-    for written_elsewhere in ("directory", "layout", "lengths_estimated", "files"):
-        del counts[written_elsewhere]
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        **origin,
-        "layout": report.layout,
-        "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
-        "answers": asdict(answers),
-        "prompt_lengths": "estimated" if report.lengths_estimated else "tokenizer",
-        "counts": counts,
-        "sha256": dict(checksums),
-        "exported_with": package_versions(),
-    }

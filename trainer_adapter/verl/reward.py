@@ -61,18 +61,12 @@ async def compute_score(
     response beyond `LONGEST_RESPONSE` characters the end is read. Nothing in a response raises or hangs.
 
     Args:
-        data_source: not looked at; golds decide.
-        solution_str: the decoded response.
         ground_truth: the gold answer, bare or in a `\boxed{}`.
-        extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance, code), `tolerance` and
-            `CUT_OFF_FIELD` are read.
+        extra_info: of the row; `answer_kind`, `tolerance` and `CUT_OFF_FIELD` are read.
         boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
-            must not be paid for a sentence that happens to hold the gold. `run.answers=all` turns it
-            off.
-        format_reward: add 1 to the score, and say so in `format`, where a response thinks between tags
-            (`thinks_between_tags`); acc stays what it is.
-        workers: see `GraderSettings`, as the two that follow.
-        grader: a grader of the user's own, `module:function`; it reads responses as they are, boxed or not.
+            must not be paid for a sentence that happens to hold the gold.
+        format_reward: add 1 to the score and `format` where a response thinks between tags.
+        grader: see `GraderSettings`; it reads responses as they are, boxed or not.
         record: folder of the rollout record, if verl's own trainer trains; "" if tagrpo's does.
     """
     response, about = str(solution_str)[-LONGEST_RESPONSE:], extra_info or {}

@@ -17,11 +17,7 @@ def kl_estimate(
     - `k3`: exp(-d) + d - 1. Unbiased and never negative; GRPO's (arXiv 2402.03300, Eq. 4).
     - `low_var_kl`: k3 as in verl: d within 20, the estimate within 10 (beyond, its gradient is 0).
 
-    Args:
-        log_prob_BT: Log-probs under the trained policy.
-        ref_log_prob_BT: Log-probs under the reference.
-        kind: The estimator.
-        straight_through: Keep the value, use the gradient of `k2` (verl's suffix `+`).
+    `straight_through` keeps the value and takes the gradient of `k2` (verl's suffix `+`).
     """
     difference = log_prob_BT - ref_log_prob_BT
     if kind == "k1":

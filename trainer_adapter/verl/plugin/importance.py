@@ -134,11 +134,6 @@ def log_probs_of(
     """Return the trainer's log-probs of the tokens of each response outside the step's batch.
 
     They go to the workers under separate names, with similar lengths on each rank.
-
-    Args:
-        samples: the workers' inputs for each.
-        workers: verl's group of actor workers.
-        micro_batch: rows of a micro-batch, which verl needs to be full; 1 if it cuts by tokens.
     """
     by_length = sorted(range(len(samples)), key=lambda place: len(samples[place]["input_ids"]))
     by_length += [by_length[0]] * (-len(samples) % (ranks * micro_batch))

@@ -48,13 +48,6 @@ class Stages:
 
     The first of its sessions starts the whole first stage, so that a session that fails does not block the
     others.
-
-    Args:
-        rollouts: sessions of the row; the first half of them are the first stage.
-        neighbors: number of prompts for the second stage.
-        seed: decides which neighbors get one response more, if they do not divide evenly.
-        draw: draws a response of the first stage.
-        grade: writes rewards into responses.
     """
 
     def __init__(self, rollouts: int, neighbors: int, seed: int | None, draw: Draw, grade: Grade) -> None:

@@ -17,17 +17,12 @@ _SURPLUS = "training/filter_groups/discarded_surplus_samples"
 class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
     """verl's synchronous buffer, without endless refills and dependence on arrival order.
 
-    verl decides when and how many questions are drawn again. At the limit no more are drawn: the step uses
-    the available groups with a gradient or, if there are none, groups without.
+    verl decides when and how many questions are drawn again, up to `max_prompts` a step. Then no more are
+    drawn: the step uses the available groups with a gradient or, if there are none, groups without. With
+    `waves` groups are inspected only when none is in flight, so that draws do not depend on the order of
+    arrival. `dead` names the groups without a gradient that the last step drew.
 
-    `dead` names the groups without a gradient that the last step drew.
-
-    Its settings are the `sampler_kwargs` of verl's config: those of verl's buffer, and these.
-
-    Args:
-        waves: whether to inspect groups only when none is in flight, so that the draws do not depend on the
-            order of arrival.
-        max_prompts: maximum questions per step, including those of the first batch.
+    Its settings are the `sampler_kwargs` of verl's config.
     """
 
     def __init__(
