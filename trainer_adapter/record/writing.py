@@ -193,7 +193,7 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
     """Yield the tables of a step's texts, and collect the columns of its headers meanwhile."""
     import pyarrow as pa
 
-    last, rows = None, iter(records)
+    rows = iter(records)
     while part := list(islice(rows, TEXTS_PER_GROUP)):
         for record in part:
             if record.step != step:
@@ -202,9 +202,6 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
                 raise ValueError(
                     f"step {step}, question {record.question_id}: reward {record.reward} is not finite"
                 )
-            if last is not None and _ORDER(record) < last:
-                raise ValueError(f"step {step}: records are not sorted by question, session and group")
-            last = _ORDER(record)
         for name, column in columns.items():
             column += [_encodable(getattr(record, name)) for record in part]
         texts = {name: [_encodable(getattr(record, name)) for record in part] for name in _TEXT_TYPES}

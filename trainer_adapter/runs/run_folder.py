@@ -71,7 +71,7 @@ class RunFolder:
     def checked(self) -> "RunFolder":
         """Return this folder, unless it is a file, or has things in it that are not a run's."""
         for place in (self.path, *self.path.parents):
-            if place.exists() and not place.is_dir():
+            if place.is_file():
                 raise InputError(f"{place}: is a file. Set a folder with folder=FOLDER.")
         if self.exists() or not self.path.exists():
             return self
@@ -167,12 +167,8 @@ class RunFolder:
 
     def note_process(self, number: int, started_at: str, mark: str, ray_folder: Path | None) -> None:
         """Keep by what the processes of an attempt are known, should this process be killed."""
-        about = {
-            "number": number,
-            "started_at": started_at,
-            "mark": mark,
-            "ray_folder": None if ray_folder is None else str(ray_folder),
-        }
+        about = {"number": number, "started_at": started_at, "mark": mark}
+        about["ray_folder"] = None if ray_folder is None else str(ray_folder)
         (self.path / _PROCESS).write_text(json.dumps(about), encoding="utf-8")
 
     def forget_process(self) -> None:

@@ -106,8 +106,4 @@ def value_at(config: Any, key: str) -> Any:
 
 
 def _spelled(value: Any) -> str:
-    return (
-        {True: "true", False: "false", None: "null"}[value]
-        if value is None or isinstance(value, bool)
-        else str(value)
-    )
+    return {"True": "true", "False": "false", "None": "null"}.get(str(value), str(value))
