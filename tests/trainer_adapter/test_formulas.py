@@ -8,8 +8,6 @@ import torch
 
 from trainer_adapter.methods.advantages.a_grae import (
     a_grae_advantages,
-    easy_focused_advantages,
-    hard_focused_advantages,
 )
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.advantages.rloo import rloo_advantages
@@ -22,23 +20,6 @@ from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.methods.rewards import overlong_penalty, shaped_rewards
 from trainer_adapter.methods.token_weights.clip_cov import clip_cov_candidates
 from trainer_adapter.methods.token_weights.cw_grpo import cw_grpo_weights
-
-
-def binary_group(right: int, size: int) -> tuple[list[float], list[int]]:
-    return [1.0] * right + [0.0] * (size - right), [7] * size
-
-
-@pytest.mark.parametrize("size", [2, 8, 32])
-def test_the_weight_of_a_binary_group_follows_from_its_success_rate(size: int) -> None:
-    for right in range(1, size):
-        rewards, ids = binary_group(right, size)
-        p = right / size
-        total = float(grpo_advantages(rewards, ids).abs().sum())
-        assert total == pytest.approx(2 * size * math.sqrt(p * (1 - p)), rel=1e-12)
-        hard = float(hard_focused_advantages(rewards, ids).abs().sum())
-        assert hard == pytest.approx(size * math.sqrt(1 - p), rel=1e-12)
-        easy = float(easy_focused_advantages(rewards, ids).abs().sum())
-        assert easy == pytest.approx(size * math.sqrt(p), rel=1e-12)
 
 
 def test_a_group_of_one_has_no_advantage_unless_as_the_public_code_has_it() -> None:

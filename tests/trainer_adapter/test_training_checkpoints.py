@@ -39,20 +39,6 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
 
 
-@pytest.mark.parametrize("part", [f"{part}_world_size_2_rank_1.pt" for part in PARTS])
-def test_a_damaged_part_is_named(tmp_path: Path, part: str) -> None:
-    place = save(tmp_path, 2)
-    assert fault_of(tmp_path, 2) is None
-    cut(place / "actor" / part)
-    assert fault_of(tmp_path, 2) == f"has a damaged actor/{part}"
-
-
-def test_verl_writes_the_state_of_the_data_loader_last(tmp_path: Path) -> None:
-    place = save(tmp_path, 2)
-    (place / "data.pt").unlink()
-    assert fault_of(tmp_path, 2) == "has no data.pt"
-
-
 def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
     key = "actor_rollout_ref.actor.checkpoint"
 

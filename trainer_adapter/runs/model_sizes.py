@@ -139,6 +139,8 @@ def find_shape(model: str) -> ModelShape:
 def _read_file(path: Path) -> ModelShape:
     try:
         config = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: {error}. Give the folder of a transformers model.") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}. Give the folder of a transformers model.") from error
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path}: not valid JSON ({error}).") from error
     return read_shape(config, str(path))
