@@ -24,26 +24,6 @@ def composed(recipe: str, machine: Machine, *changes: str) -> Composition:
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "parameters", "cache"),
-    [
-        ("Qwen3-1.7B", 1_720_574_976, 114_688),
-        ("Qwen3-4B", 4_022_468_096, 147_456),
-        ("Llama-3.2-1B", 1_235_814_400, 32_768),
-        ("Llama-3.2-3B", 3_212_749_824, 114_688),
-        ("Qwen2.5-Math-7B", 7_615_616_512, 57_344),
-        ("Qwen2.5-Math-7B-Instruct", 7_615_616_512, 57_344),
-        ("DeepSeek-R1-Distill-Qwen-1.5B", 1_777_088_000, 28_672),
-        ("DeepSeek-R1-Distill-Qwen-7B", 7_615_616_512, 57_344),
-    ],
-)
-def test_sizes_of_the_papers_models(model: str, parameters: int, cache: int) -> None:
-    shape = find_shape(model)
-    assert shape.parameters == parameters
-    assert shape.kv_bytes_per_token == cache
-    assert find_shape(next(name for name in MODELS if name.endswith(f"/{model}"))) is shape
-
-
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral"])
 @pytest.mark.parametrize("tied", [True, False])
 def test_parameters_agree_with_transformers(family: str, tied: bool) -> None:
