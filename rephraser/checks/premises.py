@@ -1,9 +1,12 @@
 """Ask a model whether a candidate keeps the question's premises, which answers may not reveal."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from evaluator.grading.extraction import after_thinking
+from rephraser.checks.finding import Severity
 
 PREMISES_VERSION = "1"
 
@@ -22,6 +25,7 @@ Write one premise a line, in a few words, between tags that say which it is: <ke
 and </changed>, or <dropped> and </dropped>. Write nothing else."""
 
 UNREADABLE = "unreadable"
+_FINDINGS = ("premise_dropped", "premise_changed")
 _STATES = "kept|changed|dropped"
 _TAGGED = re.compile(rf"<({_STATES})>(.*?)</\1>", re.S | re.I)
 _OPEN = re.compile(rf"<({_STATES})>(?!.*</\1>)", re.S | re.I)
@@ -44,6 +48,20 @@ class Premises:
             if getattr(self, name):
                 return name
         return UNREADABLE
+
+    @property
+    def findings(self) -> list[dict[str, str]]:
+        """What was changed or dropped, in the form of findings of the structural checks."""
+        return [
+            {"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(differing)}
+            for name, differing in zip(_FINDINGS, (self.dropped, self.changed), strict=True)
+            if differing
+        ]
+
+
+def structural_findings(evidence: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    """Return the findings of a verdict's evidence without those about premises."""
+    return [finding for finding in evidence["findings"] if finding["name"] not in _FINDINGS]
 
 
 def parse_premises(text: str, *, truncated: bool = False) -> Premises:

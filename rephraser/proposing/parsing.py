@@ -6,10 +6,9 @@ with another seed.
 
 import json
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from evaluator.grading.extraction import after_thinking
 from rephraser.checks.language import check_language
@@ -31,8 +30,7 @@ class Outcome(StrEnum):
     MALFORMED = "no readable candidate"
 
 
-@dataclass(frozen=True)
-class Parsed:
+class Parsed(NamedTuple):
     """The usable candidates of an answer, at most as many as asked, and what was wrong if some lack."""
 
     candidates: tuple[str, ...]

@@ -95,7 +95,7 @@ async def rephrase(
             run,
             models.models(),
             report,
-            source=_source(spec, candidates),
+            candidates=candidates,
             count_tokens=count_tokens,
             stop_below=config.stop_below,
             retry_final=config.retry_final,
@@ -308,23 +308,13 @@ def make_rule(verdict: Verdict, base: OverlapRule = OverlapRule()) -> OverlapRul
     )
 
 
-def _source(spec: RunSpec, candidates: FileCandidates | None) -> Source | None:
-    """Return what gives the candidates of a run that asks no proposer; None for a run that asks one."""
-    if candidates is not None:
-        by_question = candidates.by_question
-        return lambda question_id, _, count: by_question.get(question_id, ())[:count]
-    if spec.proposer != "rules":
-        return None
-    return lambda id, text, count: propose_by_rules(text, count, seed=ask_seed(spec.seed, id) or 0)
-
-
 async def rephrase_run(
     db: Database,
     run: Run,
     models: Models,
     report: TellStage,
     *,
-    source: Source | None = None,
+    candidates: FileCandidates | None = None,
     count_tokens: Callable[[str], int] | None = None,
     stop_below: float | None = None,
     retry_final: bool = False,
@@ -343,21 +333,19 @@ async def rephrase_run(
             f"run {run.name!r} uses request version {spec.request_version}, but this tagrpo sends version "
             f"{REQUEST_VERSION}. Resuming would pay for all requests again. Start a run with another name."
         )
+    source: Source | None = None
+    if candidates is not None:
+        by_question = candidates.by_question
+        source = lambda id, _, count: by_question.get(id, ())[:count]  # noqa: E731
+    elif spec.proposer == "rules":
+        source = lambda id, text, count: propose_by_rules(text, count, seed=ask_seed(spec.seed, id) or 0)  # noqa: E731
     with db.write() as session:
         if retry_final:
             reopen_failed(session, run.id)
         finish_run(session, run.id, finished=False)
     store = Store(db)
     with Grader(workers=grader_workers) as grader:
-        rephrasing = Rephrasing(
-            store,
-            run.id,
-            spec,
-            grader,
-            source=source,
-            count_tokens=count_tokens,
-            stop_below=stop_below,
-        )
+        rephrasing = Rephrasing(store, run.id, spec, grader, source, count_tokens, stop_below)
         try:
             outcome = await work_on(
                 store,
@@ -367,7 +355,7 @@ async def rephrase_run(
                 lambda progress: report("questions", progress.done, progress.total, progress.words),
             )
         finally:
-            rephrasing.close()
+            rephrasing.judging.close()
             store.close()
     with db.write() as session:
         finish_run(session, run.id, finished=not outcome.open)

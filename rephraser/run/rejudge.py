@@ -10,7 +10,8 @@ from sqlalchemy import Row, insert, select
 
 from evaluator.grading import Grader
 from rephraser.checks.premises import Premises
-from rephraser.run.rephrase import CheckedCandidate, Rephrasing
+from rephraser.run.judge import CheckedCandidate
+from rephraser.run.rephrase import QuestionWork, Rephrasing
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import read_subjects
 from rephraser.tables import CandidateRow, StandingRow, VerdictRow
@@ -107,19 +108,16 @@ def judge_again(
     for batch in in_parts(compared, CANDIDATES_PER_BATCH):
         verdicts = asyncio.run(_judge(db, run.id, spec, batch, grader))
         fresh = []
-        for each in batch:
-            if (verdict := verdicts.get(each.candidate_id)) is None:
+        for each, verdict in zip(batch, verdicts, strict=True):
+            if verdict is None:
                 continue
             after[each.candidate_id] = status = verdict["status"]
             if status != each.status:
-                reviewed = each.review_id is not None
-                changes.append(
-                    Change(
-                        each.candidate_id, each.question_id, each.status, status, verdict["reason"], reviewed
-                    )
-                )
+                reason, reviewed = verdict["reason"], each.review_id is not None
+                ids = each.candidate_id, each.question_id
+                changes.append(Change(*ids, each.status, status, reason, reviewed))
             if status != each.status or each.evidence.get("rule") != rule_spec(rule):
-                fresh.append(verdict)
+                fresh.append(verdict | {"final": True})
         if fresh and not dry_run:
             with db.write() as session:
                 session.execute(insert(VerdictRow), fresh)
@@ -140,27 +138,25 @@ def judge_again(
 
 async def _judge(
     db: Database, run_id: str, spec: RunSpec, batch: Sequence[Row[Any]], grader: Grader
-) -> dict[str, dict[str, Any]]:
-    """Return the last verdict that the stored answers of each candidate allow; without any it is left out."""
-    by_question: dict[str, list[CheckedCandidate]] = {}
-    for each in batch:
-        evidence, stored = each.evidence, each.evidence.get("premises")
-        states = ("kept", "changed", "dropped")
-        premises = None if stored is None else Premises(*(tuple(stored[state]) for state in states))
-        by_question.setdefault(each.question_id, []).append(
-            CheckedCandidate(
-                each.candidate_id, each.text, each.ordinal, evidence["findings"], False, premises
-            )
-        )
+) -> list[dict[str, Any] | None]:
+    """Return the last verdict that the stored answers of each candidate allow; None without any."""
     with db.read() as session:
-        subjects = read_subjects(session, list(by_question))
+        subjects = {each.id: each for each in read_subjects(session, [row.question_id for row in batch])}
     store = Store(db)
     rephrasing, replay = Rephrasing(store, run_id, spec, grader), Asker(store, run_id, 0, Models({}))
+    questions = {id: QuestionWork(rephrasing, replay, subject) for id, subject in subjects.items()}
     try:
-        judged = await asyncio.gather(
-            *(rephrasing.judge_stored(replay, each, by_question[each.id]) for each in subjects)
+        return await asyncio.gather(
+            *(questions[row.question_id].last_verdict(_checked(row)) for row in batch)
         )
     finally:
-        rephrasing.close()
+        rephrasing.judging.close()
         store.close()
-    return {row["candidate_id"]: {**row, "final": True} for rows in judged for row in rows if row is not None}
+
+
+def _checked(row: Row[Any]) -> CheckedCandidate:
+    stored = row.evidence.get("premises")
+    states = ("kept", "changed", "dropped")
+    premises = None if stored is None else Premises(*(tuple(stored[state]) for state in states))
+    findings = row.evidence["findings"]
+    return CheckedCandidate(row.candidate_id, row.text, row.ordinal, findings, premises=premises)

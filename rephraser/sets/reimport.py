@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from rephraser.checks.wording import likeness
 from rephraser.sets.counts import count_successes
 from rephraser.sets.export import (
     FORMAT,
@@ -23,10 +22,10 @@ from rephraser.sets.export import (
 )
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
-from rephraser.tables import CandidateRow, candidate_id
+from rephraser.tables import CandidateRow, candidate_id, candidate_row
 from rephraser.verdict.successes import COUNTS, Successes
 from service.answer_kinds import AnswerKind
-from service.database import Database, in_parts, upsert, utc_now
+from service.database import Database, in_parts, upsert
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.json_lines import read_objects
@@ -271,15 +270,8 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
 
 
 def _store_candidates(session: Session, entries: Iterable[SetEntry]) -> None:
-    now = utc_now()
     rows = [
-        {
-            "id": item.candidate_id,
-            "question_id": entry.question.id,
-            "text": item.text,
-            "created_at": now,
-            "likeness": likeness(entry.question.text, item.text),
-        }
+        candidate_row(entry.question.id, entry.question.text, item.text)
         for entry in entries
         for item in entry.neighbors
     ]

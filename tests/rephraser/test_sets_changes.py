@@ -1,4 +1,4 @@
-"""Versions compared, whole and a page at a time; their rates and wordings."""
+"""Versions compared, whole and a page at a time; their rates."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,6 @@ from runs import Asked, Proposed, add_review, add_run, open_empty
 
 from rephraser import sets
 from rephraser.sets import Change, SetDiff, changes
-from rephraser.sets.wordings import wordings
 from service.database import Database
 from service.questions import make_question
 
@@ -119,22 +118,3 @@ def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
         ("Add 2 and 3.", "rejected"),
     }
     assert [change.now for change in found.added] == [None]
-
-
-def test_wordings_are_measured_on_a_sample_of_questions(db: Database) -> None:
-    with db.read() as session:
-        whole = wordings(session, set_ids(db)[1])
-        assert (whole.questions, whole.neighbors) == (6, 12)
-        assert whole.among_siblings is not None
-        assert whole.among_siblings.count == 6
-        # "add one to 0 apples", "how many apples are 0 and one": one word of 5 and 7 in the same order
-        length, distance = whole.by_strategy["perspectives"]
-        assert distance.median == pytest.approx(1 - 2 / 12, abs=1e-4)
-        assert length.median == pytest.approx(
-            len("Add one to 0 apples.") / len("How many apples are 0 and one?")
-        )
-        some = wordings(session, set_ids(db)[1], questions=2, seed=5)
-        assert (some.questions, some.neighbors) == (2, 4)
-        assert some == wordings(session, set_ids(db)[1], questions=2, seed=5)
-        none = wordings(session, "set_none")
-        assert (none.questions, none.length, none.by_strategy) == (0, None, {})

@@ -175,9 +175,9 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
 def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     with layout.or_stop("The prompt cannot be shown."):
         exchange = fetch(proposing_exchange, ask_id)
-    for place, (role, text) in enumerate(exchange.prompt):
-        st.caption(escaped(f"prompt, {role}"))
-        show_text(text, f"prompt-{card.proposal_id}-{place}")
+    for place, message in enumerate(exchange.prompt):
+        st.caption(escaped(f"prompt, {message['role']}"))
+        show_text(message["content"], f"prompt-{card.proposal_id}-{place}")
     st.caption("raw model answer")
     if exchange.text is None:
         st.caption("none yet")
