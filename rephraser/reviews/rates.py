@@ -1,7 +1,7 @@
 """Audits as numbers: the sample to draw, error rates of the verdict, agreement of reviewers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from evaluator.passk.exact_interval import exact_interval
 from rephraser.reviews.store import Review, counts
 from rephraser.tables import ReviewRow, StandingRow, VerdictRow
-from service.database import in_parts
 from service.hashing import content_hash
 
 STRATA: dict[str, int] = {"accepted": 2, "rejected": 2, "unverified": 2, "undecided": 1}
@@ -89,7 +88,7 @@ def _chance(what: str, seed: int, candidate_id: str) -> str:
     return content_hash(f"audit-{what}", [seed, candidate_id])
 
 
-VERDICT = "verdict"
+VERDICT = "the verdict"
 """Represents the run's own verdict among the raters."""
 
 
@@ -115,15 +114,14 @@ class RunAgreement:
     """Agreement of a run's reviewers with each other and with its verdicts.
 
     Attributes:
-        reviewers: pairs of reviewers on the candidates that both have decided.
-        with_verdict: each reviewer against the verdict, on candidates that it accepted or rejected.
+        pairs: pairs of raters on the candidates that both have decided; one may be the verdict, on candidates
+            that it accepted or rejected.
         disputed: ids of candidates on which reviewers differ.
         against_verdict: ids of candidates on which a reviewer differs from the verdict, outside of audits;
             findings of an audit stay hidden until it is complete.
     """
 
-    reviewers: tuple[Agreement, ...]
-    with_verdict: tuple[Agreement, ...]
+    pairs: tuple[Agreement, ...]
     disputed: tuple[str, ...]
     against_verdict: tuple[str, ...]
 
@@ -143,67 +141,54 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 
 
 def agreements(decisions: Mapping[str, Mapping[str, str]]) -> tuple[Agreement, ...]:
-    """Return how far each two reviewers agree that have decided on the same candidates, by their names.
+    """Return how far each two raters agree that have decided on the same candidates, by their names.
 
     Args:
-        decisions: by reviewer, then by candidate.
+        decisions: by rater, then by candidate.
     """
-    pairs = combinations(sorted(decisions.items()), 2)
-    agreeing = (_agreement(first, mine, second, theirs) for (first, mine), (second, theirs) in pairs)
-    return tuple(agreement for agreement in agreeing if agreement is not None)
+    pairs = []
+    for (first, mine), (second, theirs) in combinations(sorted(decisions.items()), 2):
+        if shared := [(mine[id], theirs[id]) for id in mine if id in theirs]:
+            agreed = sum(a == b for a, b in shared)
+            pairs.append(Agreement(first, second, len(shared), agreed, cohens_kappa(shared)))
+    return tuple(pairs)
+
+
+def _disputed(ids: Iterable[str], decisions: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    """Return those of these candidates on which reviewers differ."""
+    return tuple(id for id in ids if len({made[id] for made in decisions.values() if id in made}) > 1)
 
 
 def run_agreement(session: Session, run_id: str) -> RunAgreement:
     """Return how far reviewers agree on a run's candidates, inside and outside audits."""
-    # Reviews are few, since people make them: from them to the run's candidates, not the other way round.
-    made = session.execute(
-        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision, ReviewRow.audit_id)
+    of_run = (StandingRow.candidate_id == ReviewRow.candidate_id) & (StandingRow.run_id == run_id)
+    rows = session.execute(
+        select(
+            *(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision, ReviewRow.audit_id),
+            VerdictRow.status,
+        )
+        .join(StandingRow, of_run)
+        .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
         .where(counts())
         .order_by(ReviewRow.id)
-    ).all()
-    verdicts: dict[str, str | None] = {}
-    reviewed = sorted({row.candidate_id for row in made})
-    for part in in_parts(reviewed):
-        rows = session.execute(
-            select(StandingRow.candidate_id, VerdictRow.status)
-            .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
-            .where(StandingRow.run_id == run_id, StandingRow.candidate_id.in_(part))
-        )
-        verdicts.update((candidate_id, status) for candidate_id, status in rows)
+    )
     by_reviewer: dict[str, dict[str, str]] = {}
     outside: dict[tuple[str, str], str] = {}
-    for reviewer, candidate_id, decision, audit_id in made:
-        if candidate_id in verdicts:
-            by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
-            if audit_id is None:
-                outside[candidate_id, reviewer] = decision
-    judged = {
-        id: status
-        for id, status in verdicts.items()
-        if status is not None and status in ("accepted", "rejected")
-    }
-    decisions: dict[str, set[str]] = {}
-    for mine in by_reviewer.values():
-        for candidate_id, decision in mine.items():
-            decisions.setdefault(candidate_id, set()).add(decision)
-    with_verdict = (_agreement(name, mine, VERDICT, judged) for name, mine in by_reviewer.items())
+    judged: dict[str, str] = {}
+    for reviewer, candidate_id, decision, audit_id, status in rows:
+        by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
+        if audit_id is None:
+            outside[candidate_id, reviewer] = decision
+        if status in ("accepted", "rejected"):
+            judged[candidate_id] = status
+    reviewed = sorted({id for made in by_reviewer.values() for id in made})
     return RunAgreement(
-        reviewers=agreements(by_reviewer),
-        with_verdict=tuple(agreement for agreement in with_verdict if agreement is not None),
-        disputed=tuple(id for id, made in sorted(decisions.items()) if len(made) > 1),
+        pairs=agreements({**by_reviewer, VERDICT: judged}),
+        disputed=_disputed(reviewed, by_reviewer),
         against_verdict=tuple(
             sorted({id for (id, _), decision in outside.items() if judged.get(id, decision) != decision})
         ),
     )
-
-
-def _agreement(
-    first: str, mine: Mapping[str, str], second: str, theirs: Mapping[str, str]
-) -> Agreement | None:
-    shared = [(mine[id], theirs[id]) for id in mine if id in theirs]
-    if not shared:
-        return None
-    return Agreement(first, second, len(shared), sum(a == b for a, b in shared), cohens_kappa(shared))
 
 
 CONFIDENCE = 0.95
@@ -254,17 +239,6 @@ class BrokenShare:
     share: float | None
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True)
-class GrowingRate:
-    """The false-accept rate after this many reviewed accepted candidates, with its exact 95% interval."""
-
-    reviewed: int
-    rejected: int
-    share: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -388,11 +362,7 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
             for reviewer, decisions in sorted(by_reviewer.items())
         ),
         agreements=agreements(by_reviewer),
-        disputed=tuple(
-            member.candidate_id
-            for member in members
-            if len({d[member.candidate_id] for d in by_reviewer.values() if member.candidate_id in d}) > 1
-        ),
+        disputed=_disputed((member.candidate_id for member in members), by_reviewer),
         false_accepts=_wrong(members, standing, "accepted", "rejected"),
         false_rejects=_wrong(members, standing, "rejected", "accepted"),
     )
@@ -431,7 +401,7 @@ def group_rate(
     )
 
 
-def growing_false_accepts(members: Sequence[AuditMember], reviews: Sequence[Review]) -> list[GrowingRate]:
+def growing_false_accepts(members: Sequence[AuditMember], reviews: Sequence[Review]) -> list[Rate]:
     """Return the false-accept rate of an audit after each decision on an accepted candidate.
 
     The newest decision on a candidate counts, so the last point equals the rate of `error_rates`.
@@ -440,40 +410,29 @@ def growing_false_accepts(members: Sequence[AuditMember], reviews: Sequence[Revi
     standing: dict[str, str] = {}
     points = []
     for review in sorted(reviews, key=lambda review: review.id):
-        if review.candidate_id not in accepted:
-            continue
-        standing[review.candidate_id] = review.decision
-        rejected = sum(made == "rejected" for made in standing.values())
-        low, high = exact_interval(rejected, len(standing))
-        points.append(GrowingRate(len(standing), rejected, rejected / len(standing), low, high))
+        if review.candidate_id in accepted:
+            standing[review.candidate_id] = review.decision
+            points.append(_share(list(standing.values()).count("rejected"), len(standing)))
     return points
 
 
 def _wrong(
     members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str
 ) -> tuple[str, ...]:
-    """Return the candidates with this verdict that reviewers decided otherwise."""
-    return tuple(
-        member.candidate_id
-        for member in members
-        if member.status == status and decisions.get(member.candidate_id) == decision
-    )
+    """Return the candidates with this verdict and this decision of the reviewers."""
+    ids = (member.candidate_id for member in members if member.status == status)
+    return tuple(id for id in ids if decisions.get(id) == decision)
 
 
 def _rate(members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str) -> Rate:
-    made = [
-        decisions[member.candidate_id]
-        for member in members
-        if member.status == status and member.candidate_id in decisions
-    ]
-    return _share(made.count(decision), len(made))
+    reviewed = sum(member.status == status and member.candidate_id in decisions for member in members)
+    return _share(len(_wrong(members, decisions, status, decision)), reviewed)
 
 
 def _share(count: int, reviewed: int) -> Rate:
     if not reviewed:
         return Rate(0, 0, None, None, None)
-    low, high = exact_interval(count, reviewed, CONFIDENCE)
-    return Rate(count, reviewed, count / reviewed, low, high)
+    return Rate(count, reviewed, count / reviewed, *exact_interval(count, reviewed, CONFIDENCE))
 
 
 def _broken(strata: Sequence[Stratum]) -> BrokenShare:

@@ -16,7 +16,6 @@ from rephraser.sets.export import (
     FORMAT_VERSION,
     MANIFEST_KEY,
     MANIFEST_NAME,
-    NEIGHBOR_TEXTS,
     SPLIT_FILE,
     manifest_path,
 )
@@ -44,7 +43,7 @@ class _NeighborOfRow(BaseModel):
     strategy_hash: str
     model: str
     verdict: Literal["accepted", "undecided", "unverified", "rejected"]
-    posterior: float | None = Field(None, ge=0, le=1)
+    posterior: Annotated[float | None, Field(ge=0, le=1), AfterValidator(canonical_posterior)] = None
     reviewed: bool
     successes: Successes | None = None
 
@@ -61,9 +60,7 @@ class _Row(BaseModel):
     answer: str
     level: str | None = None
     subject: str | None = None
-    kind: Annotated[AnswerKind | None, Field(strict=False)] = (
-        None  # sets exported without one are mathematics
-    )
+    kind: AnswerKind | None = None  # sets exported without one are mathematics
     neighbors: list[_NeighborOfRow]
 
 
@@ -90,7 +87,7 @@ def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
     check_name(name)
     entries, described = read.entries, read.manifest
     origin: dict[str, Any] = {"file": read.path.name, "edited": read.edited}
-    spec: dict[str, Any] = {"import": origin}
+    spec: Mapping[str, Any] = {"import": origin}
     counts: dict[str, Any] = {"questions_left_out": 0, "proposals": []}
     if described is not None:
         origin |= {key: described.get(key) for key in ("name", "version", "id", "content_hash")}
@@ -236,19 +233,8 @@ def _entry(values: dict[str, Any], place: str, images: RowImages) -> SetEntry:
     question = make_question(
         row.question, row.answer, row.level, row.subject, row.kind or AnswerKind.LATEX, ids
     )
-    return SetEntry(
-        question,
-        tuple(
-            Neighbor(
-                candidate_id=candidate_id(question.id, neighbor.text),
-                **{name: getattr(neighbor, name) for name in NEIGHBOR_TEXTS},
-                posterior=canonical_posterior(neighbor.posterior),
-                reviewed=neighbor.reviewed,
-                successes=neighbor.successes,
-            )
-            for neighbor in row.neighbors
-        ),
-    )
+    neighbors = (Neighbor(candidate_id(question.id, each.text), **vars(each)) for each in row.neighbors)
+    return SetEntry(question, tuple(neighbors))
 
 
 def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:

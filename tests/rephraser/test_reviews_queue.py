@@ -57,7 +57,7 @@ def test_rates_grow_to_those_of_the_audit(db: Database, run: Run) -> None:
         rate = audit_rates(session, audit).false_accept
         assert list_audits(session, run.id)[0].id == audit.id
         assert audit_progress(session, audit.id, 12, "ada") == ReviewProgress(12, 7, 1)
-    assert [(point.reviewed, point.rejected) for point in points[:2]] == [(1, 0), (2, 1)]
+    assert [(point.reviewed, point.count) for point in points[:2]] == [(1, 0), (2, 1)]
     last = points[-1]
-    assert (last.rejected, last.reviewed, last.low, last.high) == (2, 8, rate.low, rate.high)
+    assert (last.count, last.reviewed, last.low, last.high) == (2, 8, rate.low, rate.high)
     assert growing_false_accepts(audit.members, []) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from rephraser.reviews.rates import GrowingRate
+from rephraser.reviews.rates import Rate
 from ui.charts.building import Rows, apply_theme, colour_by, data_of, frame_chart, interval_dots, percents
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
 from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, colours
@@ -132,7 +132,7 @@ def difference_chart(
     )
 
 
-def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
+def false_accept_chart(points: Sequence[Rate]) -> alt.LayerChart:
     """Return the false-accept rate over the reviewed accepted candidates, with its 95% interval.
 
     A candidate that is decided again keeps its place in the count: the last point of each number is drawn.
@@ -149,7 +149,7 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
     y, low = alt.Y("share:Q", title=y_title, **shares), alt.Y("low:Q", title=y_title, **shares)
     tooltip = [
         alt.Tooltip("reviewed:Q"),
-        alt.Tooltip("rejected:Q"),
+        alt.Tooltip("count:Q", title="rejected"),
         *percents("share", "low", "high"),
     ]
     base = alt.Chart(data_of(rows)).encode(x=x, tooltip=tooltip)

@@ -18,7 +18,6 @@ from rephraser.reviews.rates import (
     Agreement,
     ErrorRates,
     GroupRate,
-    GrowingRate,
     Rate,
     error_rates,
     growing_false_accepts,
@@ -48,7 +47,7 @@ _PAIRS = [
 @cached
 def _audit_results(
     session: Session, audit_id: int, reviewer: str
-) -> tuple[ErrorRates, GroupRate | None, list[GrowingRate], ReviewProgress]:
+) -> tuple[ErrorRates, GroupRate | None, list[Rate], ReviewProgress]:
     audit = get_audit(session, audit_id)
     made = audit_reviews(session, audit_id)
     return (
@@ -122,7 +121,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
     )
 
 
-def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
+def _verdicts(rates: ErrorRates, growing: Sequence[Rate], audit_id: int) -> None:
     if growing:
         chart = cached_chart(false_accept_chart, growing)
         show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=list(map(vars, growing)))
@@ -178,14 +177,15 @@ def _run(choice: Choice) -> None:
             "Create an audit and choose it as the queue:",
             commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
-    _agreements("Agreement of reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
+    _agreements(
+        "Agreement between reviewers and with the verdict", agreement.pairs, f"{choice.run}-reviewers"
+    )
     _candidates(
         "Decisions that differ from the verdict",
         "By any reviewer.",
         agreement.against_verdict,
         f"{choice.run}-against-verdict",
     )
-    _agreements("Agreement between reviewers", agreement.reviewers, f"{choice.run}-reviewers")
     _candidates("Disagreements", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed")
 
 
