@@ -28,10 +28,6 @@ def check_contamination(
 
     Return a row for each set of texts and benchmark, with the number of pairs by measure, and a row for each
     text that repeats a problem, without their words; rows count from 0.
-
-    Raises:
-        NotFoundError: there is no such set.
-        InputError: settings that cannot be.
     """
 
     def equal(answers: Sequence[tuple[str, str]]) -> list[bool]:

@@ -30,12 +30,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """How candidates are checked.
-
-    token_limit: maximum tokens of a candidate.
-    count_tokens: the count of a tokenizer; None estimates (`shape.estimate_tokens`).
-    min_distance: minimum distance of its wording (`wording.py`) to the original and its siblings.
-    """
+    """How candidates are checked: `count_tokens` None estimates, `min_distance` is that of `wording.py`."""
 
     token_limit: int = 512
     count_tokens: Callable[[str], int] | None = None

@@ -68,10 +68,6 @@ def choose_apart(
     Greedy: each next one is, of those of the lowest rank, that whose nearest among the question and what is
     chosen is furthest away; of equals the earlier one. None is nearer than `min_distance` to any of them:
     how many of those left over are, is returned too.
-
-    Args:
-        question, candidates: their wordings.
-        ranks: of each candidate.
     """
 
     nearest = {place: _away(question, words) for place, words in enumerate(candidates)}

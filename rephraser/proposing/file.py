@@ -54,10 +54,6 @@ def read_candidates(
     A row names its question by id or by the question's text, and holds one candidate or a list of them
     (texts, or objects with a `text`). Rows of questions that are not among `questions` are left; those of
     questions behind the first `limit` are counted with them.
-
-    Raises:
-        InputError: no such file, no such columns, a row without a text, or no row that fits one of the first
-            `limit` questions.
     """
     opened = open_source(source, (), None, None)
     question_ids = _index(questions)

@@ -10,10 +10,6 @@ def load_token_counter(reference: str) -> Callable[[str], int]:
     """Return a function that counts tokens with a `tokenizer.json` (file or its folder) or a Hub tokenizer.
 
     Special tokens are not counted: the limit is on the question's own text.
-
-    Raises:
-        InputError: the file is not a tokenizer.
-        PrerequisiteError: the Hub cannot be reached or has no such tokenizer.
     """
     from tokenizers import Tokenizer
 

@@ -29,15 +29,8 @@ def mend_candidate(
     """Store another text for a candidate as a new candidate; the old one stays unchanged.
 
     It keeps the old one's strategy, model and round, and fills its slot in the run if it is accepted. The
-    structural checks run at once. `tagrpo resume` compares its answers. Returns its status and its run.
-
-    Args:
-        run: name or id of the new candidate's run; optional if only one run has the old one.
-
-    Raises:
-        NotFoundError: no such candidate, or not in this run.
-        InputError: no name, no text, a text that equals the question or a candidate of the run, or several
-            runs have the candidate and none is named.
+    structural checks run at once. `tagrpo resume` compares its answers. Returns its status and its run. `run`
+    is optional if only one run has the old candidate.
     """
     if not reviewer.strip():
         raise InputError("an edit needs the editor's name. Pass --reviewer NAME.")

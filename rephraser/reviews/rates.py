@@ -35,12 +35,7 @@ def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
     """Distribute `places` over strata by their weights, at most as many as a stratum has.
 
     Each place goes to the stratum with the fewest for its weight, so that places that a small stratum cannot
-    use go to the others. With at least 4 places, every non-empty stratum gets one. With fewer candidates than
-    places, all are taken.
-
-    Args:
-        sizes: number of candidates by stratum; keys of `STRATA`.
-        places: number of candidates to draw, at least 0.
+    use go to the others. With at least 4 places, every non-empty stratum gets one.
     """
     allotted = dict.fromkeys(STRATA, 0)
     for _ in range(min(places, sum(sizes.values()))):
@@ -53,11 +48,8 @@ def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
 def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
     """Draw `size` candidates at random without replacement, in the shuffled order of their review.
 
-    Randomness comes from hashes of seed and candidate id: the same candidates, size and seed give the same
-    sample on every machine, in any input order.
-
-    Args:
-        strata: candidate ids by verdict.
+    `strata` are candidate ids by verdict. Randomness comes from hashes of seed and candidate id: the same
+    candidates, size and seed give the same sample on every machine, in any input order.
     """
     places = allocate({name: len(ids) for name, ids in strata.items()}, size)
     drawn = [
@@ -69,11 +61,7 @@ def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[A
 
 
 def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
-    """Draw `size` questions at random, with all their accepted neighbors, question by question.
-
-    Args:
-        accepted: candidate ids by question id.
-    """
+    """Draw `size` questions at random, with all their accepted neighbors (ids by question id)."""
     questions = sorted(accepted, key=lambda identity: _chance("draw", seed, identity))[:size]
     return [
         AuditMember(candidate_id, "accepted", len(accepted))
@@ -94,12 +82,9 @@ VERDICT = "the verdict"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of two reviewers on the candidates that both have decided.
+    """Agreement of two raters on the candidates that both have decided, of which there is at least one.
 
-    Attributes:
-        shared: candidates that both have decided, at least 1.
-        agreed: those with the same decision.
-        kappa: Cohen's kappa; None if undefined.
+    `kappa` is Cohen's kappa; None if undefined.
     """
 
     first: str
@@ -114,11 +99,10 @@ class RunAgreement:
     """Agreement of a run's reviewers with each other and with its verdicts.
 
     Attributes:
-        pairs: pairs of raters on the candidates that both have decided; one may be the verdict, on candidates
-            that it accepted or rejected.
+        pairs: pairs of raters; one may be the verdict, on candidates that it accepted or rejected.
         disputed: ids of candidates on which reviewers differ.
-        against_verdict: ids of candidates on which a reviewer differs from the verdict, outside of audits;
-            findings of an audit stay hidden until it is complete.
+        against_verdict: ids of candidates on which a reviewer differs from the verdict, outside of audits,
+            whose findings stay hidden until they are complete.
     """
 
     pairs: tuple[Agreement, ...]
@@ -141,11 +125,7 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 
 
 def agreements(decisions: Mapping[str, Mapping[str, str]]) -> tuple[Agreement, ...]:
-    """Return how far each two raters agree that have decided on the same candidates, by their names.
-
-    Args:
-        decisions: by rater, then by candidate.
-    """
+    """Return how far each two raters agree that have decided on the same candidates, by their names."""
     pairs = []
     for (first, mine), (second, theirs) in combinations(sorted(decisions.items()), 2):
         if shared := [(mine[id], theirs[id]) for id in mine if id in theirs]:
@@ -209,13 +189,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Stratum:
-    """The candidates of one verdict.
-
-    Attributes:
-        size: candidates of the run with this verdict when the audit was drawn.
-        drawn: those in the audit.
-        rejected: those that reviewers reject, among the reviewed ones.
-    """
+    """The candidates of one verdict: in the run at the draw, in the audit, and rejected by reviewers."""
 
     status: str
     size: int
@@ -227,12 +201,9 @@ class Stratum:
 class BrokenShare:
     """Share of candidates that reviewers would reject among all publishable ones.
 
-    Strata are weighted by size. The interval combines the exact intervals of the strata, each at a confidence
-    that makes all hold together with 95% (Bonferroni): it may be long, but it is not too short.
-
-    Attributes:
-        statuses: the counted verdicts with their sizes.
-        share, low, high: None if one of them has no review yet.
+    `statuses` are the counted verdicts with their sizes, by which strata are weighted. The interval combines
+    exact intervals of the strata, each at a confidence that makes all hold together with 95% (Bonferroni).
+    All is None if one of the strata has no review yet.
     """
 
     statuses: dict[str, int]
@@ -247,13 +218,10 @@ class GroupRate:
 
     Attributes:
         size: questions of the run with accepted neighbors when the audit was drawn.
-        drawn: questions in the audit.
-        complete: questions with a decision on every neighbor.
-        broken: the share of these with a neighbor that reviewers reject.
+        complete: questions with a decision on every neighbor; `broken` is a share of these.
         broken_groups: all with a rejected neighbor, also incomplete ones.
         open: questions without a rejected neighbor so far that still lack a decision.
-        low, high: the exact interval of the share over all drawn, for every outcome of the open ones: its low
-            end if none of them is broken, its high end if all are.
+        low, high: the exact interval of the share over all drawn, for every outcome of the open ones.
     """
 
     size: int
@@ -291,7 +259,6 @@ class ErrorRates:
     """Results of an audit so far.
 
     Attributes:
-        drawn, reviewed: candidates in the audit, and those with at least one decision.
         false_accept: rejected by the reviewers, among reviewed candidates that the verdict accepted.
         false_reject: accepted by the reviewers, among reviewed candidates that the verdict rejected.
         disputed: candidates on which reviewers differ; the newest decision counts for the rates.
@@ -325,12 +292,8 @@ class ErrorRates:
 def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> ErrorRates:
     """Return the error rates of the verdicts at the time of the draw.
 
-    The newest decision (highest id) of a reviewer on a candidate counts, and the newest of several reviewers;
-    `reviewers` shows each one's rates. Candidates without a decision are left out, so rates of an unfinished
-    audit are provisional.
-
-    Args:
-        reviews: decisions made for this audit, in any order; those on other candidates are ignored.
+    The newest decision (highest id) on a candidate counts; `reviewers` shows each one's rates. Candidates
+    without a decision are left out, so rates of an unfinished audit are provisional.
     """
     ids = {member.candidate_id for member in members}
     by_reviewer: dict[str, dict[str, str]] = {}
@@ -371,14 +334,10 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
 def group_rate(
     members: Sequence[AuditMember], questions: Mapping[str, str], reviews: Sequence[Review]
 ) -> GroupRate:
-    """Return the share of groups with a broken neighbor; the newest decision on a candidate counts.
+    """Return the share of groups with a broken neighbor; `questions` is the question of each member.
 
     The share is over fully reviewed groups. Including others with a rejected neighbor would overestimate it,
-    since a broken group is known sooner than an intact one. It is too small if reviewers leave a group at its
-    first broken neighbor. The bounds over all drawn groups hold in any case.
-
-    Args:
-        questions: the question of each member, by candidate id.
+    since a broken group is known sooner than an intact one.
     """
     standing = {
         review.candidate_id: review.decision for review in sorted(reviews, key=lambda review: review.id)

@@ -20,11 +20,7 @@ _BEHIND_HEX = "g"  # sorts after every hex digit
 
 @dataclass(frozen=True)
 class Decision:
-    """A reviewer's decision on a candidate. A rejection needs a reason, an acceptance may have one.
-
-    Raises:
-        InputError: no reviewer, or a rejection without a reason.
-    """
+    """A reviewer's decision on a candidate. A rejection needs a reason, an acceptance may have one."""
 
     candidate_id: str
     decision: DecisionWord
@@ -71,12 +67,7 @@ def counts() -> ColumnElement[bool]:
 
 
 def find_candidate(session: Session, reference: str) -> CandidateRow:
-    """Return the candidate whose id is or starts with `reference` (with or without its `c_`).
-
-    Raises:
-        NotFoundError: there is none; the message lists similar ids.
-        InputError: there are several; the message lists some.
-    """
+    """Return the candidate whose id is or starts with `reference` (with or without its `c_`)."""
     wanted = reference if reference.startswith("c_") else f"c_{reference}"
     rows = session.scalars(
         select(CandidateRow)
@@ -100,11 +91,7 @@ def find_candidate(session: Session, reference: str) -> CandidateRow:
 
 
 def record_changes(session: Session, changes: Sequence[Decision | Withdrawal]) -> None:
-    """Append decisions and withdrawals in their order, all or none; a needless withdrawal is no error.
-
-    Raises:
-        NotFoundError: as `record_reviews`.
-    """
+    """Append decisions and withdrawals in their order, all or none; a needless withdrawal is no error."""
     for change in changes:
         if isinstance(change, Withdrawal):
             withdraw_review(session, change)
@@ -140,9 +127,6 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
 
     If the decisions on a candidate start with its newest stored ones (same order, reviewers, reasons and
     audits), only the rest is stored, so that repeating a file changes nothing.
-
-    Raises:
-        NotFoundError: a candidate that is not in the database, or not in the audit that a decision names.
     """
     _check_members(session, decisions)
     given: dict[str, list[Decision]] = defaultdict(list)

@@ -56,13 +56,8 @@ async def rephrase(
 ) -> tuple[Run, Outcome]:
     """Start the run of a config, or go on with it, and return it with what this call did.
 
-    Results are stored as they arrive; after an interruption or a spent budget, the same call goes on.
-
-    Args:
-        config: What to propose, and with which models.
-        db: The database with the questions.
-        report: Told how many questions are done.
-        note: Told what the user should know: a run that is resumed or grows, models that behave oddly.
+    Results are stored as they arrive; after an interruption or a spent budget, the same call goes on. `note`
+    gets what the user should know: a run that is resumed or grows, models that behave oddly.
 
     Raises:
         InputError: Settings that cannot be used, or a run of this name has others.
@@ -108,12 +103,7 @@ async def rephrase(
 def _start_run(
     db: Database, config: RephraseConfig, spec: RunSpec, *, note: Callable[[str], None] = lambda _: None
 ) -> Run:
-    """Return the run of this name, made if there is none; it holds the usable questions of its set.
-
-    Raises:
-        NotFoundError: there is no such question set.
-        InputError: the set has no usable question, or a run of this name has other settings.
-    """
+    """Return the run of this name, made if there is none; it holds the usable questions of its set."""
     with db.write() as session:
         questions = wanted_questions(session, spec, config.limit)
         known = find_same_run(
@@ -139,11 +129,7 @@ def _start_run(
 
 
 def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
-    """Return the usable questions of a run's set, at most `limit`.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Return the usable questions of a run's set, at most `limit`."""
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
         raise InputError(
@@ -154,12 +140,7 @@ def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
-    """Return the spec of a run as far as it is known before a model is open; nothing is sent.
-
-    Raises:
-        InputError: Settings that cannot be used.
-        NotFoundError: There is no such question set.
-    """
+    """Return the spec of a run as far as it is known before a model is open; nothing is sent."""
     proposer = config.proposer
     with db.read() as session:
         programs = _ask_for_programs(set_kinds(session, config.questions), config)
@@ -249,11 +230,7 @@ def premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
 
 
 def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> bool:
-    """Return whether the questions of a set ask for programs.
-
-    Raises:
-        InputError: some do and some do not, or what was chosen is for mathematics alone.
-    """
+    """Return whether the questions of a set ask for programs."""
     if AnswerKind.CODE not in kinds:
         return False
     if len(kinds) > 1:
@@ -289,9 +266,6 @@ def make_rule(verdict: Verdict, base: OverlapRule = OverlapRule()) -> OverlapRul
     """Return the rule that the thresholds give; thresholds that were not given are those of `base`.
 
     Other numbers of answers scale the thresholds in proportion.
-
-    Raises:
-        InputError: thresholds that no verdict can reach.
     """
     given = verdict.model_fields_set
     samples = verdict.question_samples if "question_samples" in given else base.original_samples
@@ -323,9 +297,6 @@ async def rephrase_run(
     """Work on a run until it is done, stopped by a cap, or only failed requests are left.
 
     `models` are open; see `Rephrasing` for the other arguments.
-
-    Raises:
-        InputError: The run began with requests of another version.
     """
     spec = RunSpec.from_json(run.spec)
     if spec.request_version != REQUEST_VERSION:

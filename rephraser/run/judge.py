@@ -83,13 +83,10 @@ def check_structure(
     siblings: Sequence[str],
     count_tokens: Callable[[str], int] | None,
 ) -> dict[str, Any]:
-    """Check a candidate against its question and its siblings; return the row of its first verdict.
+    """Check a candidate against its question and its passing siblings; return the row of its first verdict.
 
     A fatal finding rejects. Other candidates are unverified: with a solver, until their answers are compared;
     without one for good. Without a solver, a candidate with any finding is undecided.
-
-    Args:
-        siblings: Earlier candidates that passed these checks.
     """
     options = CheckOptions(spec.token_limit, count_tokens, spec.min_distance)
     if question.kind is AnswerKind.CODE:

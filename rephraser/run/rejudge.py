@@ -28,10 +28,7 @@ CANDIDATES_PER_BATCH = 100
 
 @dataclass(frozen=True)
 class Change:
-    """A candidate whose verdict differs under the new rule.
-
-    `reviewed`: a human decision overrides both.
-    """
+    """A candidate whose verdict differs under the new rule; a human decision overrides both."""
 
     candidate_id: str
     question_id: str
@@ -46,12 +43,10 @@ class Rejudged:
     """The result of judging a run again.
 
     Attributes:
-        judged: candidates whose stored answers were judged.
         waiting: candidates that the run has not decided yet; they are left to it.
         without_answers: candidates rejected by structure or never compared.
         too_few: candidates with fewer stored answers than the rule's first look needs; they stay as they are.
-        after: candidates by status, as the run's verdicts have them now; `before`, as they had them.
-        changes: in the order of questions and proposals.
+        before, after: candidates by status.
         stored: verdicts that were added; 0 in a dry run, or if each was judged so before.
     """
 
@@ -72,9 +67,6 @@ def judge_again(
 
     Verdicts are added, none is replaced; published sets keep theirs. What the run decides later it decides by
     its own rule.
-
-    Raises:
-        InputError: the run compares no answers.
     """
     spec = RunSpec.from_json(run.spec)
     if not spec.solvers:

@@ -333,11 +333,7 @@ class QuestionWork:
         return Premises()
 
     async def _finish(self, asked: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """Await all; return the results, None for a request that failed for good.
-
-        Raises:
-            Stopped, Failed, Exception: the first error, after everything has ended.
-        """
+        """Await all, then raise any other error; the result of a request that failed for good is None."""
         ended = await asyncio.gather(*asked, return_exceptions=True)
         errors = [error for error in ended if isinstance(error, BaseException)]
         for error in sorted(errors, key=lambda error: isinstance(error, Stopped | Failed)):

@@ -10,12 +10,7 @@ KIND = "propose"
 
 
 def find_neighbor_run(session: Session, reference: str) -> Run:
-    """Return the run with this name or id, which has to be one of neighbors.
-
-    Raises:
-        NotFoundError: no such run.
-        InputError: it is an eval run, or one of training.
-    """
+    """Return the run with this name or id, which has to be one of neighbors."""
     run = find_run(session, reference)
     if run.kind == EVAL:
         raise InputError(
@@ -30,12 +25,7 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
 
 
 def choose_run(session: Session, reference: str | None) -> Run:
-    """Return the run named, or the only one of neighbors that there is.
-
-    Raises:
-        NotFoundError: no such run.
-        InputError: none is named and there are several, or none at all; or a run of another kind is named.
-    """
+    """Return the run named, or the only one of neighbors that there is."""
     if reference is not None:
         return find_neighbor_run(session, reference)
     runs = [run for run in list_runs(session) if run.kind == KIND]

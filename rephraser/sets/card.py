@@ -81,13 +81,7 @@ _IMAGES = "- `images` of the question and its neighbors; `<image>` in a text ref
 def write_card(
     path: Path, header: SetHeader, *, data: Path, memory_bytes: int, license_name: str, images: bool
 ) -> None:
-    """Write a YAML header that `datasets` reads, then the card's text.
-
-    Args:
-        data: the parquet file; its size is stated.
-        memory_bytes: size of the rows in memory.
-        images: whether questions have images.
-    """
+    """Write a YAML header that `datasets` reads, then the card's text."""
     from datasets.info import DatasetInfo, DatasetInfosDict
     from datasets.splits import SplitDict, SplitInfo
     from huggingface_hub import DatasetCardData

@@ -59,9 +59,6 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
     that is only in one version also count as added or removed. `reordered` are questions with the same
     neighbors in another order. `now` is the status that the candidate of a removed neighbor has in the runs
     of the newer version; null if they did not propose it.
-
-    Raises:
-        NotFoundError: one of them does not exist.
     """
     before, after = find_set(session, a), find_set(session, b)
     added, removed, changed = (

@@ -39,10 +39,9 @@ _ORDER: dict[Preference, tuple[str | None, ...]] = {
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Neighbors only for questions that yield no gradient alone, by `needs_neighbors`.
+    """Neighbors only for questions that yield no gradient alone, in groups of `g` responses.
 
     Attributes:
-        g: responses of the group of the question alone.
         unmixed: minimum probability of an unmixed group for which a question gets neighbors.
         pilot: eval run whose responses to the questions count; None: the answers drawn for the verdicts.
     """
@@ -65,16 +64,14 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates of the runs that become neighbors.
+    """The candidates of the runs that become neighbors; None and empty do not restrict.
 
     Attributes:
-        n: maximum per question; None includes all that qualify.
+        n: maximum per question.
         include: statuses to include. If a question has more than n, earlier ones in this tuple come first.
-        strategies, models: names to include; empty includes all.
         only_with_neighbors: leave out questions without any neighbor (otherwise they stay and train alone).
         min_distance: leave out candidates closer than this to their question or to a neighbor chosen before.
         prefer: within a status these come first; within a difficulty those that are furthest apart.
-        adaptive: neighbors for some questions only; None: for all.
     """
 
     n: int | None = None
@@ -126,13 +123,9 @@ SPEC_FORMAT = 2
 
 @dataclass(frozen=True)
 class Draft:
-    """A version before it is written.
+    """A version before it is written: its entries, and its header's values that do not follow from them.
 
-    Attributes:
-        entries: questions with their neighbors.
-        spec, counts: its header's values, except those that follow from the members.
-        groups: correct and wrong answers to questions and neighbors, of the pilot or of the verdicts; unknown
-            ones are left out.
+    `groups` are the correct and wrong answers to questions and neighbors, of the pilot or of the verdicts.
     """
 
     entries: tuple[SetEntry, ...]
@@ -144,19 +137,15 @@ class Draft:
 def publish(
     db: Database, name: str, *, run: str | Sequence[str], selection: Selection | None = None, **filters: Any
 ) -> PublishedSet:
-    """Publish the neighbors of runs as the next version of the set `name`, in one transaction.
+    """Publish the neighbors of one or several runs as the next version of the set `name`.
 
     Questions keep the order of the runs and of their questions. For a candidate that several runs proposed,
     the first run in which it qualifies counts; if the answers of another run reject it, it is not accepted.
     If the newest version of the name has the same content and success counts, no new one is created.
-
-    Args:
-        run: name or id of a run, or of several.
-        selection: the candidates to include; or its fields, as `filters`.
+    `filters` are fields of a `Selection`, if none is given.
 
     Raises:
-        InputError: a bad name or selection, a run named twice, or no candidate qualifies; then the message
-            counts the runs' candidates.
+        InputError: a bad name or selection, a run named twice, or no candidate qualifies.
         NotFoundError: no such run.
     """
     check_name(name)

@@ -76,10 +76,10 @@ class ReadSet:
 
 
 def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
-    """Publish an exported set as the next version of `name`.
+    """Publish an exported set as the next version of `name`, with the same content hash.
 
-    Missing questions and candidates are added; everything happens in one transaction. The content hash is
-    that of the export. The counts of the run's proposals are left out if the rows were edited.
+    Missing questions and candidates are added. The counts of the run's proposals are left out if the rows
+    were edited.
 
     Raises:
         InputError: a question has another level or subject in this database.
@@ -106,9 +106,7 @@ def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
 def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     """Return the questions of an exported set with their neighbors, without a database.
 
-    Args:
-        source: a file or folder of `tagrpo sets export`, or the Hub dataset to which one was pushed.
-        revision: commit, branch or tag on the Hub.
+    `source` is a file or folder of `tagrpo sets export`, or the Hub dataset to which one was pushed.
 
     Raises:
         InputError: no such export, or one whose rows do not match its hash.
@@ -145,12 +143,8 @@ def _read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | Non
 def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
     """Read an exported set: a folder, `.parquet` or `.jsonl`. A file without a manifest is taken as it is.
 
-    Args:
-        path: The folder or file.
-        accept_changes: Accept rows that do not match the manifest's hash, as after a manual edit.
-
     Raises:
-        InputError: a damaged file, an unusable row, or content that does not match the manifest's hash.
+        InputError: a damaged file, an unusable row, or (unless `accept_changes`) edited rows.
     """
     images = RowImages()
     rows, described = _read_export(path)

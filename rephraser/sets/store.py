@@ -49,10 +49,8 @@ def write_set(
 ) -> PublishedSet:
     """Write the entries as the next version of `name`, unless its newest version has the same content.
 
-    Content includes success counts: the same texts with other counts are another version with the same
-    content hash. Needs a write transaction; questions and candidates must be in the database. The set's own
-    row is written last and seals the members. `counts` is added to the results of `count_members` and
-    `count_successes`.
+    Content includes success counts. Questions and candidates must be in the database. The set's own row is
+    written last and seals the members. `counts` is added to the counts of the members.
     """
     check_name(name)
     content = set_hash(entries)
@@ -179,11 +177,7 @@ def read_neighbor(columns: Sequence[Any]) -> Neighbor:
 
 
 def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
-    """Point `NAME@TAG`, new or existing, to the version `reference`; return its header.
-
-    Raises:
-        InputError: the tag is not a name, or looks like a version number.
-    """
+    """Point `NAME@TAG`, new or existing, to the version `reference`; return its header."""
     check_name(tag_name)
     if _VERSION.fullmatch(tag_name):
         raise InputError(f"{tag_name!r} looks like a version. Choose a tag that is not a number.")
@@ -198,11 +192,7 @@ def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
 
 
 def untag(session: Session, name: str, tag_name: str) -> None:
-    """Remove a tag; the version it points to stays.
-
-    Raises:
-        NotFoundError: the name has no such tag.
-    """
+    """Remove a tag; the version it points to stays."""
     here = (NeighborSetTagRow.name == name) & (NeighborSetTagRow.tag == tag_name)
     if session.scalar(select(func.count()).select_from(NeighborSetTagRow).where(here)) == 0:
         raise NotFoundError(f"set {name!r} has no tag {tag_name!r}.")

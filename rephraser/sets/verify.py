@@ -17,12 +17,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Result of a verification.
-
-    Attributes:
-        derived_hash: content hash of the members currently in the database.
-        problems: one sentence each; empty if the version matches its published content.
-    """
+    """Result of a verification: the hash of the present members, and one sentence for each problem."""
 
     header: SetHeader
     derived_hash: str
@@ -38,9 +33,6 @@ def verify(session: Session, reference: str) -> VerifyReport:
     """Recompute a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
 
     Neighbors must have been proposed in the version's runs, if these are in the database.
-
-    Raises:
-        NotFoundError: no such set.
     """
     header = find_set(session, reference)
     entries = load_entries(session, header.id)

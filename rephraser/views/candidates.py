@@ -56,11 +56,7 @@ class FoundFinding:
 class Evidence:
     """The evidence for a verdict; answer fields are empty or None if no answers were compared.
 
-    Attributes:
-        original_unparsed, candidate_unparsed: responses in which no answer was found.
-        overlap: answers in common; new_top, original_top: see `rephraser.verdict.judge`.
-        solvers: ids of those who drew the answers.
-        original_unsettled, candidate_unsettled: answers that could not be compared in time.
+    `unparsed` responses have no answer; `unsettled` answers could not be compared in time.
     """
 
     findings: tuple[FoundFinding, ...]
@@ -88,13 +84,7 @@ class SolverAnswer:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request for candidates and its answer.
-
-    Attributes:
-        prompt: the messages that were sent, with their role and content.
-        text: text of the reply's first choice; None if there is no reply yet.
-        body: the reply as the server sent it.
-    """
+    """A request for candidates: its messages, the text of the reply, and the reply as the server sent it."""
 
     prompt: list[dict[str, str]]
     text: str | None
@@ -164,11 +154,9 @@ def proposing_exchange(session: Session, ask_id: int) -> Exchange:
 
 @dataclass(frozen=True)
 class CandidateFilters:
-    """Which candidates are wanted; None does not restrict.
+    """Which candidates are wanted, "pending" ones too; None does not restrict.
 
-    Attributes:
-        status: accepted, rejected, undecided, unverified, or "pending" for those not judged yet.
-        finding: name of a finding of the structural checks, in any verdict of the run.
+    `finding` is the name of a finding of the structural checks, in any verdict of the run.
     """
 
     run_id: str | None = None
@@ -184,12 +172,9 @@ class NeighborCard:
 
     Attributes:
         verdict, verdict_reason: what the run itself says; None and empty while it has not judged.
-        ask_id: of the request it came from (`rephraser.views.candidates.proposing_exchange` shows prompt and
-            answer); None for rules and files.
+        ask_id: of the request it came from; None for rules and files.
         usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
-        reviewer, review_reason: of the newest review.
         likeness: of its wording to the question's, 0 to 1.
-        successes: of the solvers on question and candidate; None where answers were not compared.
     """
 
     proposal_id: int
@@ -228,11 +213,7 @@ class NeighborCard:
 def page_candidates(
     session: Session, filters: CandidateFilters, *, after: int | None = None, limit: int = 25
 ) -> list[NeighborCard]:
-    """Return up to `limit` proposals behind the proposal `after`, by question, run, then as proposed.
-
-    Raises:
-        NotFoundError: `after` is no proposal that fits question and run.
-    """
+    """Return up to `limit` proposals behind the proposal `after`, by question, run, then as proposed."""
     order = (StandingRow.question_id, StandingRow.run_id, StandingRow.ordinal)
     query = _filtered(_cards(), filters).order_by(None).order_by(*order).limit(limit)
     if after is not None:
@@ -254,10 +235,6 @@ def page_run(
     """Return up to `limit` candidates of the run behind the candidate `after`, by question and ordinal.
 
     Also returns how many pass the filters, and the id to go on from, None at the end.
-
-    Raises:
-        InputError: no such finding or strategy, or `after` is not of this run.
-        NotFoundError: `after` is no candidate.
     """
     if filters.strategy is not None:
         used = session.scalars(select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct())

@@ -1,7 +1,6 @@
 """Questions whose gold the solvers contradict, agreeing on another answer to question and neighbors.
 
-Nobody is asked: the answers are those that the verdicts were made from. A wrong gold shows in this way, and
-so does a mistake that the solver always makes; a person has to tell them apart.
+A wrong gold shows in this way, and so does a mistake that the solver always makes; a person has to tell.
 """
 
 from collections import defaultdict
@@ -29,10 +28,9 @@ class Suspect:
 
     Attributes:
         agreed: the answer, as one of the solvers wrote it.
-        question_agreeing, question_drawn: answers to the question that are `agreed`, of all drawn.
-        neighbor_agreeing, neighbor_drawn: the same of its accepted neighbors, together.
+        question_agreeing, neighbor_agreeing: answers that are `agreed`, of all drawn to the question, and to
+            its accepted neighbors together.
         gold_given: answers that equal the gold, to question and neighbors.
-        neighbors: accepted neighbors whose answers were compared.
     """
 
     run: str

@@ -230,20 +230,21 @@ def test_a_folder_that_is_no_export_is_never_replaced(
 
 @pytest.mark.parametrize("kind", list(FORMATS))
 def test_an_export_that_fails_leaves_the_old_one(
-    db: Database, header: SetHeader, tmp_path: Path, kind: str
+    db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     export, name = FORMATS[kind]
+    export(db, "math", tmp_path / name)
 
-    def fail(done: int, total: int) -> None:
+    def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(InputError, match=r"No space left on device.*No partial file was left"):
-        export(db, "math", tmp_path / "new" / name, report=fail)
-    assert not (tmp_path / "new" / name).exists()
-
-    export(db, "math", tmp_path / name)
-    with pytest.raises(InputError, match="No space left"):
-        export(db, "math", tmp_path / name, overwrite=True, report=fail)
+    with monkeypatch.context() as patched:
+        patched.setattr("rephraser.sets.export._to_row", fail)
+        with pytest.raises(InputError, match=r"No space left on device.*No partial file was left"):
+            export(db, "math", tmp_path / "new" / name)
+        assert not (tmp_path / "new" / name).exists()
+        with pytest.raises(InputError, match="No space left"):
+            export(db, "math", tmp_path / name, overwrite=True)
     assert (
         sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == header.content_hash
     )
