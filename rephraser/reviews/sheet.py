@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.queue import ReviewItem, read_item, read_items
+from rephraser.reviews.queue import ReviewItem, read_items
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate
-from rephraser.tables import CandidateRow
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text
@@ -72,7 +71,8 @@ def write_flagged(session: Session, flagged: "Sequence[NeighborRow]", path: Path
 
     Return the number of rows, and that of flagged neighbors that are no candidates here.
     """
-    known = [row for row in flagged if row.source_id and session.get(CandidateRow, row.source_id)]
+    items = {item.candidate_id: item for item in read_items(session, [str(row.source_id) for row in flagged])}
+    known = [row for row in flagged if row.source_id in items]
     if not known:
         raise InputError(
             f"none of the {len(flagged)} flagged neighbors is a candidate in this database, so none can be "
@@ -80,7 +80,7 @@ def write_flagged(session: Session, flagged: "Sequence[NeighborRow]", path: Path
         )
     rows = {
         row.source_id: {
-            **_blank_row(read_item(session, str(row.source_id))),
+            **_blank_row(items[str(row.source_id)]),
             "flag": row.flag,
             "correct": f"{row.correct} of {row.known}",
             "original_correct": f"{row.original_correct} of {row.original_known}",

@@ -78,7 +78,7 @@ async def rephrase(
         spec = await _open(config, planned, models)
         if candidates is not None:
             spec = replace(spec, source=candidates.content)
-        run = _start_run(db, config, spec, note=note)
+        run = _start_run(db, config, spec, note)
         if candidates is not None and candidates.unmatched:
             note(
                 f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows match no "
@@ -100,9 +100,7 @@ async def rephrase(
     return run, outcome
 
 
-def _start_run(
-    db: Database, config: RephraseConfig, spec: RunSpec, *, note: Callable[[str], None] = lambda _: None
-) -> Run:
+def _start_run(db: Database, config: RephraseConfig, spec: RunSpec, note: Callable[[str], None]) -> Run:
     """Return the run of this name, made if there is none; it holds the usable questions of its set."""
     with db.write() as session:
         questions = wanted_questions(session, spec, config.limit)
@@ -253,13 +251,7 @@ def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
         return None
     with db.read() as session:
         members = load_question_set(session, config.questions)
-    return read_candidates(
-        proposer.candidates,
-        members,
-        limit=config.limit,
-        question_column=proposer.question_column,
-        candidate_column=proposer.candidate_column,
-    )
+    return read_candidates(proposer, members, config.limit)
 
 
 def make_rule(verdict: Verdict, base: OverlapRule = OverlapRule()) -> OverlapRule:
