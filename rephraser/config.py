@@ -4,13 +4,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from rephraser.checks.wording import MIN_DISTANCE
 from service.config import Config, operational
 from service.models.access import Access, Budget, Model
 from service.models.prompts import PromptConfig
 from service.models.settings import PublishedSampling, Sampling, Seeded
-
-MIN_DISTANCE = 0.15
-"""The least distance of a model's rewording, which can be asked for again; see `rephraser.checks.wording`."""
 
 
 class ProposerSampling(PublishedSampling, Sampling):

@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluator.grading.extraction import after_thinking
 from rephraser.checks.finding import Severity
+from service.asks.request import Message
 
 PREMISES_VERSION = "1"
 
@@ -83,7 +84,7 @@ def parse_premises(text: str, *, truncated: bool = False) -> Premises:
     return Premises(*(tuple(by_state[state]) for state in ("kept", "changed", "dropped")))
 
 
-def build_messages(question: str, candidate: str) -> tuple[dict[str, str], ...]:
+def build_messages(question: str, candidate: str) -> tuple[Message, Message]:
     """Return the chat messages that ask whether each premise of `question` is kept in `candidate`."""
     texts = f"<original>\n{question}\n</original>\n\n<rewrite>\n{candidate}\n</rewrite>"
-    return ({"role": "system", "content": _SYSTEM}, {"role": "user", "content": f"{_ASK}\n\n{texts}"})
+    return Message("system", _SYSTEM), Message("user", f"{_ASK}\n\n{texts}")

@@ -70,7 +70,7 @@ def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: 
             (strategy, slots) for strategy, slots in zip(spec.strategies, spec.slots(), strict=True) if slots
         ]
         sent = sum(
-            len(message["content"])
+            len(message.content)
             for text in texts
             for strategy, slots in wanted
             for message in build_messages(strategy, text, slots, structured=spec.output == "json")

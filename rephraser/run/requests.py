@@ -63,8 +63,8 @@ def build_messages(
     avoid: Sequence[Earlier] = (),
     structured: bool,
     images: int = 0,
-) -> tuple[dict[str, str], ...]:
-    """Return the chat messages that ask for `count` candidates of one question.
+) -> tuple[Message, Message]:
+    """Return the system and user message that ask for `count` candidates of one question.
 
     `avoid` are earlier candidates, which the new ones must differ from. With `structured` the model answers
     in JSON (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes. The images
@@ -86,10 +86,7 @@ def build_messages(
     if images:
         lines.append(_IMAGES.format(images=images))
     lines.append(f"<problem>\n{question}\n</problem>")
-    return (
-        {"role": "system", "content": strategy.text},
-        {"role": "user", "content": "\n\n".join(lines)},
-    )
+    return Message("system", strategy.text), Message("user", "\n\n".join(lines))
 
 
 EARLIER_SHOWN = 6
@@ -140,10 +137,7 @@ def proposing_request(
     )
     return Request(
         spec.model_identity,
-        messages=(
-            Message("system", system["content"]),
-            message_with_images(user["content"], question.text, question.images),
-        ),
+        messages=(system, message_with_images(user.content, question.text, question.images)),
         sampling=spec.sampling.decoding,
         seed=ask_seed(spec.seed, question.id, round_number, strategy, attempt),
         draw=(round_number * 100 + strategy) * 100 + attempt,
@@ -184,9 +178,7 @@ def premise_request(
     """Return the request that asks whether a candidate keeps each premise of its question."""
     return Request(
         premises.model,
-        messages=tuple(
-            Message(each["role"], each["content"]) for each in premise_messages(question, candidate)
-        ),
+        messages=premise_messages(question, candidate),
         sampling=premises.sampling.decoding,
         seed=ask_seed(premises.seed, premises.id, candidate_id, attempt),
         draw=attempt,

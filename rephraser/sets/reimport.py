@@ -1,6 +1,5 @@
 """Import of an export: the same members, and so the same content hash, in any database."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from rephraser.sets.counts import count_successes
 from rephraser.sets.export import (
-    FORMAT,
     FORMAT_VERSION,
     MANIFEST_KEY,
     MANIFEST_NAME,
@@ -64,13 +62,24 @@ class _Row(BaseModel):
     neighbors: list[_NeighborOfRow]
 
 
+class _Manifest(BaseModel):
+    format: Literal["tagrpo neighbor set"]
+    format_version: int = Field(le=FORMAT_VERSION)
+    name: str | None = None
+    version: int | None = None
+    id: str | None = None
+    content_hash: str
+    spec: dict[str, Any]
+    counts: dict[str, Any] = {}
+
+
 @dataclass(frozen=True)
 class ReadSet:
     """A set as `read_set` found it. `edited`: its rows are not those that its manifest describes."""
 
     path: Path
     entries: Sequence[SetEntry]
-    manifest: Mapping[str, Any] | None
+    manifest: _Manifest | None
     edited: bool
     images: RowImages
 
@@ -90,12 +99,11 @@ def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
     spec: Mapping[str, Any] = {"import": origin}
     counts: dict[str, Any] = {"questions_left_out": 0, "proposals": []}
     if described is not None:
-        origin |= {key: described.get(key) for key in ("name", "version", "id", "content_hash")}
-        spec = {**described["spec"], "import": origin}
+        origin |= {key: getattr(described, key) for key in ("name", "version", "id", "content_hash")}
+        spec = {**described.spec, "import": origin}
         if not read.edited:
-            stated = described.get("counts", {})
             carried = [*counts, "too_like", "duplicates", "contradicted", "adaptive"]
-            counts |= {key: stated[key] for key in carried if key in stated}
+            counts |= {key: described.counts[key] for key in carried if key in described.counts}
     with db.write() as session:
         store_images(session, read.images.read(id for entry in entries for id in entry.question.images))
         _store_questions(session, [entry.question for entry in entries], read.path)
@@ -121,7 +129,7 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     return list(read_set(path).entries)
 
 
-def _read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _read_export(path: Path) -> tuple[list[dict[str, Any]], _Manifest | None]:
     if path.is_dir():
         described = path / MANIFEST_NAME
         if not described.is_file():
@@ -151,19 +159,19 @@ def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
     entries = _entries(rows, path, images)
     content = set_hash(entries)
     edited = described is not None and (
-        described["content_hash"] != content
-        or described.get("counts", {}).get("successes") != count_successes(entries).get("successes")
+        described.content_hash != content
+        or described.counts.get("successes") != count_successes(entries).get("successes")
     )
     if described is not None and edited and not accept_changes:
         raise InputError(
-            f"{path}: the hash of its rows is {content}, but its manifest has {described['content_hash']}, "
+            f"{path}: the hash of its rows is {content}, but its manifest has {described.content_hash}, "
             "or their success counts differ. The rows changed after the export. Export again, or accept the "
             "changes with `tagrpo sets import --accept-changes`."
         )
     return ReadSet(path, entries, described, edited, images)
 
 
-def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], _Manifest | None]:
     import pyarrow
     from pyarrow import parquet
 
@@ -175,23 +183,15 @@ def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | No
     return table.to_pylist(), None if text is None else _read_manifest(text, path)
 
 
-def _read_manifest(text: bytes, path: Path) -> dict[str, Any]:
+def _read_manifest(text: bytes, path: Path) -> _Manifest:
     try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{path}: its manifest is not JSON ({error}).") from error
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InputError(f"{path}: not the manifest of an exported neighbor set.")
-    version = value.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+        return _Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
         raise InputError(
-            f"{path}: format version {version!r}, but this tagrpo reads only up to {FORMAT_VERSION}. "
-            "Upgrade tagrpo."
-        )
-    objects = [value.get("spec"), value.get("counts", {})]
-    if not isinstance(value.get("content_hash"), str) or not all(isinstance(part, dict) for part in objects):
-        raise InputError(f"{path}: the manifest has no content hash, no spec or no counts.")
-    return value
+            f"{path}: not a manifest of a neighbor set that this tagrpo reads. {where}: {first['msg']}."
+        ) from error
 
 
 def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> list[SetEntry]:

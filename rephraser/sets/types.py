@@ -72,8 +72,7 @@ class SetHeader:
     @property
     def runs(self) -> list[dict[str, Any]]:
         """The runs from which it was published, with their settings; empty if none is recorded."""
-        alone = self.spec.get("run")  # key of versions from before several runs were possible
-        return list(self.spec.get("runs", [alone] if alone else []))
+        return list(self.spec.get("runs", []))
 
 
 @dataclass(frozen=True)

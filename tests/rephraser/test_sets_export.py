@@ -286,8 +286,8 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     # Of four proposals three are judged and accepted: Clopper-Pearson gives (.025^(1/3), 1).
     assert "| all | 3 | 3 | 1 | 100.0% (95% interval 29.2% to 100.0%) |" in card.text
     assert "test/solver" in card.text
-    assert f"| perspectives | 5 | {make_spec().strategies[0].hash} |" in card.text
-    assert json.dumps(make_spec().to_json()["rule"], indent=2) in card.text
+    assert make_spec().strategies[0].hash in card.text
+    assert '"accept_overlap": 9' in card.text
     assert "load_dataset(" in card.text
 
 

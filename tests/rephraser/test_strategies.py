@@ -58,9 +58,8 @@ QUESTION = "What is $\\frac{1}{2}+1$?"
 
 def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...] = ()) -> str:
     system, asked = build_messages(STRATEGY, QUESTION, count, structured=structured, avoid=avoid)
-    assert (system["role"], system["content"]) == ("system", "Say it anew.")
-    assert asked["role"] == "user"
-    return asked["content"]
+    assert (system.role, system.content, asked.role) == ("system", "Say it anew.", "user")
+    return asked.content
 
 
 def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
