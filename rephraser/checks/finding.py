@@ -1,6 +1,5 @@
 """What a structural check reports: named findings, and the options of a check."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,10 +29,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """How candidates are checked: `count_tokens` None estimates, `min_distance` is that of `wording.py`."""
+    """How candidates are checked: the maximum of tokens, and the least distance of wordings."""
 
     token_limit: int = 512
-    count_tokens: Callable[[str], int] | None = None
     min_distance: float = 0.0
 
 

@@ -3,7 +3,6 @@
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from rephraser.proposing.tokens import load_token_counter
 from rephraser.reviews.status import CandidateStatus, read_status
 from rephraser.reviews.store import find_candidate
 from rephraser.run.judge import check_structure
@@ -61,8 +60,7 @@ def mend_candidate(
     siblings = [
         each.text for each in candidates if each.status != "rejected" and each.candidate_id != origin.id
     ]
-    count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
-    verdict = check_structure(stored.id, spec, question, identity, text, siblings, count_tokens)
+    verdict = check_structure(stored.id, spec, question, identity, text, siblings)
     rows = [candidate_row(question.id, question.text, text)]
     store_checked(session, [Checked(rows, [columns], [verdict])])
     session.execute(

@@ -360,21 +360,6 @@ def group_rate(
     )
 
 
-def growing_false_accepts(members: Sequence[AuditMember], reviews: Sequence[Review]) -> list[Rate]:
-    """Return the false-accept rate of an audit after each decision on an accepted candidate.
-
-    The newest decision on a candidate counts, so the last point equals the rate of `error_rates`.
-    """
-    accepted = {member.candidate_id for member in members if member.status == "accepted"}
-    standing: dict[str, str] = {}
-    points = []
-    for review in sorted(reviews, key=lambda review: review.id):
-        if review.candidate_id in accepted:
-            standing[review.candidate_id] = review.decision
-            points.append(_share(list(standing.values()).count("rejected"), len(standing)))
-    return points
-
-
 def _wrong(
     members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str
 ) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseCo
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
-from rephraser.proposing.tokens import load_token_counter
 from rephraser.run.rephrase import Rephrasing, Source
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
@@ -72,7 +71,6 @@ async def rephrase(
             run, outcome = asyncio.run(rephrase(config, db, lambda *_: None))
     """
     planned = plan_spec(config, db)  # what cannot be used is refused before a model is reached
-    count_tokens = load_token_counter(config.tokenizer) if config.tokenizer else None
     candidates = read_source(config, db)
     async with OpenModels(engine_logs(db), config) as models:
         spec = await _open(config, planned, models)
@@ -91,7 +89,6 @@ async def rephrase(
             models.models(),
             report,
             candidates=candidates,
-            count_tokens=count_tokens,
             stop_below=config.stop_below,
             retry_final=config.retry_final,
         )
@@ -185,7 +182,6 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
         rule=make_rule(config.verdict),
         premises=None if config.premises is None else PremiseSpec(config.premises.model, seed=seed),
         token_limit=config.token_limit,
-        tokenizer=config.tokenizer,
         min_distance=proposer.min_distance,
     )
 
@@ -281,7 +277,6 @@ async def rephrase_run(
     report: TellStage,
     *,
     candidates: FileCandidates | None = None,
-    count_tokens: Callable[[str], int] | None = None,
     stop_below: float | None = None,
     retry_final: bool = False,
     grader_workers: int | None = None,
@@ -308,7 +303,7 @@ async def rephrase_run(
         finish_run(session, run.id, finished=False)
     store = Store(db)
     with Grader(workers=grader_workers) as grader:
-        rephrasing = Rephrasing(store, run.id, spec, grader, source, count_tokens, stop_below)
+        rephrasing = Rephrasing(store, run.id, spec, grader, source, stop_below)
         try:
             outcome = await work_on(
                 store,

@@ -1,6 +1,6 @@
 """Verdicts on candidates: by structural checks and premises, then by answers that the grader clusters."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -81,14 +81,13 @@ def check_structure(
     candidate_id: str,
     text: str,
     siblings: Sequence[str],
-    count_tokens: Callable[[str], int] | None,
 ) -> dict[str, Any]:
     """Check a candidate against its question and its passing siblings; return the row of its first verdict.
 
     A fatal finding rejects. Other candidates are unverified: with a solver, until their answers are compared;
     without one for good. Without a solver, a candidate with any finding is undecided.
     """
-    options = CheckOptions(spec.token_limit, count_tokens, spec.min_distance)
+    options = CheckOptions(spec.token_limit, spec.min_distance)
     if question.kind is AnswerKind.CODE:
         names = read_gold(question.answer).names
         findings = check_program(question.text, text, names=names, siblings=siblings, options=options)

@@ -48,7 +48,6 @@ class Rephrasing:
     Attributes:
         grader: Compares answers.
         source: Gives the candidates of a run that asks no proposer.
-        count_tokens: Counts the tokens of a candidate; by default its length is estimated.
         stop_below: The run stops if a smaller share of its candidates is accepted.
     """
 
@@ -57,7 +56,6 @@ class Rephrasing:
     spec: RunSpec
     grader: Grader
     source: Source | None = None
-    count_tokens: Callable[[str], int] | None = None
     stop_below: float | None = None
     judging: Grouped = field(init=False)
     _judged: int = 0
@@ -221,7 +219,7 @@ class QuestionWork:
             siblings = [each.text for each in self._proposed if not each.rejected]
             verdict = await asyncio.to_thread(
                 check_structure,
-                *(self._run.run_id, self._spec, question, identity, text, siblings, self._run.count_tokens),
+                *(self._run.run_id, self._spec, question, identity, text, siblings),
             )
             ordinal = proposal_ordinal(round_number, strategy, attempt, index)
             rejected = verdict["status"] == Verdict.REJECTED

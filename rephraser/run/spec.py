@@ -125,7 +125,6 @@ class RunSpec:
     rule: OverlapRule = field(default_factory=OverlapRule)
     premises: PremiseSpec | None = None
     token_limit: int = 512
-    tokenizer: str | None = None
     source: str | None = None  # content hash of the candidates' file
     min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
     request_version: str = REQUEST_VERSION
@@ -190,7 +189,6 @@ class RunSpec:
             "checks": {
                 "version": CHECKS_VERSION,
                 "token_limit": self.token_limit,
-                "tokenizer": self.tokenizer,
                 "min_distance": self.min_distance,
             },
             "source": self.source,

@@ -121,12 +121,11 @@ def test_a_sibling_is_rejected() -> None:
     assert names == ["same_as_sibling"]
 
 
-def test_too_many_tokens_by_estimate_and_by_a_tokenizer() -> None:
+def test_too_many_tokens_by_estimate() -> None:
     question = "What is the sum of the numbers from 1 to 9?"
     candidate = "Find the sum of the numbers from 1 to 9."
     assert fatal(question, candidate, options=CheckOptions(token_limit=5)) == ["too_long"]
-    assert fatal(question, candidate, options=CheckOptions(count_tokens=lambda text: 513)) == ["too_long"]
-    assert fatal(question, candidate, options=CheckOptions(count_tokens=lambda text: 512)) == []
+    assert fatal(question, candidate) == []
     assert [estimate_tokens(text) for text in ("", "area = 125", "circumference")] == [0, 5, 3]
 
 

@@ -3,14 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
-from tokenizers.processors import TemplateProcessing
 
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
-from rephraser.proposing.tokens import load_token_counter
 from rephraser.run.requests import Earlier, build_messages
 from service.asks.providers import Provider
 
@@ -33,23 +28,6 @@ def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
     assert own(tmp_path, "version: 9\nsummary: x\n---\nSay it anew.", "other.txt").hash == base.hash
     assert own(tmp_path, "Say it anew!").hash != base.hash
     assert len(base.hash) == 16
-
-
-def saved(folder: Path) -> Path:
-    """Save a tokenizer that counts words and would add one special token."""
-    tokenizer = Tokenizer(WordLevel({"?": 0, "<s>": 1}, unk_token="?"))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    path = folder / "tokenizer.json"
-    tokenizer.save(str(path))
-    return path
-
-
-def test_words_are_counted_without_special_tokens(tmp_path: Path) -> None:
-    path = saved(tmp_path)
-    for reference in (path, tmp_path):
-        count = load_token_counter(str(reference))
-        assert [count(text) for text in ("", "one", "what is $x + 1$ ?")] == [0, 1, 6]
 
 
 STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
