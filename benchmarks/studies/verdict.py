@@ -22,10 +22,10 @@ from scipy.stats import beta
 
 from benchmarks.harness import add_data, rounded
 from benchmarks.studies import verdict_simulation as simulation
-from benchmarks.studies.verdict_simulation import PLAIN, RATES, WEIGHTS, Case, count_answers
+from benchmarks.studies.verdict_simulation import PLAIN, RATES, WEIGHTS, Case
 from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normalize import normalize
-from rephraser.verdict import OverlapRule, Verdict, judge
+from rephraser.verdict import OverlapRule, Verdict, count_answers, judge
 
 RULES: dict[str, OverlapRule] = {
     "overlap": OverlapRule(),

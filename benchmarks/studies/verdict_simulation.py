@@ -11,15 +11,14 @@ Everything here is an assumption and is stated as such:
   probability `COINCIDENCE`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, judge
+from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, count_answers, judge
 
 Label = int | None  # None: no answer could be parsed
 GOLD = 0
@@ -42,26 +41,6 @@ FRESH, UNANSWERABLE_LABEL = 1000, 5000  # labels from here on belong to another 
 ORIGINAL_SAMPLES, CANDIDATE_SAMPLES = 32, 24  # the default rule looks at 12 and 16, some variants at 24
 PLAIN = OverlapRule(accept_overlap=10, accept_over_new=1, accept_gold_from=None, reject_new=3)
 """The rule with the fewest conditions: it accepts O >= 10 and O > M, and rejects from M >= 3."""
-
-
-def count_answers(
-    original: Sequence[Hashable | None], candidate: Sequence[Hashable | None], gold: Hashable | None
-) -> AnswerCounts:
-    """Count answers labelled by their class; None is an answer that could not be parsed.
-
-    `gold` is the label of the gold answer's class, also if no answer has it; None if it is unknown. Classes
-    are in order of first appearance, the gold's first.
-    """
-    counts_original, counts_candidate = Counter(original), Counter(candidate)
-    labels = dict.fromkeys([gold, *original, *candidate])
-    labels.pop(None, None)
-    return AnswerCounts(
-        original=tuple(counts_original[label] for label in labels),
-        candidate=tuple(counts_candidate[label] for label in labels),
-        gold=None if gold is None else 0,
-        original_unparsed=counts_original[None],
-        candidate_unparsed=counts_candidate[None],
-    )
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Answers to a question and to a candidate, counted by answer class."""
 
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 
@@ -63,3 +65,23 @@ class AnswerCounts:
         """Return (original, candidate) counts of every class except the gold's."""
         pairs = list(zip(self.original, self.candidate, strict=True))
         return pairs if self.gold is None else pairs[: self.gold] + pairs[self.gold + 1 :]
+
+
+def count_answers(
+    original: Sequence[Hashable | None], candidate: Sequence[Hashable | None], gold: Hashable | None
+) -> AnswerCounts:
+    """Count answers labelled by their class; None is an answer that could not be parsed.
+
+    `gold` is the label of the gold answer's class, also if no answer has it; None if it is unknown. Classes
+    are in order of first appearance, the gold's first.
+    """
+    counts_original, counts_candidate = Counter(original), Counter(candidate)
+    labels = dict.fromkeys([gold, *original, *candidate])
+    labels.pop(None, None)
+    return AnswerCounts(
+        original=tuple(counts_original[label] for label in labels),
+        candidate=tuple(counts_candidate[label] for label in labels),
+        gold=None if gold is None else 0,
+        original_unparsed=counts_original[None],
+        candidate_unparsed=counts_candidate[None],
+    )

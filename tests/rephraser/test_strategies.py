@@ -1,4 +1,4 @@
-"""What a model is asked for: strategies from files, its prompt, and how tokens are counted."""
+"""What a model is asked for: strategies from files, and its prompt."""
 
 from pathlib import Path
 
