@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -101,23 +101,15 @@ def _start_run(db: Database, config: RephraseConfig, spec: RunSpec, note: Callab
     """Return the run of this name, made if there is none; it holds the usable questions of its set."""
     with db.write() as session:
         questions = wanted_questions(session, spec, config.limit)
-        known = find_same_run(
-            session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=questions
-        )
+        run_of = {"name": config.name, "kind": KIND, "spec": spec.to_json(), "question_ids": questions}
+        known = find_same_run(session, **run_of)
         if known is not None:
             note(f"resuming run {config.name}")
             before = len(run_question_ids(session, known.id))
             if len(questions) > before:
                 now = f"{len(questions):,} question{'s' * (len(questions) != 1)}"
                 note(f"run {config.name} grows from {before:,} to {now}")
-        run, _ = open_run(
-            session,
-            name=config.name,
-            kind=KIND,
-            spec=spec.to_json(),
-            question_ids=questions,
-            versions=package_versions(),
-        )
+        run, _ = open_run(session, **run_of, versions=package_versions())
         add_tasks(session, run.id, questions)
         keep_config(session, run.id, config.stored())
         return run
@@ -138,24 +130,30 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
     """Return the spec of a run as far as it is known before a model is open; nothing is sent."""
     proposer = config.proposer
     with db.read() as session:
-        programs = _ask_for_programs(set_kinds(session, config.questions), config)
+        kinds = set_kinds(session, config.questions)
+    programs = AnswerKind.CODE in kinds
+    if programs and len(kinds) > 1:
+        raise InputError(
+            f'some questions of "{config.questions}" ask for programs and some do not. Split them into '
+            f"two sets."
+        )
+    if programs and proposer.kind == "rules":
+        raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
     seed = None if config.seed is None else 0  # runs of any seed share the answers of solvers
+    asked: dict[str, Any] = {"model": proposer.kind}
     if isinstance(proposer, LlmProposer):
         references = proposer.strategies or (("programs",) if programs else ("perspectives",))
         strategies = tuple(load_strategy(reference) for reference in references)
-        model, sampling, attempts = (
-            proposer.model,
-            Sampling(**pick(proposer, Sampling)),
-            proposer.content_attempts,
-        )
-        output: Literal["json", "tags"] = "tags" if proposer.reply == "auto" else proposer.reply
+        asked = {
+            "model": proposer.model,
+            "sampling": Sampling(**pick(proposer, Sampling)),
+            "content_attempts": proposer.content_attempts,
+            "output": "tags" if proposer.reply == "auto" else proposer.reply,
+        }
+    elif isinstance(proposer, FileProposer):
+        strategies = (Strategy(proposer.strategy, "1", "candidates from a file", ""),)
     else:
-        strategies = (
-            Strategy(proposer.strategy, "1", "candidates from a file", "")
-            if isinstance(proposer, FileProposer)
-            else Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),
-        )
-        model, sampling, attempts, output = proposer.kind, None, 3, "tags"
+        strategies = (Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),)
     solvers = tuple(
         SolverSpec(
             model=solver.model,
@@ -170,19 +168,16 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
     return RunSpec(
         questions=config.questions,
         proposer=proposer.kind,
-        model=model,
         strategies=strategies,
         n=config.n,
         rounds=config.rounds,
-        content_attempts=attempts,
         seed=config.seed,
-        sampling=sampling,
-        output=output,
         solvers=solvers,
         rule=make_rule(config.verdict),
         premises=None if config.premises is None else PremiseSpec(config.premises.model, seed=seed),
         token_limit=config.token_limit,
         min_distance=proposer.min_distance,
+        **asked,
     )
 
 
@@ -223,20 +218,6 @@ def premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
     return remote_model(premises, premises.model)
 
 
-def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> bool:
-    """Return whether the questions of a set ask for programs."""
-    if AnswerKind.CODE not in kinds:
-        return False
-    if len(kinds) > 1:
-        raise InputError(
-            f'some questions of "{config.questions}" ask for programs and some do not. Split them into '
-            f"two sets."
-        )
-    if config.proposer.kind == "rules":
-        raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
-    return True
-
-
 def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
     """Return a file's candidates for the usable questions of a set, None without a file.
 
@@ -258,16 +239,10 @@ def make_rule(verdict: Verdict, base: OverlapRule = OverlapRule()) -> OverlapRul
     given = verdict.model_fields_set
     samples = verdict.question_samples if "question_samples" in given else base.original_samples
     looks = verdict.looks if "looks" in given else base.looks
-    rule = (
-        base
-        if (samples, looks) == (base.original_samples, base.looks)
-        else OverlapRule.scaled(samples, looks)
-    )
-    return replace(
-        rule,
-        accept_overlap=verdict.accept or rule.accept_overlap,
-        reject_new=verdict.reject or rule.reject_new,
-    )
+    same = (samples, looks) == (base.original_samples, base.looks)
+    rule = base if same else OverlapRule.scaled(samples, looks)
+    accept, reject = verdict.accept or rule.accept_overlap, verdict.reject or rule.reject_new
+    return replace(rule, accept_overlap=accept, reject_new=reject)
 
 
 async def rephrase_run(

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from rephraser.checks.finding import FINDINGS
-from rephraser.reviews.status import PENDING, CandidateStatus, read_status, status_query
+from rephraser.reviews.status import CandidateStatus, read_status, status_query
 from rephraser.reviews.store import find_candidate, reviews_of
 from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
@@ -166,8 +166,8 @@ class CandidateFilters:
     finding: str | None = None
 
 
-@dataclass(frozen=True)
-class NeighborCard:
+@dataclass(frozen=True, kw_only=True)
+class NeighborCard(CandidateStatus):
     """A proposal with its text, where it stands and why.
 
     Attributes:
@@ -180,7 +180,6 @@ class NeighborCard:
     proposal_id: int
     run_id: str
     run: str
-    standing: CandidateStatus
     text: str
     ask_id: int | None
     usd: float | None
@@ -194,19 +193,9 @@ class NeighborCard:
     likeness: float
     successes: Successes | None
 
-    @property
-    def candidate_id(self) -> str:
-        """The id of the candidate, which other runs may have proposed too."""
-        return self.standing.candidate_id
-
-    @property
-    def status(self) -> str:
-        """Accepted, rejected, undecided, unverified or pending; the review's where there is one."""
-        return self.standing.status or PENDING
-
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form of where it stands."""
-        values = asdict(self.standing)
+        values = {field.name: getattr(self, field.name) for field in fields(CandidateStatus)}
         return {"candidate": values.pop("candidate_id"), **values, "text": self.text}
 
 
@@ -319,7 +308,7 @@ def _cards() -> Select[*tuple[Any, ...]]:
             AskRow.prompt_tokens,
             AskRow.completion_tokens,
             VerdictRow.status.label("verdict"),
-            VerdictRow.reason.label("verdict_reason"),
+            func.coalesce(VerdictRow.reason, "").label("verdict_reason"),
             VerdictRow.evidence,
             ReviewRow.reviewer,
             ReviewRow.reason.label("review_reason"),
@@ -331,15 +320,13 @@ def _cards() -> Select[*tuple[Any, ...]]:
 
 
 def _card(row: Any) -> NeighborCard:
-    evidence = row.evidence or {}
-    same = ("proposal_id", "run_id", "run", "text", "ask_id", "prompt_tokens", "completion_tokens", "verdict")
+    values = row._asdict()
+    cost_pico, evidence = values.pop("cost_pico"), values.pop("evidence") or {}
     return NeighborCard(
-        standing=CandidateStatus(*(getattr(row, field.name) for field in fields(CandidateStatus))),
-        usd=None if row.cost_pico is None else row.cost_pico / PICO_PER_USD,
-        verdict_reason=row.verdict_reason or "",
+        **values,
+        usd=None if cost_pico is None else cost_pico / PICO_PER_USD,
         evidence=read_evidence(evidence),
         successes=read_successes(evidence.get("counts"), evidence.get("by_solver", ())),
-        **{name: getattr(row, name) for name in (*same, "reviewer", "review_reason", "likeness")},
     )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import streamlit as st
 
+from rephraser.reviews.status import PENDING
 from rephraser.views.candidates import (
     FoundFinding,
     NeighborCard,
@@ -31,9 +32,9 @@ _RESPONSES = (
 
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
-    chips = [layout.verdict_chip(card.status), layout.chip(card.standing.strategy)]
-    if card.standing.model != card.standing.strategy:
-        chips.append(layout.chip(card.standing.model or card.standing.proposer))
+    chips = [layout.verdict_chip(card.status or PENDING), layout.chip(card.strategy)]
+    if card.model != card.strategy:
+        chips.append(layout.chip(card.model or card.proposer))
     return chips
 
 
@@ -104,7 +105,7 @@ def _numbers(card: NeighborCard) -> None:
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
-        ("final", "yes" if card.standing.final else "not final: more answers may follow"),
+        ("final", "yes" if card.final else "not final: more answers may follow"),
         ("shared answers", compared.overlap),
         ("most frequent answer of the question", compared.original_top),
         ("most frequent new answer of the neighbor", compared.new_top),
