@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rephraser.checks.wording import likeness_of_words, wording
+from rephraser.checks.wording import likeness
 from rephraser.sets.store import load_set
 from rephraser.sets.types import SetEntry, SetHeader, set_hash
 from rephraser.verdict.successes import COUNTS, to_json
@@ -103,7 +103,6 @@ def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, A
     `images` are its images in the export's form; None leaves the column out.
     """
     question = entry.question
-    words = wording(question.text)
     return {
         "id": question.id,
         "question": question.text,
@@ -118,7 +117,7 @@ def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, A
                 **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
                 "posterior": neighbor.posterior,
                 "reviewed": neighbor.reviewed,
-                "likeness": likeness_of_words(words, wording(neighbor.text)),
+                "likeness": likeness(question.text, neighbor.text),
                 **(to_json(neighbor.successes) or dict.fromkeys(("solver", *COUNTS))),
             }
             for neighbor in entry.neighbors

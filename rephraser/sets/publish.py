@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from evaluator.signal.cost import needs_neighbors
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup
 from evaluator.signal.sources.eval_runs import load_runs
-from rephraser.checks.wording import choose_apart, wording
+from rephraser.checks.wording import choose_apart
 from rephraser.reviews.status import PENDING, STATUSES, status_query
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets.counts import count_proposals
@@ -184,8 +184,8 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
             tallies["unknown" if rate is None else "in need" if needed else "alone"] += 1
             fitting = fitting if needed else []
         chosen, too_like = choose_apart(
-            wording(question.text),
-            [wording(candidate.text) for candidate in fitting],
+            question.text,
+            [candidate.text for candidate in fitting],
             [selection.rank(candidate) for candidate in fitting],
             selection.n,
             selection.min_distance,
