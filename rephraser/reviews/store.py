@@ -150,10 +150,8 @@ def reviews_of(session: Session, candidate_id: str) -> list[Review]:
     return [as_review(row, withdrawn_at) for row, withdrawn_at in session.execute(query)]
 
 
-def review_rows(
-    session: Session, run_id: str | None = None, audit_id: int | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield the reviews of a run's candidates, of an audit, or all, oldest first, including withdrawn ones.
+def review_rows(session: Session, run_id: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the reviews of a run's candidates, or all, oldest first, including withdrawn ones.
 
     `counts` marks the newest review of a candidate that was not withdrawn: it decides the candidate's status.
     """
@@ -184,8 +182,6 @@ def review_rows(
     if run_id is not None:
         of_run = select(StandingRow.candidate_id).where(StandingRow.run_id == run_id)
         query = query.where(ReviewRow.candidate_id.in_(of_run))
-    if audit_id is not None:
-        query = query.where(ReviewRow.audit_id == audit_id)
     for row in session.execute(query):
         yield dict(row._mapping)
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from rephraser.checks.finding import FINDINGS
+from rephraser.checks.finding import FINDINGS, Finding
 from rephraser.reviews.status import CandidateStatus, read_status, status_query
 from rephraser.reviews.store import find_candidate, reviews_of
 from rephraser.run.judge import extract_answer
@@ -44,22 +44,13 @@ class AnswerClass:
 
 
 @dataclass(frozen=True)
-class FoundFinding:
-    """A finding of the structural checks."""
-
-    name: str
-    severity: str  # fatal or evidence
-    detail: str
-
-
-@dataclass(frozen=True)
 class Evidence:
     """The evidence for a verdict; answer fields are empty or None if no answers were compared.
 
     `unparsed` responses have no answer; `unsettled` answers could not be compared in time.
     """
 
-    findings: tuple[FoundFinding, ...]
+    findings: tuple[Finding, ...]
     classes: tuple[AnswerClass, ...]
     original_unparsed: int
     candidate_unparsed: int
@@ -96,7 +87,7 @@ def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
     counts = evidence.get("counts") or {}
     classes = zip(*(counts.get(name, ()) for name in ("classes", "original", "candidate")), strict=False)
     return Evidence(
-        findings=tuple(FoundFinding(**finding) for finding in evidence.get("findings", ())),
+        findings=tuple(Finding(each["name"], each["detail"]) for each in evidence.get("findings", ())),
         classes=tuple(
             AnswerClass(str(answer), original, candidate, place == counts.get("gold"))
             for place, (answer, original, candidate) in enumerate(classes)

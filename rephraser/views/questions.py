@@ -113,19 +113,6 @@ def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bo
     return min(number, COUNTED_AT_MOST), number <= COUNTED_AT_MOST
 
 
-def finding_counts(session: Session, *, run_id: str, limit: int | None = 50) -> list[tuple[str, int]]:
-    """Return the findings of a run with the number of candidates that have them, frequent ones first."""
-    counted = func.count(CandidateFindingRow.candidate_id.distinct())
-    rows = session.execute(
-        select(CandidateFindingRow.name, counted)
-        .where(CandidateFindingRow.run_id == run_id)
-        .group_by(CandidateFindingRow.name)
-        .order_by(counted.desc(), CandidateFindingRow.name)
-        .limit(limit)
-    )
-    return [(name, number) for name, number in rows]
-
-
 def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], InstrumentedAttribute[str]]:
     """Return the query of the ids, which walks the index of one filter, and the column they stand in."""
     about_question = _question_conditions(session, filters)

@@ -4,9 +4,9 @@ import dataclasses
 
 import streamlit as st
 
+from rephraser.checks.finding import Finding
 from rephraser.reviews.status import PENDING
 from rephraser.views.candidates import (
-    FoundFinding,
     NeighborCard,
     SolverAnswer,
     page_answers,
@@ -61,7 +61,7 @@ def successes(card: NeighborCard) -> str:
     )
 
 
-def _finding(finding: FoundFinding) -> str:
+def _finding(finding: Finding) -> str:
     colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
     return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
 
