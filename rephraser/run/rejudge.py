@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Row, insert, select
@@ -26,47 +26,15 @@ from service.telling import TellProgress
 CANDIDATES_PER_BATCH = 100
 
 
-@dataclass(frozen=True)
-class Change:
-    """A candidate whose verdict differs under the new rule; a human decision overrides both."""
-
-    candidate_id: str
-    question_id: str
-    before: str
-    after: str
-    reason: str
-    reviewed: bool
-
-
-@dataclass(frozen=True)
-class Rejudged:
-    """The result of judging a run again.
-
-    Attributes:
-        waiting: candidates that the run has not decided yet; they are left to it.
-        without_answers: candidates rejected by structure or never compared.
-        too_few: candidates with fewer stored answers than the rule's first look needs; they stay as they are.
-        before, after: candidates by status.
-        stored: verdicts that were added; 0 in a dry run, or if each was judged so before.
-    """
-
-    judged: int
-    waiting: int
-    without_answers: int
-    too_few: int
-    before: dict[str, int]
-    after: dict[str, int]
-    changes: tuple[Change, ...]
-    stored: int
-
-
 def judge_again(
     db: Database, run: Run, rule: OverlapRule, grader: Grader, *, dry_run: bool = False, report: TellProgress
-) -> Rejudged:
+) -> dict[str, Any]:
     """Judge the stored answers of a run by `rule`, look by look, as far as answers are stored.
 
     Verdicts are added, none is replaced; published sets keep theirs. What the run decides later it decides by
-    its own rule.
+    its own rule. Return one JSON object: candidates that were `judged`; those `waiting` for the run's own
+    decision, `without_answers` and with `too_few` for the rule's first look, which stay as they are;
+    candidates by status `before` and `after`; the `changes`; and the number of verdicts `stored`.
     """
     spec = RunSpec.from_json(run.spec)
     if not spec.solvers:
@@ -77,14 +45,9 @@ def judge_again(
     with db.read() as session:
         candidates = session.execute(
             select(
-                StandingRow.question_id,
-                StandingRow.candidate_id,
-                StandingRow.ordinal,
-                StandingRow.review_id,
-                CandidateRow.text,
-                VerdictRow.status,
-                VerdictRow.final,
-                VerdictRow.evidence,
+                *(StandingRow.question_id, StandingRow.candidate_id, StandingRow.ordinal),
+                *(StandingRow.review_id, CandidateRow.text),
+                *(VerdictRow.status, VerdictRow.final, VerdictRow.evidence),
             )
             .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
             .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
@@ -95,7 +58,7 @@ def judge_again(
     compared = [each for each in final if "counts" in each.evidence]
     before = {each.candidate_id: each.status for each in candidates if each.status is not None}
     after: dict[str, str] = {}
-    changes: list[Change] = []
+    changes: list[dict[str, Any]] = []
     stored = looked_at = 0
     for batch in in_parts(compared, CANDIDATES_PER_BATCH):
         verdicts = asyncio.run(_judge(db, run.id, spec, batch, grader))
@@ -105,9 +68,9 @@ def judge_again(
                 continue
             after[each.candidate_id] = status = verdict["status"]
             if status != each.status:
-                reason, reviewed = verdict["reason"], each.review_id is not None
-                ids = each.candidate_id, each.question_id
-                changes.append(Change(*ids, each.status, status, reason, reviewed))
+                change = {"candidate_id": each.candidate_id, "question_id": each.question_id}
+                change |= {"before": each.status, "after": status, "reason": verdict["reason"]}
+                changes.append(change | {"reviewed": each.review_id is not None})  # which overrides both
             if status != each.status or each.evidence.get("rule") != rule_spec(rule):
                 fresh.append(verdict | {"final": True})
         if fresh and not dry_run:
@@ -116,16 +79,16 @@ def judge_again(
             stored += len(fresh)
         looked_at += len(batch)
         report(looked_at, len(compared))
-    return Rejudged(
-        judged=len(after),
-        waiting=len(candidates) - len(final),
-        without_answers=len(final) - len(compared),
-        too_few=len(compared) - len(after),
-        before=dict(sorted(Counter(before.values()).items())),
-        after=dict(sorted(Counter((before | after).values()).items())),
-        changes=tuple(changes),
-        stored=stored,
-    )
+    return {
+        "judged": len(after),
+        "waiting": len(candidates) - len(final),
+        "without_answers": len(final) - len(compared),
+        "too_few": len(compared) - len(after),
+        "before": dict(sorted(Counter(before.values()).items())),
+        "after": dict(sorted(Counter((before | after).values()).items())),
+        "changes": changes,
+        "stored": stored,
+    }
 
 
 async def _judge(
