@@ -62,7 +62,11 @@ def main() -> None:
     prompt = completion = 0
     for question in questions:
         messages = build_messages(strategy, question, args.n, structured=False)
-        prompt += int(litellm.token_counter(model=args.model, messages=list(messages)))
+        prompt += int(
+            litellm.token_counter(
+                model=args.model, messages=[{"role": each.role, "content": each.content} for each in messages]
+            )
+        )
         tags = "<rephrasing></rephrasing>" * args.n
         completion += round(count(question) * ratio * args.n) + count(tags)
     usd = _usd(price, prompt, completion)

@@ -31,11 +31,10 @@ _AUDITS = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_i
 
 @dataclass(frozen=True)
 class Audit:
-    """A drawn audit; `members` are in the order of review, which is independent of their verdicts.
+    """A drawn audit of candidates, or of questions ("groups") with all their accepted neighbors.
 
-    Attributes:
-        kind: whether candidates were drawn, or questions ("groups") with all their accepted neighbors.
-        size: candidates or questions, as asked for; fewer where the run had fewer.
+    `members` are in the order of review, which is independent of their verdicts; the run may have had fewer
+    than `size`.
     """
 
     id: int
@@ -54,11 +53,7 @@ def open_audit(
     """Return the audit of this run, kind, seed and size, drawn if there is none yet, and whether it is new.
 
     It is drawn from all candidates whose newest verdict in the run is final, by the verdict alone: earlier
-    reviews do not move a candidate to another stratum, since the rates are the verdict's. Once drawn it stays
-    as it is, whatever the run does later.
-
-    Raises:
-        InputError: the run has no candidate with a final verdict, or no accepted one for an audit of groups.
+    reviews do not move a candidate to another stratum. Once drawn it stays as it is.
     """
     with db.write() as session:
         number = session.scalar(
@@ -97,11 +92,7 @@ def open_audit(
 
 
 def get_audit(session: Session, audit_id: int) -> Audit:
-    """Return an audit by number.
-
-    Raises:
-        NotFoundError: no such audit; the message lists those there are.
-    """
+    """Return an audit by number."""
     stored = session.execute(_AUDITS.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
         audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(_AUDITS))
@@ -172,9 +163,8 @@ def _by_question(session: Session, candidate_ids: Sequence[str]) -> dict[str, li
 def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:
     """Return an audit and its rates as one JSON object; members are in the order of review.
 
-    Verdicts, and which groups are broken, are left out until the audit is complete, since the reader may
-    still have to review. An audit of groups contains only accepted candidates, so it has no strata. Errors
-    within a question may be correlated, so its rate of neighbors has no interval.
+    Verdicts, and which groups are broken, are left out until the audit is complete. Errors within a question
+    may be correlated, so in an audit of groups the rate of neighbors has no interval.
     """
     members = [asdict(member) for member in audit.members]
     record = asdict(rates)

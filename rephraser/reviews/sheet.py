@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.queue import ReviewItem, read_item, read_items
+from rephraser.reviews.queue import ReviewItem, read_items
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate
-from rephraser.tables import CandidateRow
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text
@@ -52,14 +51,10 @@ class Sheet:
 
 
 def write_sheet(session: Session, audit: Audit, path: Path) -> int:
-    """Write the blind sheet of an audit, in its order, and return the number of rows.
+    """Write the blind sheet of an audit to a new file, in its order, and return the number of rows.
 
-    One row per candidate: `audit`, `candidate` (its id), `question`, `answer` (the gold answer),
-    `candidate_text`, and empty `decision` and `reason` to fill in; in an audit of groups also `group`, the
-    same number for all neighbors of a question. Verdict, model and strategy are left out.
-
-    Raises:
-        InputError: the file already exists (it may be filled in), or cannot be written.
+    Verdict, model and strategy are left out. In an audit of groups, `group` is the same number for all
+    neighbors of a question.
     """
     rows = []
     groups: dict[tuple[str, str], int] = {}
@@ -74,13 +69,10 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
 def write_flagged(session: Session, flagged: "Sequence[NeighborRow]", path: Path) -> tuple[int, int]:
     """Write a row for each flagged neighbor that is a candidate of the database, with its success rates.
 
-    Returns:
-        The number of rows, and that of flagged neighbors that are no candidates here.
-
-    Raises:
-        InputError: the file already exists, or none of them is a candidate.
+    Return the number of rows, and that of flagged neighbors that are no candidates here.
     """
-    known = [row for row in flagged if row.source_id and session.get(CandidateRow, row.source_id)]
+    items = {item.candidate_id: item for item in read_items(session, [str(row.source_id) for row in flagged])}
+    known = [row for row in flagged if row.source_id in items]
     if not known:
         raise InputError(
             f"none of the {len(flagged)} flagged neighbors is a candidate in this database, so none can be "
@@ -88,7 +80,7 @@ def write_flagged(session: Session, flagged: "Sequence[NeighborRow]", path: Path
         )
     rows = {
         row.source_id: {
-            **_blank_row(read_item(session, str(row.source_id))),
+            **_blank_row(items[str(row.source_id)]),
             "flag": row.flag,
             "correct": f"{row.correct} of {row.known}",
             "original_correct": f"{row.original_correct} of {row.original_known}",
@@ -113,11 +105,7 @@ def _blank_row(item: ReviewItem) -> dict[str, Any]:
 
 
 def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a sheet to a new file.
-
-    Raises:
-        InputError: the file already exists (it may be filled in), or cannot be written.
-    """
+    """Write a sheet to a new file."""
     if path.exists():
         raise InputError(f"{path}: already exists and may be filled in. Choose another file or delete it.")
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -125,16 +113,10 @@ def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: int | None) -> Sheet:
-    """Read a file of decisions.
+    """Read a file of decisions; its errors name the line.
 
-    A row has `candidate` (an id or its unambiguous start), `decision` (accept or reject; empty: not reviewed
-    yet) and `reason`; it may have `reviewer` and `audit`, otherwise the arguments apply. Other columns are
-    ignored. A repeated row counts once.
-
-    Raises:
-        InputError: the file cannot be read, a row is invalid, two rows contradict each other, or no row has a
-            decision. The message names the line.
-        NotFoundError: an unknown candidate; the message names the line.
+    `reviewer` and `audit_id` apply to rows without their own. Other columns are ignored, rows without a
+    decision are counted, and a repeated row counts once.
     """
     decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}
     blank = 0

@@ -40,9 +40,8 @@ BOXED_INSTRUCTION = "Reason step by step, and put your final answer within \\box
 class SolverSpec:
     """A model that answers questions and candidates; all runs with the same spec share its answers.
 
-    `prompt` says how a text is put to the model; None: the text, then `instruction`. `engine` is what its
-    sampler on this machine says of itself (weights, versions, device: `Sampler.describe`); None for a model
-    that is asked over the network.
+    `prompt` says how a text is put to the model; None: the text, then `instruction`. `engine` is what a model
+    on this machine says of itself (weights, versions, device); None for one over the network.
     """
 
     model: str
@@ -110,11 +109,7 @@ class PremiseSpec:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A run of proposing and judging candidates.
-
-    `engine` is what the proposer's sampler on this machine says of itself, as a solver's; None for one that
-    is asked over the network.
-    """
+    """A run of proposing and judging candidates. `engine` is the proposer's, as a solver's."""
 
     questions: str
     proposer: ProposerKind
@@ -130,7 +125,6 @@ class RunSpec:
     rule: OverlapRule = field(default_factory=OverlapRule)
     premises: PremiseSpec | None = None
     token_limit: int = 512
-    tokenizer: str | None = None
     source: str | None = None  # content hash of the candidates' file
     min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
     request_version: str = REQUEST_VERSION
@@ -152,11 +146,6 @@ class RunSpec:
             raise InputError("a solver appears twice. Give each solver once.")
         if self.premises is not None and not self.solvers:
             raise InputError("the premise check works only together with a solver. Add one.")
-
-    @property
-    def asks_proposer(self) -> bool:
-        """Whether the proposer is a model that is asked over the network."""
-        return self.proposer == "llm" and self.engine is None
 
     @property
     def model_identity(self) -> str:
@@ -200,7 +189,6 @@ class RunSpec:
             "checks": {
                 "version": CHECKS_VERSION,
                 "token_limit": self.token_limit,
-                "tokenizer": self.tokenizer,
                 "min_distance": self.min_distance,
             },
             "source": self.source,

@@ -30,15 +30,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with its numbers.
-
-    Attributes:
-        verdict: see `judge`.
-        reason: one sentence with the decisive numbers, or the missing ones.
-        overlap: shared answers (O).
-        new_top: the candidate's largest class that is not gold and not seen on the original (M).
-        original_top: the original's largest class (T).
-    """
+    """A verdict with its decisive numbers, as in the rule: O (overlap), M (new_top), T (original_top)."""
 
     verdict: Verdict
     reason: str

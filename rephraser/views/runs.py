@@ -15,9 +15,8 @@ from rephraser.proposing.parsing import Outcome
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.spec import RunSpec
 from rephraser.run.start import KIND
-from rephraser.tables import ProposalRow, StandingRow, VerdictRow
+from rephraser.tables import CandidateFindingRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict import Verdict
-from rephraser.views.questions import finding_counts
 from rephraser.views.suspects import find_suspects
 from service.asks.tables import AskRow
 from service.runs.progress import frequent_errors, progress_of
@@ -117,7 +116,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         compared_answers=bool(spec.solvers),
         questions_by_neighbors=dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
         candidates=dict(sorted(by_status.items())),
-        findings=dict(finding_counts(session, run_id=run.id, limit=None)),
+        findings=finding_counts(session, run.id),
         unreadable=_unreadable(session, run.id),
         open_questions=progress.open,
         failed_questions=progress.failed,
@@ -128,6 +127,13 @@ def summarize(session: Session, run: Run) -> RunSummary:
         unfinished=tuple(unfinished),
         ledger=tuple(read_ledger(session, run.id)),
     )
+
+
+def finding_counts(session: Session, run_id: str) -> dict[str, int]:
+    """Return the numbers of a run's candidates by finding, frequent ones first."""
+    name, counted = CandidateFindingRow.name, func.count(CandidateFindingRow.candidate_id.distinct())
+    query = select(name, counted).where(CandidateFindingRow.run_id == run_id).group_by(name)
+    return dict(session.execute(query.order_by(counted.desc(), name)).all())
 
 
 def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalRow]) -> dict[str, int]:

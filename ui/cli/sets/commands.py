@@ -183,7 +183,7 @@ def show(
         raise BadParameter("give only one of --diff and --verify")
     with db.reading() as session:
         if diff is not None:
-            terminal.show(sets.diff(session, diff, reference).to_json())
+            terminal.show(sets.diff(session, diff, reference))
             return
         if verify:
             report = sets.verify(session, reference)

@@ -4,8 +4,9 @@ import dataclasses
 
 import streamlit as st
 
+from rephraser.checks.finding import Finding
+from rephraser.reviews.status import PENDING
 from rephraser.views.candidates import (
-    FoundFinding,
     NeighborCard,
     SolverAnswer,
     page_answers,
@@ -31,9 +32,9 @@ _RESPONSES = (
 
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
-    chips = [layout.verdict_chip(card.status), layout.chip(card.standing.strategy)]
-    if card.standing.model != card.standing.strategy:
-        chips.append(layout.chip(card.standing.model or card.standing.proposer))
+    chips = [layout.verdict_chip(card.status or PENDING), layout.chip(card.strategy)]
+    if card.model != card.strategy:
+        chips.append(layout.chip(card.model or card.proposer))
     return chips
 
 
@@ -60,7 +61,7 @@ def successes(card: NeighborCard) -> str:
     )
 
 
-def _finding(finding: FoundFinding) -> str:
+def _finding(finding: Finding) -> str:
     colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
     return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
 
@@ -104,7 +105,7 @@ def _numbers(card: NeighborCard) -> None:
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
-        ("final", "yes" if card.standing.final else "not final: more answers may follow"),
+        ("final", "yes" if card.final else "not final: more answers may follow"),
         ("shared answers", compared.overlap),
         ("most frequent answer of the question", compared.original_top),
         ("most frequent new answer of the neighbor", compared.new_top),
@@ -175,9 +176,9 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
 def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     with layout.or_stop("The prompt cannot be shown."):
         exchange = fetch(proposing_exchange, ask_id)
-    for place, (role, text) in enumerate(exchange.prompt):
-        st.caption(escaped(f"prompt, {role}"))
-        show_text(text, f"prompt-{card.proposal_id}-{place}")
+    for place, message in enumerate(exchange.prompt):
+        st.caption(escaped(f"prompt, {message['role']}"))
+        show_text(message["content"], f"prompt-{card.proposal_id}-{place}")
     st.caption("raw model answer")
     if exchange.text is None:
         st.caption("none yet")
