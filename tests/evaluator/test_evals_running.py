@@ -135,7 +135,7 @@ def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(
         ("unauthorized", "authentication", "Incorrect API key"),
         ("no_model", "unknown model", ""),
         ("quota", "quota", ""),
-        ("no_room", "settings", "Lower max_tokens"),
+        ("no_room", "failing", "Lower max_tokens"),
         ("context_length", "failing", "3 consecutive requests failed"),
         ("bad_request", "failing", "Invalid value for 'temperature'"),
         ("no_template", "failing", "chat template"),
