@@ -19,7 +19,6 @@ from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import Grader, GradeValue
 from evaluator.grading.versions import (
     JUDGE_REASON,
-    GradeCache,
     find_grader,
     grader_id,
     judge_version,
@@ -135,7 +134,7 @@ async def judge(
     async with OpenModels(engine_logs(db), config) as models:
         endpoint = await models.open(remote_model(config, spec.model))
         endpoint.check(prompt_request(spec.model, spec.prompt, spec.sampling, "?"))
-        with Grader(workers=config.workers, cache=GradeCache(db), own=own) as grader:
+        with Grader(workers=config.workers, own=own) as grader:
             grade_run(
                 db, run.id, grader, lambda done, total: report("grading", done, total, ""), version=base
             )

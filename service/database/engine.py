@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 _TRIES = 3
 
-KNOWN_REVISIONS = ("1.2", "1.3", "1.4")
+KNOWN_REVISIONS = ("1.2", "1.3", "1.4", "1.6")
 """The schema's revisions, as in migrations/versions, the newest last."""
 
 HEAD_REVISION = KNOWN_REVISIONS[-1]
