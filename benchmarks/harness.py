@@ -1,11 +1,11 @@
-"""What the benchmarks share: the data folder, clocks, memory, and themselves run again in another process."""
+"""What the benchmarks share: the data folder, and themselves run again in another process."""
 
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,14 @@ def run_apart(file: str, *arguments: object) -> dict[str, Any]:
     return report
 
 
-def peak_mb() -> float:
-    """Return the most memory that this process held, in MiB."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+def print_table(title: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows as a Markdown table; its columns are the keys of the first row."""
+    rows = list(rows)
+    heads = list(rows[0]) if rows else []
+    print(f"\n{title}\n\n| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    for row in rows:
+        cells = (f"{cell:.5g}" if isinstance(cell, float) else str(cell) for cell in row.values())
+        print(f"| {' | '.join(cells)} |")
 
 
 def rounded(value: Any, digits: int = 5) -> Any:

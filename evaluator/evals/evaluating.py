@@ -13,7 +13,6 @@ from evaluator.evals.problems import PlacedProblem, placed_hash
 from evaluator.evals.running import EvalOutcome, estimate_eval, run_eval
 from evaluator.evals.runs import EvalSpec, check_eval_run, model_slug, open_eval_run
 from evaluator.grading import Grader
-from evaluator.grading.versions import GradeCache
 from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED
 from service.asks.request import prompt_request
@@ -97,7 +96,7 @@ async def evaluate(
     """
     done: list[tuple[Run, EvalOutcome]] = []
     with (
-        Grader(cache=GradeCache(db)) as rules,
+        Grader() as rules,
         Grader(own=config.grader) if config.grader else nullcontext(rules) as grader,
     ):
         problem_sets = load_problems(config, rules, note, loaded, neighbors)

@@ -72,21 +72,6 @@ def same_value(first: str, second: str) -> bool | None:
     return True if agreed >= _FEWEST_POINTS and letters[0] == letters[1] else None
 
 
-def is_arithmetic(text: str) -> bool:
-    """Return True if the whole text is plain arithmetic that has a value."""
-    try:
-        tokens = _tokens_of(text)
-    except UnreadableError:
-        return False
-    with mpmath.workdps(_DIGITS):
-        point = {
-            token: mpmath.mpf(_POINTS[3]) + place
-            for place, (kind, token) in enumerate(tokens)
-            if kind == "letter"
-        }
-        return _value_at(tokens, point) is not None
-
-
 def _tokens_of(text: str) -> list[Token]:
     """Return (kind, text) tokens; raise UnreadableError for anything but arithmetic."""
     tokens: list[Token] = []

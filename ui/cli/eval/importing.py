@@ -89,7 +89,6 @@ def import_(
     from evaluator.exchange.importing import import_responses, import_spec
     from evaluator.exchange.matching import survey
     from evaluator.grading import Grader
-    from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
     from service.runs.store import check_name
@@ -132,7 +131,7 @@ def import_(
     run_name = check_name(f"{name or model_slug(drawn_by)}.{problems}")
     with (
         db.open(create=True) as database,
-        Grader(cache=GradeCache(database)) as rules,
+        Grader() as rules,
         Grader(own=own_grader) if own_grader else nullcontext(rules) as grader,
         terminal.progress(run_name) as bar,
     ):

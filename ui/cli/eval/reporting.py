@@ -213,7 +213,6 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
     """Return the scores of maj@k from the stored answers, grouped by the grader."""
     from evaluator.evals.votes import make_votes, read_answers
     from evaluator.grading import Grader
-    from evaluator.grading.versions import GradeCache
     from evaluator.reports.methods import Entry
     from evaluator.reports.scores import Score, score_majority
 
@@ -224,7 +223,7 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
                 for result in entry.results
             ]
         with (
-            Grader(cache=GradeCache(database)) as grader,
+            Grader() as grader,
             output.progress(f"{'+'.join(entry.runs)}: grouping answers", quiet=quiet) as bar,
         ):
             votes = make_votes(answers, lambda jobs: grader.cluster_many(jobs, bar.update))
