@@ -18,7 +18,6 @@ import re
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -155,15 +154,16 @@ def report_choices(db: Database, pilot: str | None) -> list[dict[str, Any]]:
     rows = compare_choices(one.groups, model, G, N)[:-1]
     for chance in UNMIXED:
         adaptive = compare_choices(one.groups, model, G, N, unmixed=chance)[-1]
-        rows.append(replace(adaptive, choice=f"from {chance}"))
+        rows.append({**adaptive, "choice": f"from {chance}"})
     print(f"\nG={G}, N={N}, from {pilot or 'the answers of the verdicts'}: {len(one.groups)} questions")
     print("neighbors  questions with  responses  mixed  for 100 responses   all at the same: mixed  for 100")
     for row in rows:
         print(
-            f"{row.choice:10s} {row.with_neighbors:14.1%}  {row.responses:9.1f}  {row.mixed:5.1%}"
-            f"  {row.per_hundred:17.2f}   {row.equal_mixed:22.1%}  {row.equal_per_hundred:7.2f}"
+            f"{row['choice']:10s} {row['with_neighbors']:14.1%}  {row['responses']:9.1f}  {row['mixed']:5.1%}"
+            f"  {row['per_hundred_responses']:17.2f}   {row['equal_mixed']:22.1%}"
+            f"  {row['equal_per_hundred_responses']:7.2f}"
         )
-    return [vars(row) for row in rows]
+    return rows
 
 
 if __name__ == "__main__":

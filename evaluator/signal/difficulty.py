@@ -1,85 +1,28 @@
 """The difficulty audit: effect of rephrasing on success rates, and implausible neighbors."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
-from evaluator.signal.difficulty_tests import Homogeneity, StrategyShift, homogeneity, strategy_shifts
+from evaluator.signal.difficulty_tests import homogeneity, strategy_shifts
 from evaluator.signal.forecast import Forecast, forecast
-from evaluator.signal.groups import (
-    ORIGINAL,
-    CheckpointGroups,
-    Floats,
-    GroupCounts,
-    count_groups,
-    pool_visits,
-)
+from evaluator.signal.groups import ORIGINAL, CheckpointGroups, Floats, GroupCounts, count_groups, pool_visits
 from evaluator.signal.rate_model import RateModel, make_pilot, number_pairs
-from evaluator.signal.rates import USUAL_STRAY, Shift, rates
+from evaluator.signal.rates import USUAL_STRAY, rates
 from service.errors import InputError
 
-Direction = Literal["too easy", "too hard"]
 FDR = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class NeighborRow:
-    """A neighbor next to its original."""
+def audit_difficulty(
+    checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: int = 0
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the audit: tests of equal rates, the spread of shifts, strategies, odd neighbors.
 
-    group_id: str
-    variant: int
-    source_id: str | None
-    strategy: str | None
-    correct: int  # rates are of known grades
-    known: int
-    unknown: int
-    original_correct: int
-    original_known: int
-    p_value: float | None  # of counts at least as odd, given the question's other prompts (two-sided)
-    adjusted: float | None  # over all neighbors (Benjamini-Hochberg)
-    flag: Direction | None  # set if `adjusted` is at most the FDR: the answer may leak, or may have changed
-
-    @property
-    def rate(self) -> float:
-        return self.correct / self.known
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The fitted departure of neighbors' rates from their questions', in logits; intervals by bootstrap."""
-
-    shift: Shift
-    mean_low: float
-    mean_high: float
-    sd_low: float
-    sd_high: float
-
-
-@dataclass(frozen=True)
-class DifficultyAudit:
-    """The audit of one checkpoint."""
-
-    checkpoint: str
-    questions: int
-    between_neighbors: Homogeneity
-    with_original: Homogeneity
-    spread: Spread
-    strategies: tuple[StrategyShift, ...]
-    neighbors: tuple[NeighborRow, ...]  # by question and variant
-    fdr: float
-
-    @property
-    def flagged(self) -> list[NeighborRow]:
-        rows = [row for row in self.neighbors if row.flag is not None]
-        return sorted(rows, key=lambda row: row.p_value if row.p_value is not None else 1.0)
-
-
-def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: int = 0) -> DifficultyAudit:
-    """Return the audit: tests of equal rates, the spread of shifts, strategies, and odd neighbors.
-
-    Visits of a question are pooled. Questions without an original or without neighbors are left out, and so
-    are unknown grades.
+    A neighbor has the p-value of counts at least as odd as its own, given the question's other prompts
+    (two-sided), `adjusted` over all neighbors (Benjamini-Hochberg), and a flag if that is at most the FDR:
+    the answer may leak, or may have changed. Visits of a question are pooled. Questions without an original
+    or without neighbors are left out, and so are unknown grades.
     """
     from scipy.stats import false_discovery_control
 
@@ -102,43 +45,48 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
     p_values = np.minimum(1.0, 2 * np.minimum(low, high))
     adjusted, tested = np.full_like(p_values, np.nan), ~np.isnan(p_values)
     adjusted[tested] = false_discovery_control(p_values[tested])
-    rows = []
+    neighbors: list[dict[str, Any]] = []
     for place, group in enumerate(groups):
         original = group.prompts[0]
         for prompt in group.prompts[1:]:
             if not prompt.known:
                 continue
             at = place, prompt.variant - 1
-            direction: Direction = "too easy" if high[at] < low[at] else "too hard"
-            rows.append(
-                NeighborRow(
-                    group_id=group.group_id,
-                    variant=prompt.variant,
-                    source_id=prompt.source_id,
-                    strategy=prompt.strategy,
-                    correct=prompt.correct,
-                    known=prompt.known,
-                    unknown=prompt.unknown,
-                    original_correct=original.correct,
-                    original_known=original.known,
-                    p_value=float(p_values[at]),
-                    adjusted=float(adjusted[at]),
-                    flag=direction if adjusted[at] <= fdr else None,
-                )
+            direction = "too easy" if high[at] < low[at] else "too hard"
+            neighbors.append(
+                {
+                    "group_id": group.group_id,
+                    "variant": prompt.variant,
+                    "source_id": prompt.source_id,
+                    "strategy": prompt.strategy,
+                    "correct": prompt.correct,
+                    "known": prompt.known,
+                    "unknown": prompt.unknown,
+                    "original_correct": original.correct,
+                    "original_known": original.known,
+                    "p_value": float(p_values[at]),
+                    "adjusted": float(adjusted[at]),
+                    "flag": direction if adjusted[at] <= fdr else None,
+                    "rate": prompt.correct / prompt.known,
+                    "original_rate": original.correct / original.known,
+                }
             )
-    return DifficultyAudit(
-        checkpoint.label,
-        len(groups),
-        homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed),
-        homogeneity(counts.correct, counts.known, seed=seed),
-        _spread(fitted),
-        tuple(strategy_shifts(groups)),
-        tuple(rows),
-        fdr,
-    )
+    only_neighbors = homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed)
+    with_original = homogeneity(counts.correct, counts.known, seed=seed)
+    tables = {
+        "difficulty_tests": [
+            {"prompts": "neighbors", **only_neighbors},
+            {"prompts": "original and neighbors", **with_original},
+        ],
+        "difficulty_spread": [{**_spread(fitted), "questions": len(groups)}],
+        "difficulty_strategies": strategy_shifts(groups),
+        "difficulty_neighbors": neighbors,
+    }
+    return {name: [{"checkpoint": checkpoint.label, **row} for row in rows] for name, rows in tables.items()}
 
 
-def _spread(fitted: Forecast) -> Spread:
+def _spread(fitted: Forecast) -> dict[str, Any]:
+    """Return the departure of neighbors' rates from their questions', in logits; intervals by bootstrap."""
     shift = fitted.model.shift
     if shift is None:
         raise ValueError("the audit needs neighbors")
@@ -147,7 +95,16 @@ def _spread(fitted: Forecast) -> Spread:
     logs = np.log([max(each.sd, 1e-3) for each in shifts])
     mean_half = 1.96 * fitted.scale * float(means.std(ddof=1))
     factor = float(np.exp(1.96 * fitted.scale * logs.std(ddof=1)))
-    return Spread(shift, shift.mean - mean_half, shift.mean + mean_half, shift.sd / factor, shift.sd * factor)
+    return {
+        "mean": shift.mean,
+        "mean_low": shift.mean - mean_half,
+        "mean_high": shift.mean + mean_half,
+        "sd": shift.sd,
+        "sd_low": shift.sd / factor,
+        "sd_high": shift.sd * factor,
+        "stray_share": shift.stray,
+        "at_bound": shift.at_bound,
+    }
 
 
 def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]:

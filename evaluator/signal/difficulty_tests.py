@@ -1,12 +1,13 @@
 """Test whether prompts differ in difficulty beyond sampling noise, and by strategy."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from evaluator.passk.comparison import holm
-from evaluator.signal.groups import ORIGINAL, Floats, Ints, MeanEstimate, QuestionGroup, difference_estimate
+from evaluator.signal.groups import ORIGINAL, Floats, Ints, QuestionGroup, difference_estimate
 
 EVERY_STRATEGY = "all neighbors"
 UNNAMED = "no strategy named"
@@ -14,24 +15,15 @@ DRAWS = 499
 _CELLS_AT_ONCE = 2_000_000
 
 
-@dataclass(frozen=True)
-class Homogeneity:
-    """The test over `questions` with at least two prompts, not all correct and not all wrong."""
-
-    statistic: float  # twice the log-likelihood ratio of one rate per prompt to one rate per question
-    expected: float  # its mean if there is one rate per question
-    p_value: float | None  # None without such questions
-    questions: int
-    draws: int
-
-
-def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0) -> Homogeneity:
+def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
     """Test whether all prompts of each question have one success rate; arrays [V, P], a row a question.
 
-    The likelihood-ratio statistic of binomial homogeneity, summed over questions, against its distribution
-    given each question's total of correct responses: the counts are then multivariate hypergeometric whatever
-    the rates are, so the Monte Carlo p-value (1 + at least as large) / (1 + draws) is exact, also for few
-    samples a prompt, where the chi-squared approximation is not (Davison and Hinkley 1997, section 4.3).
+    The `statistic` is twice the log-likelihood ratio of one rate per prompt to one rate per question, summed
+    over `questions` with at least two prompts, not all correct and not all wrong; `expected` is its mean if
+    there is one rate per question. Its reference distribution is conditional on each question's total of
+    correct responses: the counts are then multivariate hypergeometric whatever the rates are, so the Monte
+    Carlo `p_value` is exact, also for few samples a prompt, where the chi-squared approximation is not
+    (Davison and Hinkley 1997, section 4.3). It is None without such questions.
 
     Args:
         correct, known: correct and graded responses of each prompt; prompts with known = 0 are not there.
@@ -40,9 +32,10 @@ def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0
     totals, samples = correct.sum(axis=1), known.sum(axis=1)
     telling = ((known > 0).sum(axis=1) >= 2) & (totals > 0) & (totals < samples)
     correct, known = correct[telling], known[telling]
-    number = len(correct)
-    if number == 0:
-        return Homogeneity(0.0, 0.0, None, 0, draws)
+    test: dict[str, Any] = {"statistic": 0.0, "expected": 0.0, "p_value": None}
+    test |= {"questions": len(correct), "draws": draws}
+    if not len(correct):
+        return test
     observed = float(_ratios(correct[None], known).sum())
     rng = np.random.default_rng(seed)
     drawn = np.empty(draws)
@@ -52,7 +45,7 @@ def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0
         drawn[start : start + count] = _ratios(_redraw(rng, correct, known, count), known).sum(axis=1)
     slack = 1e-9 * max(1.0, observed)  # equal tables must count as equal
     p_value = (1 + int((drawn >= observed - slack).sum())) / (1 + draws)
-    return Homogeneity(observed, float(drawn.mean()), p_value, number, draws)
+    return {**test, "statistic": observed, "expected": float(drawn.mean()), "p_value": p_value}
 
 
 def _redraw(rng: np.random.Generator, correct: Ints, known: Ints, count: int) -> Ints:
@@ -80,60 +73,40 @@ def _ratios(correct: Ints, known: Ints) -> Floats:
     return ratios
 
 
-@dataclass(frozen=True, kw_only=True)
-class StrategyShift:
-    """How neighbors of a strategy differ from their originals; above 0: they are easier."""
-
-    strategy: str
-    neighbors: int
-    questions: int
-    informative: int
-    logit_shift: float | None  # Mantel-Haenszel log odds ratio; None if no question is informative
-    low: float | None
-    high: float | None
-    p_value: float | None
-    adjusted: float | None  # p-value of "no shift", Holm-corrected over the strategies
-    rate: MeanEstimate  # mean difference of success rates
-
-
-def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[StrategyShift]:
-    """Return the shift of all neighbors together and of each strategy, most neighbors first.
+def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[dict[str, Any]]:
+    """Return how all neighbors, and those of each strategy, differ from their originals; above 0: easier.
 
     Questions are strata, so that a strategy used on hard questions does not look hard: the Mantel-Haenszel
     odds ratio (JNCI 1959) sum R / sum S, R = c_n w_0 / T and S = c_0 w_n / T summed over a question's
     neighbors. Its logarithm has the standard error sqrt(sum (R/sum R - S/sum S)^2) over questions as blocks,
     which holds what prompts of a question have in common and that shifts differ, and a t interval of 95%.
-
-    Groups without an original, and prompts without known grades, are left out.
+    `adjusted` is the p-value of "no shift", Holm-corrected over the strategies; `rate_value` is the mean
+    difference of success rates. Groups without an original, and prompts without known grades, are left out.
     """
-    strategies: dict[str, int] = {}
-    for group in groups:
-        for prompt in group.prompts:
-            if prompt.variant != ORIGINAL and prompt.known:
-                name = prompt.strategy or UNNAMED
-                strategies[name] = strategies.get(name, 0) + 1
+    strategies = Counter(
+        prompt.strategy or UNNAMED
+        for group in groups
+        for prompt in group.prompts
+        if prompt.variant != ORIGINAL and prompt.known
+    )
     names = sorted(strategies, key=lambda name: (-strategies[name], name))
-    shifts = [shift for name in names if (shift := _shift(groups, name)) is not None]
-    tested = [shift for shift in shifts if shift.p_value is not None]
-    adjusted = holm([shift.p_value for shift in tested if shift.p_value is not None])
-    corrected = {shift.strategy: float(value) for shift, value in zip(tested, adjusted, strict=True)}
-    overall = _shift(groups, None)
-    rows = [replace(shift, adjusted=corrected.get(shift.strategy)) for shift in shifts]
-    return ([overall] if overall is not None else []) + rows
+    rows = [row for name in (None, *names) if (row := _shift(groups, name)) is not None]
+    tested = [row for row in rows[1:] if row["p_value"] is not None]
+    for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["adjusted"] = float(adjusted)
+    return rows
 
 
-def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> StrategyShift | None:
+def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> dict[str, Any] | None:
     blocks, differences, neighbors = [], [], 0
     for group in groups:
-        original = next((prompt for prompt in group.prompts if prompt.variant == ORIGINAL), None)
-        if original is None or not original.known:
+        original = group.prompts[0]
+        if original.variant != ORIGINAL or not original.known:
             continue
         chosen = [
             prompt
-            for prompt in group.prompts
-            if prompt.variant != ORIGINAL
-            and prompt.known
-            and (strategy is None or (prompt.strategy or UNNAMED) == strategy)
+            for prompt in group.prompts[1:]
+            if prompt.known and (strategy is None or (prompt.strategy or UNNAMED) == strategy)
         ]
         if not chosen:
             continue
@@ -153,18 +126,19 @@ def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> StrategyShi
     shift = low = high = p_value = None
     if easier.sum() > 0 and harder.sum() > 0 and telling.sum() > 1:
         shift, low, high, p_value = _log_odds(easier[telling], harder[telling])
-    return StrategyShift(
-        strategy=strategy or EVERY_STRATEGY,
-        neighbors=neighbors,
-        questions=len(blocks),
-        informative=int(telling.sum()),
-        logit_shift=shift,
-        low=low,
-        high=high,
-        p_value=p_value,
-        adjusted=None,
-        rate=difference_estimate(np.array(differences)),
-    )
+    rate = difference_estimate(np.array(differences))
+    return {
+        "strategy": strategy or EVERY_STRATEGY,
+        "neighbors": neighbors,
+        "questions": len(blocks),
+        "informative": int(telling.sum()),
+        "logit_shift": shift,
+        "low": low,
+        "high": high,
+        "p_value": p_value,
+        "adjusted": None,
+        **{f"rate_{name}": value for name, value in vars(rate).items()},
+    }
 
 
 def _log_odds(easier: Floats, harder: Floats) -> tuple[float, float, float, float]:
