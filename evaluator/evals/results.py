@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import ProblemCounts, count_samples, count_tokens
+from evaluator.evals.counts import ProblemCounts, Sources, count_samples, count_tokens, read_sources
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
-from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeRow, RunProblemRow
 from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
@@ -21,8 +21,6 @@ from evaluator.passk.estimators import pass_at_k
 from service.errors import InputError
 from service.runs.spending import known_cost
 from service.runs.store import Run
-
-_SIDES: tuple[Grades, ...] = ("grader", "human")
 
 
 @dataclass(frozen=True)
@@ -54,10 +52,10 @@ class RunResult:
     tokens: int | None  # completion tokens of all samples; None where a server did not tell
     usd: float | None  # what the run cost; None where a price is not known
     sources: Sources  # where in the samples the answers were found
-    grades: Grades = "human"  # whether people's grades count in place of the grader's
-    human: int = 0  # samples of `counts` that a person graded, `overruled` of them otherwise than the grader
-    overruled: int = 0
-    judged: Judged | None = None  # what of it rests on a judge model; None where no grades of one are counted
+    grades: Grades  # whether people's grades count in place of the grader's
+    human: int  # samples of `counts` that a person graded, `overruled` of them otherwise than the grader
+    overruled: int
+    judged: Judged | None  # what of it rests on a judge model; None where no grades of one are counted
 
     def share(self, count: int | None) -> float | None:
         """Return how many of the samples `count` are; None where it is not known."""
@@ -81,16 +79,7 @@ def load_result(
     *,
     grades: Grades = "human",
 ) -> RunResult:
-    """Return the result of a run.
-
-    Args:
-        grader_version: whose grades count; by default see `choose_version`. The result says which.
-        grades: whether people's grades count in place of the grader's.
-
-    Raises:
-        InputError: not an eval run, no samples, only neighbors, or samples without a grade by that version
-            (by any one version). The message names the command that grades them.
-    """
+    """Return the result of a run, by the grades of a version; by default that of `choose_version`."""
     chosen = grader_version or choose_version(session, [run])
     grader = find_grader(session, chosen)
     counts = count_samples(session, run.id, grader, grades)
@@ -99,13 +88,18 @@ def load_result(
         raise InputError(
             f"run {run.name} contains neighbors without their questions, so it cannot be reported."
         )
-    drawn = sum(problem.samples for problem in originals)
-    ungraded = drawn - sum(problem.graded for problem in originals)
-    if ungraded:
+    names = ("samples", "graded", "missing", "truncated", "refused", "human", "overruled")
+    total = {name: sum(getattr(problem, name) for problem in originals) for name in names}
+    drawn = total["samples"]
+    if ungraded := drawn - total.pop("graded"):
         raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
     if not drawn:
         raise InputError(f"run {run.name} has no samples of original questions. Run `tagrpo eval run`.")
     spec = EvalSpec.model_validate(run.spec)
+    by_problem = count_tokens(session, run.id, originals)
+    of_problems = [by_problem[problem.run_problem_id] for problem in originals if problem.samples]
+    tokens, known = (sum(numbers) for numbers in zip(*of_problems, strict=True))
+    ends: Any = {} if tells_ends(run) else {"truncated": None, "refused": None}
     return RunResult(
         run=run,
         spec=spec,
@@ -113,17 +107,12 @@ def load_result(
         counts=_counts(originals),
         positions=tuple(problem.position for problem in originals),
         neighbors=len(counts) - len(originals),
-        samples=drawn,
-        missing=sum(problem.missing for problem in originals),
-        truncated=sum(problem.truncated for problem in originals) if tells_ends(run) else None,
-        refused=sum(problem.refused for problem in originals) if tells_ends(run) else None,
-        tokens=_tokens(session, run.id, originals),
+        tokens=tokens if known == drawn else None,
         usd=None if is_imported(spec) else known_cost(session, run.id),
         sources=read_sources(session, {run.id: grader}, originals=True)[run.id],
         grades=grades,
-        human=sum(problem.human for problem in originals),
-        overruled=sum(problem.overruled for problem in originals),
         judged=_judged(session, run.id, chosen, grader, originals),
+        **{**total, **ends},
     )
 
 
@@ -155,23 +144,20 @@ def _judged(
     return Judged(model, grades, correct, points)
 
 
-@dataclass(frozen=True)
-class Effect:
-    """pass@k of a run by the grader alone and with people's grades, unknown grades counted wrong."""
+def human_effect(session: Session, run: Run) -> list[dict[str, Any]]:
+    """Return pass@k by the grader alone and with people's grades, unknown grades counted wrong.
 
-    k: int
-    grader: float
-    human: float
-
-
-def human_effect(session: Session, run: Run) -> list[Effect]:
-    """Return what people's grades change in pass@k, at 1 and at the largest power of two of samples."""
-    by_grader, by_human = (load_result(session, run, grades=grades).counts for grades in _SIDES)
-    most = int(by_grader.n.min())
-    ks = sorted({1, 2 ** (most.bit_length() - 1)}) if most else []
+    At k = 1 and at the largest power of two of samples.
+    """
+    sides: tuple[Grades, ...] = ("grader", "human")
+    counts = {side: load_result(session, run, grades=side).counts for side in sides}
+    most = int(counts["grader"].n.min())
     return [
-        Effect(k, *(float(np.mean(pass_at_k(of.n, of.correct, k))) for of in (by_grader, by_human)))
-        for k in ks
+        {
+            "k": k,
+            **{side: float(np.mean(pass_at_k(of.n, of.correct, k))) for side, of in counts.items()},
+        }
+        for k in (sorted({1, 2 ** (most.bit_length() - 1)}) if most else ())
     ]
 
 
@@ -189,10 +175,3 @@ def _counts(problems: Sequence[ProblemCounts]) -> Counts:
     columns = [[p.asked, p.correct, p.unknown + p.missing] for p in problems]
     n, correct, unknown = np.array(columns, dtype=np.int64).T
     return Counts(problem_keys(problem.problem_id for problem in problems), n, correct, unknown)
-
-
-def _tokens(session: Session, run_id: str, problems: Sequence[ProblemCounts]) -> int | None:
-    tokens = count_tokens(session, run_id, problems)
-    of_problems = [tokens[problem.run_problem_id] for problem in problems if problem.samples]
-    total, counted = (sum(numbers) for numbers in zip(*of_problems, strict=True))
-    return total if counted == sum(problem.samples for problem in problems) else None

@@ -1,13 +1,12 @@
 """The current state of an eval run: requests, responses, cost, and pass@k if available."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-from evaluator.evals.counts import count_samples
-from evaluator.evals.missing import most_wanted, samples_lost, samples_missing
+from evaluator.evals.counts import count_samples, most_wanted, samples_lost, samples_missing
 from evaluator.evals.results import RunResult, load_result
 from evaluator.evals.runs import EvalSpec, is_imported
-from evaluator.passk.curves import Curve, curve
+from evaluator.passk.curves import curve
 from service.database import Database
 from service.errors import InputError
 from service.runs.progress import frequent_errors, progress_of
@@ -17,19 +16,13 @@ from service.runs.store import Run, find_run
 ERRORS_LISTED = 20
 
 
-@dataclass(frozen=True)
-class RunNumbers:
-    """A run as it stands."""
+def read_numbers(
+    database: Database, run: Run, n: int | None = None
+) -> tuple[dict[str, Any], RunResult | None]:
+    """Return where a run stands, and its result; if there is none, `why` in the record says why.
 
-    run: Run
-    record: dict[str, Any]  # all numbers, as JSON
-    # result, curve: None if there is nothing to report; `record["why"]` then says why
-    result: RunResult | None
-    curve: Curve | None
-
-
-def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbers:
-    """Return where a run stands; without `n`, missing samples are counted to the most that was asked for."""
+    Without `n`, missing samples are counted to the most that was asked for.
+    """
     result, why = None, None
     with database.read() as session:
         run = find_run(session, run.id)
@@ -47,7 +40,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
             why = str(error)
     fewest = 0 if result is None else int(result.counts.n.min())
     ks = [2**power for power in range(fewest.bit_length())]
-    points = curve(result.counts, ks) if result is not None and ks else None
+    points = curve(result.counts, ks).points if result is not None and ks else None
     record = {
         "run": run.name,
         "id": run.id,
@@ -77,7 +70,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
                 "new_problems": [point.new_problems.low, point.new_problems.high],
                 "same_problems": [point.same_problems.low, point.same_problems.high],
             }
-            for point in points.points
+            for point in points
         ],
         "why": why,
     }
@@ -100,4 +93,4 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
             "human_grades": result.human,
             "overruled": result.overruled,
         }
-    return RunNumbers(run, record, result, points)
+    return record, result

@@ -35,8 +35,8 @@ ASSUMPTIONS = (
 def needs_neighbors(right: int, drawn: int, g: int, unmixed: float = UNMIXED) -> bool:
     """Say whether G responses to a question alone will probably be all right or all wrong.
 
-    `right` of `drawn` were correct before, so the chance is E[p^G + (1-p)^G] over the posterior Beta(right +
-    1/2, drawn - right + 1/2) of the success rate; it is compared with `unmixed`.
+    The chance E[p^G + (1-p)^G], over the posterior Beta(right + 1/2, drawn - right + 1/2) of the success rate
+    after `right` of `drawn` correct responses, is compared with `unmixed`.
     """
     from scipy.special import betaln
 

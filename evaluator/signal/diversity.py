@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluator.signal.groups import ORIGINAL, Floats, Texts, mean_estimate
+from evaluator.signal.groups import ORIGINAL, Floats, MeanEstimate, Texts, mean_estimate
 from service.errors import InputError
 
 ORIGINAL_PAIRS = "original, G"
@@ -102,6 +102,7 @@ def diversity(
         )
     names = [name for name in SERIES if n or name == ORIGINAL_PAIRS]
     values = {name: np.array([row[SERIES[name]] for row in rows], dtype=np.float64) for name in names}
+    estimates: list[tuple[str, str | None, MeanEstimate]]
     estimates = [(name, None, mean_estimate(series, (0.0, 2.0))) for name, series in values.items()]
     estimates += [
         (name, ORIGINAL_PAIRS, mean_estimate(values[name] - values[ORIGINAL_PAIRS])) for name in names[1:]

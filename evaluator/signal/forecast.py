@@ -193,14 +193,12 @@ def forecast(
 ) -> Forecast:
     """Return the forecast from a pilot: the model of `fit_rates` and bootstrap replicates over questions.
 
-    Each replicate draws questions with replacement, with all their visits, and improves the fit from where
-    the whole pilot left it; where none with neighbors is drawn the shift stays. Of more than 1,000 questions
-    1,000 are drawn and the error is scaled down.
+    Each replicate draws at most 1,000 questions with replacement, with all their visits, and improves the fit
+    from where the whole pilot left it.
 
     Args:
-        counts: the pilot; a row is a visit of a question.
-        shift: an assumed shift, for a pilot without neighbors.
-        replicates: 40 by default.
+        counts: The pilot; a row is a visit of a question.
+        shift: An assumed shift, for a pilot without neighbors.
     """
     replicates = REPLICATES if replicates is None else replicates
     counts = counts.rows(counts.known.sum(axis=1) > 0)

@@ -12,8 +12,6 @@ from evaluator.passk.estimators import Floats as Floats
 from evaluator.passk.estimators import Ints as Ints
 from evaluator.passk.intervals import RARE, new_problems_interval
 
-Bools = NDArray[np.bool_]
-
 ORIGINAL = 0
 
 

@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from evaluator.signal.difficulty_tests import EVERY_STRATEGY, homogeneity, strategy_shifts
+from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.groups import PromptSample, QuestionGroup
 
 

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from evaluator.evals.sources import BOX
+from evaluator.evals.counts import BOX
 from evaluator.passk.exact_interval import exact_interval
-from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.comparison_layout import ahead
+from evaluator.reports.comparing import MethodComparison, ahead, compare_methods
 from evaluator.reports.diagnosis_layout import diagnosis_document
 from evaluator.reports.documents.document import (
     Block,
@@ -29,8 +28,8 @@ from evaluator.reports.documents.document import (
     span,
     table_of,
 )
+from evaluator.reports.layout import curve_rows
 from evaluator.reports.methods import load_methods
-from evaluator.reports.records import curve_rows
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
 from evaluator.signal.sources.eval_runs import eval_source

@@ -142,15 +142,15 @@ def import_(
         stored = import_responses(database, run_name, spec, file, matcher, read, placed, storing)
         grading = bar.stage("grading")
         graded = grade_run(database, stored.run.id, grader, grading, version=run_version(stored.run))
-        numbers = read_numbers(database, stored.run)
+        numbers, _ = read_numbers(database, stored.run)
         with database.read() as session:
             agreement = read_agreement(session, stored.run.id)
     record = {
-        **numbers.record,
+        **numbers,
         "format": file.form,
         "imported": stored.new,
         "there_before": stored.there,
-        "graded": graded.samples,
+        "graded": graded.total(),
         "unmatched": _unmatched(read.unmatched, benchmark),
         "unclear": _unmatched(read.unclear, benchmark),
         "without_response": read.lost.total(),
