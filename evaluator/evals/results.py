@@ -2,14 +2,23 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import ProblemCounts, Sources, count_samples, count_tokens, read_sources
+from evaluator.evals.counts import (
+    ProblemCounts,
+    Sources,
+    count_samples,
+    count_tokens,
+    most_wanted,
+    read_sources,
+    samples_lost,
+    samples_missing,
+)
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
@@ -17,10 +26,15 @@ from evaluator.evals.tables import GradeRow, RunProblemRow
 from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
 from evaluator.passk.counts import Counts
+from evaluator.passk.curves import curve
 from evaluator.passk.estimators import pass_at_k
+from service.database import Database
 from service.errors import InputError
-from service.runs.spending import known_cost
-from service.runs.store import Run
+from service.runs.progress import frequent_errors, progress_of
+from service.runs.spending import known_cost, read_ledger
+from service.runs.store import Run, find_run
+
+ERRORS_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -159,6 +173,86 @@ def human_effect(session: Session, run: Run) -> list[dict[str, Any]]:
         }
         for k in (sorted({1, 2 ** (most.bit_length() - 1)}) if most else ())
     ]
+
+
+def read_numbers(
+    database: Database, run: Run, n: int | None = None
+) -> tuple[dict[str, Any], RunResult | None]:
+    """Return where a run stands, and its result; if there is none, `why` in the record says why.
+
+    Without `n`, missing samples are counted to the most that was asked for.
+    """
+    result, why = None, None
+    with database.read() as session:
+        run = find_run(session, run.id)
+        counts = count_samples(session, run.id, None)
+        progress, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
+        errors = frequent_errors(session, run.id, limit=ERRORS_LISTED)
+        there = [problem.samples for problem in counts] or [0]
+        wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
+        lost = samples_lost(session, run.id, wanted)
+        imported = is_imported(EvalSpec.model_validate(run.spec))
+        missing = lost if imported else samples_missing(session, run.id, wanted)
+        try:
+            result = load_result(session, run)
+        except InputError as error:
+            why = str(error)
+    fewest = 0 if result is None else int(result.counts.n.min())
+    ks = [2**power for power in range(fewest.bit_length())]
+    points = curve(result.counts, ks).points if result is not None and ks else None
+    record = {
+        "run": run.name,
+        "id": run.id,
+        "created_at": run.created_at,
+        "finished_at": run.finished_at,
+        "benchmark": run.spec["problems"],
+        "model": run.spec["model"],
+        "problems": len(counts),
+        "originals": sum(problem.variant == 0 for problem in counts),
+        "benchmark_problems": run.spec["size"],
+        "n": wanted,
+        "samples": sum(there),
+        "fewest_samples": min(there),
+        "most_samples": max(there),
+        "missing": missing,
+        "missing_for_good": lost,
+        "open_requests": progress.open,
+        "failed_requests": progress.failed,
+        "errors": errors,
+        "ledger": [asdict(line) for line in ledger],
+        "pass_at_k": points
+        and [
+            {
+                "k": point.k,
+                "value": point.value,
+                "value_high": point.value_high,
+                "new_problems": [point.new_problems.low, point.new_problems.high],
+                "same_problems": [point.same_problems.low, point.same_problems.high],
+            }
+            for point in points
+        ],
+        "why": why,
+    }
+    if result is not None:
+        record |= {
+            "grader": result.grader_version,
+            "graded_samples": result.samples,
+            "neighbors": result.neighbors,
+            "correct": int(result.counts.correct.sum()),
+            "unknown": result.unknown,
+            "missing_samples": result.missing,
+            "truncated": result.truncated,
+            "truncated_share": result.share(result.truncated),
+            "refused": result.refused,
+            "refused_share": result.share(result.refused),
+            "mean_tokens": result.mean_tokens,
+            "usd": result.usd,
+            "sources": result.sources.shares,
+            "correct_sources": result.sources.correct_shares,
+            "human_grades": result.human,
+            "overruled": result.overruled,
+        }
+    return record, result
 
 
 def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:

@@ -205,7 +205,9 @@ class _Drawing:
         block = read_block(item)
         if await self._store.read(_are_stored, (block.run_problem_id, block.first)):
             return  # by a process that was killed before it had finished the task
-        problem = self._problems.get(block.run_problem_id) or await self._added(block)
+        problem = self._problems.get(block.run_problem_id)
+        if problem is None:  # another process has let the run grow meanwhile
+            problem = await self._store.read(_read_added, block.run_problem_id)
         samples: list[NewSample] = []
         while len(samples) < block.count:
             first, left = block.first + len(samples), block.count - len(samples)
@@ -239,10 +241,6 @@ class _Drawing:
             about=problem.problem_id,
             scope=self._run.id,
         )
-
-    async def _added(self, block: Block) -> RunProblem:
-        """Return a problem by which another process has let the run grow meanwhile."""
-        return await self._store.read(_read_added, block.run_problem_id)
 
 
 def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
@@ -320,7 +318,10 @@ def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]
             )
         ]
         session.connection().execute(_INSERT_GRADES, rows)
-        _drop_bodies(session, {sample.ask_id for sample in samples if sample.ask_id is not None})
+        # Texts are stored once: as samples.
+        asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
+        session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))
+        session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(key=None))
     return [not stored for stored in there]
 
 
@@ -330,12 +331,6 @@ def _are_stored(session: Session, places: Sequence[tuple[int, int]]) -> list[boo
     columns = select(SampleRow.run_problem_id, SampleRow.ordinal)
     stored = {tuple(row) for row in session.execute(columns.where(place.in_(places)))}
     return [each in stored for each in places]
-
-
-def _drop_bodies(session: Session, ask_ids: set[int]) -> None:
-    """Forget replies whose texts are stored as samples, so that they are stored once."""
-    session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(ask_ids)))
-    session.execute(update(AskRow).where(AskRow.id.in_(ask_ids)).values(key=None))
 
 
 def insert_samples(session: Session, samples: Sequence[NewSample]) -> range:

@@ -87,12 +87,15 @@ def load_methods(
     if not references:
         raise InputError("give at least one run. `tagrpo runs list` lists them.")
     runs = list_eval_runs(session)
-    parts = {each.run.id: each.benchmark for each in runs_overview(session, runs)}
+    parsed = {reference: _parse(reference) for reference in references}
+    matching = {name: matching_runs(runs, name) for _, names in parsed.values() for name in names}
+    measured_runs = [run for found in matching.values() for run in found]
+    parts = {each.run.id: each.benchmark for each in runs_overview(session, measured_runs)}
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in references:
-        given, names = _parse(reference)
+        given, names = parsed[reference]
         mine: dict[tuple[str, str], list[Run]] = {}
-        for name, run in [(each, run) for each in names for run in matching_runs(runs, each)]:
+        for name, run in [(each, run) for each in names for run in matching[each]]:
             label = given or (reference if len(names) > 1 else "")
             label = label or (name if run.name.startswith(f"{name}.") else run_label(run))
             mine.setdefault((label, parts[run.id]), []).append(run)

@@ -1,7 +1,7 @@
 """Diagnose the training signal from a source of responses, for commands, pages and the demo."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -133,23 +133,20 @@ def diagnose(
     )
 
 
+@dataclass
 class _Parts:
     """The parts of a diagnosis, each a method that returns its tables."""
 
-    def __init__(
-        self,
-        source: ResponseSource,
-        pilots: Sequence[CheckpointGroups],
-        g: int,
-        n: int,
-        settings: DiagnosisSettings,
-    ) -> None:
-        self.notes: list[str] = []
-        self.forecasts: dict[str, Forecast] = {}
-        self._source, self._pilots, self._g, self._n, self._settings = source, pilots, g, n, settings
+    source: ResponseSource
+    pilots: Sequence[CheckpointGroups]
+    g: int
+    n: int
+    settings: DiagnosisSettings
+    notes: list[str] = field(default_factory=list)
+    forecasts: dict[str, Forecast] = field(default_factory=dict)
 
     def zero_gradient(self) -> dict[str, list[Row]]:
-        results = [(each.label, zero_gradient(each, self._g, self._n)) for each in self._source.checkpoints]
+        results = [(each.label, zero_gradient(each, self.g, self.n)) for each in self.source.checkpoints]
         self.notes += [f"{label}: {note}" for label, result in results for note in result.notes]
         return {
             "zero_gradient": [row for _, result in results for row in result.shares],
@@ -158,8 +155,8 @@ class _Parts:
 
     def forecast(self) -> dict[str, list[Row]]:
         rows, models = [], []
-        for pilot in self._pilots:
-            fitted, shapes = self._fit(pilot), paper_shapes(self._g, self._n)
+        for pilot in self.pilots:
+            fitted, shapes = self._fit(pilot), paper_shapes(self.g, self.n)
             shift = fitted.model.shift
             rows += [{"checkpoint": pilot.label, **asdict(fitted.row(shape))} for shape in shapes]
             if (largest := max(shape.g for shape in shapes)) > fitted.samples[0]:
@@ -185,42 +182,42 @@ class _Parts:
 
     def choices(self) -> dict[str, list[Row]]:
         rows = []
-        for pilot in self._pilots:
+        for pilot in self.pilots:
             groups, model = pool_visits(pilot.groups), self._fit(pilot).model
-            for row in compare_choices(groups, model, self._g, self._n if model.shift else 0):
+            for row in compare_choices(groups, model, self.g, self.n if model.shift else 0):
                 rows.append({"checkpoint": pilot.label, **row})
         return {"choices": rows}
 
     def difficulty(self) -> dict[str, list[Row]]:
         made: dict[str, list[Row]] = {}
-        for pilot in self._pilots:
-            audit = audit_difficulty(pilot, fdr=self._settings.fdr, seed=self._settings.seed)
+        for pilot in self.pilots:
+            audit = audit_difficulty(pilot, fdr=self.settings.fdr, seed=self.settings.seed)
             for name, rows in audit.items():
                 made.setdefault(name, []).extend(rows)
         return made
 
     def diversity(self) -> dict[str, list[Row]]:
-        rng = np.random.default_rng(self._settings.seed)
+        rng = np.random.default_rng(self.settings.seed)
         drawn = {}
-        for checkpoint in self._source.checkpoints:
+        for checkpoint in self.source.checkpoints:
             ids = list(dict.fromkeys(group.group_id for group in checkpoint.groups))
-            places = sorted(rng.permutation(len(ids))[: self._settings.questions].tolist())
+            places = sorted(rng.permutation(len(ids))[: self.settings.questions].tolist())
             drawn[checkpoint.label] = [ids[place] for place in places]
             if len(places) < len(ids):
                 self.notes.append(
                     f"{checkpoint.label}: diversity uses the responses to {len(places):,} of {len(ids):,} "
-                    f"questions, sampled with seed {self._settings.seed}"
+                    f"questions, sampled with seed {self.settings.seed}"
                 )
         embed = fit_tf_idf(
             text
             for label, ids in drawn.items()
-            for _, prompts in self._source.texts(label, ids)
+            for _, prompts in self.source.texts(label, ids)
             for responses in prompts.values()
             for text in responses
         )
         results = {
             label: diversity(
-                label, self._source.texts(label, ids), embed, self._g, self._n, seed=self._settings.seed
+                label, self.source.texts(label, ids), embed, self.g, self.n, seed=self.settings.seed
             )
             for label, ids in drawn.items()
         }
@@ -242,11 +239,11 @@ class _Parts:
         }
 
     def cost(self) -> dict[str, list[Row]]:
-        price = token_price(self._settings.usd_per_gpu_hour, self._settings.tokens_per_second)
+        price = token_price(self.settings.usd_per_gpu_hour, self.settings.tokens_per_second)
         rows, even_rows = [], []
-        for pilot in self._pilots:
+        for pilot in self.pilots:
             tokens = TokenCosts(*mean_tokens(pilot), price)
-            ways, even = cost_report(self._fit(pilot), self._g, self._n, tokens)
+            ways, even = cost_report(self._fit(pilot), self.g, self.n, tokens)
             rows += [{"checkpoint": pilot.label, **row} for row in ways]
             even_rows += [{"checkpoint": pilot.label, **even}] if even else []
             self.notes += [f"assumed: {assumption}" for assumption in ASSUMPTIONS]
@@ -259,9 +256,9 @@ class _Parts:
 
     def _fit(self, pilot: CheckpointGroups) -> Forecast:
         if pilot.label not in self.forecasts:
-            counts, shift_sd = count_groups(pilot.groups), self._settings.shift_sd
+            counts, shift_sd = count_groups(pilot.groups), self.settings.shift_sd
             if shift_sd is not None and (counts.known[:, 1:] > 0).any():
                 raise InputError("--assume-shift-sd is only for pilots without neighbors. Remove it.")
             shift = None if shift_sd is None else Shift(0.0, shift_sd, 0.0, assumed=True)
-            self.forecasts[pilot.label] = forecast(counts, shift=shift, seed=self._settings.seed)
+            self.forecasts[pilot.label] = forecast(counts, shift=shift, seed=self.settings.seed)
         return self.forecasts[pilot.label]

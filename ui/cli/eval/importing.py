@@ -83,6 +83,7 @@ def import_(
     from evaluator.benchmarks.types import LoadedBenchmark
     from evaluator.evals.evaluating import note_golds
     from evaluator.evals.grading import grade_run
+    from evaluator.evals.results import read_numbers
     from evaluator.evals.runs import model_slug, run_version
     from evaluator.exchange.agreement import agreement_document, read_agreement
     from evaluator.exchange.files import open_responses, with_thoughts_opened
@@ -91,7 +92,6 @@ def import_(
     from evaluator.grading import Grader
     from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
-    from evaluator.reports.standing import read_numbers
     from service.runs.store import check_name
 
     check_grader(own_grader, answers)

@@ -45,7 +45,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
     --base-url http://localhost:8000/v1 temperature=0.7
     """
     from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
-    from evaluator.reports.standing import read_numbers
+    from evaluator.evals.results import read_numbers
     from service.asks.ask import INTERRUPTED
     from service.models.stopping import deliver_signal
     from ui.cli.eval.summary import numbers_parts

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from evaluator.evals.results import read_numbers
 from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import hundredths
-from evaluator.reports.standing import read_numbers
 from ui.cli.output import Heading, Part, Table, plural
 from ui.cli.records import record_parts
 from ui.cli.requests import error_words, open_words
