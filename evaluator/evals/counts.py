@@ -57,7 +57,7 @@ class ProblemCounts:
 
     @property
     def asked(self) -> int:
-        """The samples that pass@k stands on."""
+        """The samples that pass@k is computed from."""
         return self.graded + self.missing
 
 

@@ -114,7 +114,7 @@ class SamplesPage:
 def browse_samples(
     session: Session, run_id: str, filters: SampleFilters, *, after: Place | None = None, limit: int = 25
 ) -> SamplesPage:
-    """Return up to `limit` samples of a run behind a place, in order of problems; texts are not read.
+    """Return up to `limit` samples of a run after a place, in order of problems; texts are not read.
 
     Where a text is searched for the page may be short, even empty, and still have an `after`; see
     `page_of_rows`.

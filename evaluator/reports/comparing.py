@@ -21,6 +21,7 @@ from evaluator.reports.report import DEFAULT_K
 from service.errors import InputError
 
 CHANGES_SHOWN = 5
+_TESTED = ("same_z", "same_p_value", "wins", "losses", "ties", "warning")
 Which = Literal["first only", "second only", "both", "neither", "all"]
 SOLVED = 0.5
 """A run solves a problem if at least this share of the draws of k samples has a correct one."""
@@ -108,9 +109,7 @@ def compare_methods(
                 **common,
                 "k": point.k,
                 "problems": len(comparison.problem_ids),
-                "value_a": point.value_a,
-                "value_b": point.value_b,
-                "difference": point.difference,
+                **{name: getattr(point, name) for name in ("value_a", "value_b", "difference")},
                 "lowest": point.bounds[0],
                 "highest": point.bounds[1],
                 "low": point.interval.low,
@@ -121,12 +120,7 @@ def compare_methods(
                 "same_low": point.same_interval.low,
                 "same_high": point.same_interval.high,
                 "same_interval": point.same_interval.question,
-                "same_z": point.same_z,
-                "same_p_value": point.same_p_value,
-                "wins": point.wins,
-                "losses": point.losses,
-                "ties": point.ties,
-                "warning": point.warning,
+                **{name: getattr(point, name) for name in _TESTED},
             }
             for point in comparison.points
         ]

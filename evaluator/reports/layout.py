@@ -12,7 +12,7 @@ from evaluator.reports.published import PaperColumn
 from evaluator.reports.report import PASS_AT_K, Metric, Report, ReportLine, Score
 
 RUNS, AVERAGE = "runs", "average"
-"""What stands in the column `source`, beside the paper's name."""
+"""Values of the column `source`, next to the names of papers."""
 
 _OF_SCORE = ("k", "value", "value_high", "low", "high", "interval", "problems")
 _OF_CURVE = ("run", "label", "benchmark", *_OF_SCORE, "samples")
@@ -26,17 +26,11 @@ def report_document(report: Report, extra_notes: Sequence[str] = ()) -> Document
 
 def source_table(report: Report) -> Table:
     """Return the shares of answers by the place where they were found."""
-    rows = tuple(
-        (
-            line.label,
-            line.entry.benchmark,
-            *(
-                ABSENT if share is None else hundredths(share, 1)
-                for share in line.entry.sources.by_place().values()
-            ),
-        )
-        for line in report.lines
-    )
+    rows = []
+    for line in report.lines:
+        shares = line.entry.sources.by_place().values()
+        cells = (ABSENT if share is None else hundredths(share, 1) for share in shares)
+        rows.append((line.label, line.entry.benchmark, *cells))
     title = "where tagrpo found the answers, in percent of samples"
     return Table(("method", "benchmark", *PLACES, CORRECT_SHARE), tuple(rows), title, words=2)
 
@@ -150,7 +144,7 @@ def records(report: Report) -> list[dict[str, Any]]:
 def curve_rows(report: Report) -> list[dict[str, Any]]:
     """Return the points of all curves, one row each, as `ui.charts.eval_curves` draws them.
 
-    The points of one label and benchmark all stand on the same problems.
+    The points of one label and benchmark are all over the same problems.
     """
     return [{key: row[key] for key in _OF_CURVE} for row in records(report) if row["source"] == RUNS]
 

@@ -102,7 +102,7 @@ def _left_out(report: Report) -> Iterator[str]:
 
 
 def run_notes(entries: Sequence[Entry]) -> list[str]:
-    """Return what has to be said of the runs behind a table: unfinished ones, neighbors, older graders."""
+    """Return notes on the runs of a table: unfinished ones, neighbors, older graders."""
     results = {result.run.id: result for entry in entries for result in entry.results}.values()
     notes = []
     for result in results:

@@ -105,7 +105,7 @@ class Report:
 
     @property
     def layout(self) -> tuple[PaperColumn, ...]:
-        """The columns of the paper beside it, or of the first paper."""
+        """The columns of the paper that is shown, or of the first paper."""
         return published.layout_of(self.paper)
 
     @property
@@ -165,8 +165,8 @@ def build_report(
                 raise InputError(f"{method.label}, {benchmark}: {error}") from error
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
-    beside = model if set(printed) & set(wanted) else None
-    averages, missing = _averages(lines, wanted, published.layout_of(beside))
+    shown = model if set(printed) & set(wanted) else None
+    averages, missing = _averages(lines, wanted, published.layout_of(shown))
     return Report(
         metric,
         interval,
@@ -174,8 +174,8 @@ def build_report(
         chosen,
         tuple(lines),
         averages,
-        beside,
-        withheld=None if beside else model,
+        shown,
+        withheld=None if shown else model,
         no_average=missing,
     )
 

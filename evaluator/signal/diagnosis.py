@@ -61,7 +61,7 @@ class Diagnosis:
     settings: DiagnosisSettings
     tables: Mapping[str, list[Row]]
     forecasts: Mapping[str, Forecast]  # by checkpoint
-    remarks: tuple[str, ...]  # what has to be said beside the figures
+    remarks: tuple[str, ...]  # notes on the figures
     left_out: Mapping[Part, str]  # why a part is missing
 
     @property

@@ -92,7 +92,7 @@ class Shift:
 
     @property
     def at_bound(self) -> str:
-        """Which bounds of the fit this one stands at, in words for the user; empty where at none."""
+        """Which bounds of the fit this one is at, in words for the user; empty if at none."""
         if self.assumed:
             return ""
         bounds = [
