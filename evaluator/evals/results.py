@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import and_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import (
@@ -22,7 +22,8 @@ from evaluator.evals.counts import (
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
-from evaluator.evals.tables import GradeRow, RunProblemRow
+from evaluator.evals.samples import read_headers
+from evaluator.evals.tables import RunProblemRow
 from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
 from evaluator.passk.counts import Counts
@@ -136,26 +137,16 @@ def _judged(
     model = judge_of(version)
     if model is None:
         return None
+    originals = and_(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
+    judged = [
+        header
+        for header in read_headers(session, originals, grader)
+        if (header.reason or "").startswith(f"{JUDGE_REASON} {model}")
+    ]
+    correct = Counter(header.run_problem_id for header in judged if header.value == GradeValue.CORRECT)
     asked = {problem.run_problem_id: problem.asked for problem in problems}
-    grades = correct = 0
-    points = 0.0
-    rows = session.execute(
-        select(GradeRow.run_problem_id, GradeRow.value, func.count())
-        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
-        .where(
-            RunProblemRow.run_id == run_id,
-            RunProblemRow.variant == 0,
-            GradeRow.grader_id == grader,
-            GradeRow.reason.startswith(f"{JUDGE_REASON} {model}", autoescape=True),
-        )
-        .group_by(GradeRow.run_problem_id, GradeRow.value)
-    )
-    for place, value, number in rows:
-        grades += number
-        if value == GradeValue.CORRECT:
-            correct += number
-            points += number / asked[place] / len(asked)
-    return Judged(model, grades, correct, points)
+    points = sum(number / asked[place] / len(asked) for place, number in correct.items())
+    return Judged(model, len(judged), correct.total(), points)
 
 
 def human_effect(session: Session, run: Run) -> list[dict[str, Any]]:
