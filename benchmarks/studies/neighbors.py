@@ -18,7 +18,6 @@ import re
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -145,11 +144,8 @@ def compare_numbers(db: Database, pilot: str | None) -> list[dict[str, Any]]:
     rows = compare_choices(one.groups, model, G, N)[:-1]
     for chance in UNMIXED:
         adaptive = compare_choices(one.groups, model, G, N, unmixed=chance)[-1]
-        rows.append(replace(adaptive, choice=f"from {chance}"))
-    return [
-        {**vars(row), "per hundred": row.per_hundred, "equal per hundred": row.equal_per_hundred}
-        for row in rows
-    ]
+        rows.append({**adaptive, "choice": f"from {chance}"})
+    return rows
 
 
 if __name__ == "__main__":

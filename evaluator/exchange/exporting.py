@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -11,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import RunProblem, run_problems
-from evaluator.evals.samples import page_samples, read_texts
+from evaluator.evals.samples import read_headers, read_texts
+from evaluator.evals.tables import SampleRow
 from evaluator.exchange.agreement import find_other_tool
 from service.database import Database
 from service.errors import InputError
@@ -120,10 +120,10 @@ def _samples(
     db: Database, run: Run, problem: RunProblem, grader: int | None, theirs: int | None
 ) -> Iterator[dict[str, Any]]:
     with db.read() as session:
-        samples = partial(page_samples, session, run.id, problem.id, limit=None)
-        headers = samples(grader_id=grader)
+        of_problem = SampleRow.run_problem_id == problem.id
+        headers = read_headers(session, of_problem, grader)
         texts = read_texts(session, [header.id for header in headers])
-        graded = [] if theirs is None else samples(grader_id=theirs)
+        graded = [] if theirs is None else read_headers(session, of_problem, theirs)
     other = {header.id: header.reason for header in graded}
     for header in headers:
         yield {

@@ -9,7 +9,7 @@ from eval_runs import add_eval_run, regrade
 from runs import open_empty
 from sqlalchemy import update
 
-from evaluator.evals.missing import Block, block_item
+from evaluator.evals.counts import Block, block_item
 from evaluator.evals.overview import choose_version, runs_overview
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import load_result

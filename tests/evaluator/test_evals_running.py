@@ -56,7 +56,7 @@ def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db: 
         # The server told the sum of three together; the fourth came alone.
         assert (completion_tokens is None) == (ordinal < 3)
         assert "\\boxed{" in text
-    assert outcome.graded.samples == 16
+    assert outcome.graded.total() == 16
     assert finished(db, run)
     with db.read() as session:
         assert session.scalars(select(AskBodyRow.ask_id)).all() == []  # the texts are the samples'

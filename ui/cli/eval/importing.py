@@ -83,6 +83,7 @@ def import_(
     from evaluator.benchmarks.types import LoadedBenchmark
     from evaluator.evals.evaluating import note_golds
     from evaluator.evals.grading import grade_run
+    from evaluator.evals.results import read_numbers
     from evaluator.evals.runs import model_slug, run_version
     from evaluator.exchange.agreement import agreement_document, read_agreement
     from evaluator.exchange.files import open_responses, with_thoughts_opened
@@ -90,7 +91,6 @@ def import_(
     from evaluator.exchange.matching import survey
     from evaluator.grading import Grader
     from evaluator.grading.workers.own import own_version
-    from evaluator.reports.standing import read_numbers
     from service.runs.store import check_name
 
     check_grader(own_grader, answers)
@@ -141,15 +141,15 @@ def import_(
         stored = import_responses(database, run_name, spec, file, matcher, read, placed, storing)
         grading = bar.stage("grading")
         graded = grade_run(database, stored.run.id, grader, grading, version=run_version(stored.run))
-        numbers = read_numbers(database, stored.run)
+        numbers, _ = read_numbers(database, stored.run)
         with database.read() as session:
             agreement = read_agreement(session, stored.run.id)
     record = {
-        **numbers.record,
+        **numbers,
         "format": file.form,
         "imported": stored.new,
         "there_before": stored.there,
-        "graded": graded.samples,
+        "graded": graded.total(),
         "unmatched": _unmatched(read.unmatched, benchmark),
         "unclear": _unmatched(read.unclear, benchmark),
         "without_response": read.lost.total(),

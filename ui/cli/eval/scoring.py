@@ -92,7 +92,7 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
     record = {
         "run": run.name,
         "grader": version,
-        "graded": graded.samples,
+        "graded": graded.total(),
         "correct": correct,
         "wrong": result.samples - correct - result.unknown,
         "unknown": result.unknown,
