@@ -63,25 +63,6 @@ class Evidence:
     candidate_unsettled: int = 0
 
 
-@dataclass(frozen=True)
-class SolverAnswer:
-    """An answer of a solver to a question or candidate: `text` is the response, `extracted` its answer."""
-
-    ordinal: int
-    text: str
-    extracted: str | None
-    finish_reason: str
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """A request for candidates: its messages, the text of the reply, and the reply as the server sent it."""
-
-    prompt: list[dict[str, str]]
-    text: str | None
-    body: str | None
-
-
 def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
     """Return stored evidence as values. Keys that are missing (an older version, no answers) stay empty."""
     counts = evidence.get("counts") or {}
@@ -110,8 +91,8 @@ def page_answers(
     *,
     kind: AnswerKind = AnswerKind.LATEX,
     limit: int = 50,
-) -> list[SolverAnswer]:
-    """Return the first `limit` answers of a solver to a question or candidate, of this kind of answer."""
+) -> list[dict[str, Any]]:
+    """Return the first `limit` responses of a solver to a question or candidate, with their answers."""
     replies = session.scalars(
         select(AskBodyRow.reply)
         .join(AskRow, AskRow.id == AskBodyRow.ask_id)
@@ -127,20 +108,25 @@ def page_answers(
     )
     choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
     return [
-        SolverAnswer(ordinal, choice.text, extract_answer(choice, kind) or None, choice.finish_reason)
+        {
+            "ordinal": ordinal,
+            "text": choice.text,
+            "extracted": extract_answer(choice, kind) or None,
+            "finish_reason": choice.finish_reason,
+        }
         for ordinal, choice in enumerate(choices[:limit])
     ]
 
 
-def proposing_exchange(session: Session, ask_id: int) -> Exchange:
-    """Return a request for candidates and its reply."""
+def proposing_exchange(session: Session, ask_id: int) -> dict[str, Any]:
+    """Return a request for candidates: its messages, the text of the reply, and the reply as it was sent."""
     body = session.get_one(AskBodyRow, ask_id)
     reply = None if body.reply is None else unpack(body.reply)
-    return Exchange(
-        prompt=json.loads(unpack(body.request))["messages"],
-        text=None if reply is None else read_reply(reply)[0][0].text,
-        body=reply,
-    )
+    return {
+        "prompt": json.loads(unpack(body.request))["messages"],
+        "text": None if reply is None else read_reply(reply)[0][0].text,
+        "body": reply,
+    }
 
 
 @dataclass(frozen=True)
@@ -271,7 +257,7 @@ def candidate_record(
             "verdicts": [verdict._asdict() for verdict in verdicts],
         }
         if raw and ask_id is not None:
-            entry["exchange"] = asdict(proposing_exchange(session, ask_id))
+            entry["exchange"] = proposing_exchange(session, ask_id)
         runs.append(entry)
     return {
         "candidate": candidate.id,

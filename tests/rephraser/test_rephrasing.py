@@ -347,7 +347,7 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
     with world.db.read() as session:
         ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
         assert ask_id is not None
-        assert proposing_exchange(session, ask_id).prompt[1]["content"] == again
+        assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 
 def judged_world(path: Path) -> World:
