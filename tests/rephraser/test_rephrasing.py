@@ -253,7 +253,7 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     found = summary(world)
     assert (found.unreadable_questions, found.candidates) == (1, {"undecided": 2})
     assert (
-        found.unfinished[0].reason
+        found.unfinished[0]["reason"]
         == "2 undecided, too many answers to the question are truncated or cannot be parsed"
     )
     with world.db.read() as session:
