@@ -11,20 +11,13 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.queue import ReviewItem, read_items
-from rephraser.reviews.store import Decision, DecisionWord, find_candidate
+from rephraser.reviews.store import Decision, find_candidate
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text
 
 if TYPE_CHECKING:
     from evaluator.signal.difficulty import NeighborRow
-
-WORDS: dict[str, DecisionWord] = {
-    "accept": "accepted",
-    "accepted": "accepted",
-    "reject": "rejected",
-    "rejected": "rejected",
-}
 
 
 class _SheetRow(BaseModel):
@@ -135,7 +128,7 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         try:
             decision = Decision(
                 candidate_id=find_candidate(session, row.candidate).id,
-                decision=WORDS[row.decision],
+                decision="accepted" if row.decision.startswith("accept") else "rejected",
                 reason=row.reason or "",
                 reviewer=row.reviewer or reviewer or "",
                 audit_id=audit_id if row.audit is None else row.audit,

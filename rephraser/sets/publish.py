@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -93,10 +93,6 @@ class Selection:
             )
         if not 0 <= self.min_distance <= 1:
             raise InputError(f"a distance must be between 0 and 1, but is {self.min_distance}.")
-        if self.prefer not in get_args(Preference):
-            raise InputError(
-                f"{self.prefer!r} is not a valid preference. Choose one of {', '.join(get_args(Preference))}."
-            )
 
     def takes(self, candidate: Neighbor) -> bool:
         """Say whether a candidate may become a neighbor, before distances and n are applied."""
