@@ -214,7 +214,13 @@ def page_run(
         raise InputError(f"there is no finding {filters.finding!r}. Similar: {', '.join(near)}.")
     fitting = _filtered(select(StandingRow.proposal_id), filters).subquery()
     total = session.scalar(select(func.count()).select_from(fitting)) or 0
-    place = None if after is None else _proposal_id(session, run, after)
+    place = None
+    if after is not None:
+        candidate = find_candidate(session, after)
+        in_run = (ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
+        place = session.scalar(select(ProposalRow.id).where(*in_run))
+        if place is None:
+            raise InputError(f"{candidate.id} is not a candidate of run {run.name!r}. Give one that is.")
     cards = page_candidates(session, filters, after=place, limit=limit + 1)
     return cards[:limit], total, cards[limit - 1].candidate_id if len(cards) > limit else None
 
@@ -337,15 +343,3 @@ def _cost(session: Session, *asks: ColumnElement[bool]) -> dict[str, float]:
         "usd": sum((worst or 0) if cost is None else cost for _, _, cost, worst in rows) / PICO_PER_USD,
         "unpriced": sum(worst is None and cost is None for _, _, cost, worst in rows),
     }
-
-
-def _proposal_id(session: Session, run: Run, after: str) -> int:
-    candidate = find_candidate(session, after)
-    proposal_id = session.scalar(
-        select(ProposalRow.id).where(ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
-    )
-    if proposal_id is None:
-        raise InputError(
-            f"{candidate.id} is not a candidate of run {run.name!r}. Give one of its candidates."
-        )
-    return proposal_id
