@@ -109,7 +109,7 @@ def count_changes(session: Session, a_id: str, b_id: str) -> dict[str, int]:
     Published versions never change, so the result may be cached.
     """
     counts = {
-        kind: session.scalar(select(func.count()).select_from(_members(a_id, b_id, kind)[0].subquery()))
+        kind: session.scalar(select(func.count()).select_from(_members(a_id, b_id, kind)[0].subquery())) or 0
         for kind in get_args(ChangeKind)
     }
     return {

@@ -66,6 +66,9 @@ class Evidence:
 def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
     """Return stored evidence as values. Keys that are missing (an older version, no answers) stay empty."""
     counts = evidence.get("counts") or {}
+    numbers: dict[str, Any] = {name: evidence.get(name) for name in ("overlap", "new_top", "original_top")}
+    for name in ("original_unparsed", "candidate_unparsed", "original_unsettled", "candidate_unsettled"):
+        numbers[name] = counts.get(name, 0)
     classes = zip(*(counts.get(name, ()) for name in ("classes", "original", "candidate")), strict=False)
     return Evidence(
         findings=tuple(Finding(each["name"], each["detail"]) for each in evidence.get("findings", ())),
@@ -75,12 +78,7 @@ def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
         ),
         solvers=tuple(evidence.get("solvers", ())),
         by_solver=dict(evidence.get("by_solver", {})),
-        **{name: evidence.get(name) for name in ("overlap", "new_top", "original_top")},
-        **{
-            f"{side}_{name}": counts.get(f"{side}_{name}", 0)
-            for side in ("original", "candidate")
-            for name in ("unparsed", "unsettled")
-        },
+        **numbers,
     )
 
 
