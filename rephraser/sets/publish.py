@@ -226,24 +226,17 @@ def _read_candidates(session: Session, run: Run) -> list[tuple[str, Neighbor]]:
         .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
         .add_columns(CandidateRow.text, VerdictRow.evidence["counts"].label("counts"))
     )
-    return [
-        (
-            row.question_id,
-            Neighbor(
-                candidate_id=row.candidate_id,
-                text=row.text,
-                proposer=row.proposer,
-                strategy=row.strategy,
-                strategy_hash=row.strategy_hash,
-                model=row.model,
-                verdict=row.status or PENDING,
-                posterior=None,
-                reviewed=row.reviewed,
-                successes=read_successes(row.counts, solvers),
-            ),
+    same = ("candidate_id", "text", "proposer", "strategy", "strategy_hash", "model", "reviewed")
+    candidates = []
+    for row in rows:
+        neighbor = Neighbor(
+            **{name: getattr(row, name) for name in same},
+            verdict=row.status or PENDING,
+            posterior=None,
+            successes=read_successes(row.counts, solvers),
         )
-        for row in rows
-    ]
+        candidates.append((row.question_id, neighbor))
+    return candidates
 
 
 def _select(
