@@ -73,16 +73,12 @@ def mend_candidate(
 
 def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:
     query = select(ProposalRow).where(ProposalRow.candidate_id == origin_id).order_by(ProposalRow.id)
-    proposals = session.scalars(query).all()
     if run is not None:
-        wanted = find_neighbor_run(session, run)
-        proposals = [proposal for proposal in proposals if proposal.run_id == wanted.id]
-        if not proposals:
-            raise NotFoundError(f"run {wanted.name!r} has no candidate {origin_id}.")
+        query = query.where(ProposalRow.run_id == find_neighbor_run(session, run).id)
+    proposals = session.scalars(query).all()
     if not proposals:
-        raise NotFoundError(
-            f"no run contains the candidate {origin_id} any more, so an edit cannot be judged."
-        )
+        where = f"run {run!r} has no" if run else "no run has the"
+        raise NotFoundError(f"{where} candidate {origin_id}, so an edit cannot be judged.")
     if len(proposals) > 1:
         names = ", ".join(find_run(session, proposal.run_id).name for proposal in proposals)
         raise InputError(f"several runs have candidate {origin_id}: {names}. Choose one with --run.")

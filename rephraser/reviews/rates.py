@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -245,16 +246,6 @@ class GroupRate:
 
 
 @dataclass(frozen=True)
-class ReviewerRates:
-    """The decisions of one reviewer."""
-
-    reviewer: str
-    reviewed: int
-    false_accept: Rate
-    false_reject: Rate
-
-
-@dataclass(frozen=True)
 class ErrorRates:
     """Results of an audit so far.
 
@@ -272,7 +263,7 @@ class ErrorRates:
     false_accept: Rate
     false_reject: Rate
     broken: BrokenShare
-    reviewers: tuple[ReviewerRates, ...]
+    reviewers: tuple[dict[str, Any], ...]  # the rates of each one's decisions
     agreements: tuple[Agreement, ...]
     disputed: tuple[str, ...]
     false_accepts: tuple[str, ...]
@@ -316,12 +307,12 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
         false_reject=_rate(members, standing, "rejected", "accepted"),
         broken=_broken(strata),
         reviewers=tuple(
-            ReviewerRates(
-                reviewer,
-                len(decisions),
-                _rate(members, decisions, "accepted", "rejected"),
-                _rate(members, decisions, "rejected", "accepted"),
-            )
+            {
+                "reviewer": reviewer,
+                "reviewed": len(decisions),
+                "false_accept": _rate(members, decisions, "accepted", "rejected"),
+                "false_reject": _rate(members, decisions, "rejected", "accepted"),
+            }
             for reviewer, decisions in sorted(by_reviewer.items())
         ),
         agreements=agreements(by_reviewer),

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,17 +10,10 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.queue import ReviewItem, read_items
-from rephraser.reviews.store import Decision, DecisionWord, find_candidate
+from rephraser.reviews.store import Decision, find_candidate
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text
-
-WORDS: dict[str, DecisionWord] = {
-    "accept": "accepted",
-    "accepted": "accepted",
-    "reject": "rejected",
-    "rejected": "rejected",
-}
 
 
 class _SheetRow(BaseModel):
@@ -37,14 +29,6 @@ class _SheetRow(BaseModel):
     @classmethod
     def _lower(cls, word: Any) -> Any:
         return word.strip().lower() if isinstance(word, str) else word
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A complete file of decisions; `blank` counts rows without a decision."""
-
-    decisions: tuple[Decision, ...]
-    blank: int
 
 
 def write_sheet(session: Session, audit: Audit, path: Path) -> int:
@@ -111,11 +95,12 @@ def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_text(path, text, overwrite=None)
 
 
-def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: int | None) -> Sheet:
-    """Read a file of decisions; its errors name the line.
+def read_sheet(
+    session: Session, path: Path, *, reviewer: str | None, audit_id: int | None
+) -> tuple[list[Decision], int]:
+    """Return the decisions of a file, and the number of rows without one; errors name the line.
 
-    `reviewer` and `audit_id` apply to rows without their own. Other columns are ignored, rows without a
-    decision are counted, and a repeated row counts once.
+    `reviewer` and `audit_id` apply to rows without their own. A repeated row counts once.
     """
     decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}
     blank = 0
@@ -134,7 +119,7 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         try:
             decision = Decision(
                 candidate_id=find_candidate(session, row.candidate).id,
-                decision=WORDS[row.decision],
+                decision="accepted" if row.decision.startswith("accept") else "rejected",
                 reason=row.reason or "",
                 reviewer=row.reviewer or reviewer or "",
                 audit_id=audit_id if row.audit is None else row.audit,
@@ -150,4 +135,4 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
     if not decisions:
         rows = f"none of its {blank} rows has" if blank else "no row has"
         raise InputError(f'{path}: {rows} a "decision". Fill in accept or reject.')
-    return Sheet(tuple(decision for _, decision in decisions.values()), blank)
+    return [decision for _, decision in decisions.values()], blank

@@ -101,7 +101,8 @@ def _start_run(db: Database, config: RephraseConfig, spec: RunSpec, note: Callab
     """Return the run of this name, made if there is none; it holds the usable questions of its set."""
     with db.write() as session:
         questions = wanted_questions(session, spec, config.limit)
-        run_of = {"name": config.name, "kind": KIND, "spec": spec.to_json(), "question_ids": questions}
+        run_of: dict[str, Any] = {"name": config.name, "kind": KIND, "spec": spec.to_json()}
+        run_of["question_ids"] = questions
         known = find_same_run(session, **run_of)
         if known is not None:
             note(f"resuming run {config.name}")

@@ -1,6 +1,6 @@
 """Verdicts on candidates: by structural checks and premises, then by answers that the grader clusters."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -151,33 +151,26 @@ def too_many_unread(answers: Answers, spec: RunSpec) -> bool:
 
 def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grader) -> list[dict[str, Any]]:
     """Return a row of the verdict table for each case: its answers grouped, compared and judged."""
-    programs = [case for case in cases if case.question.kind is AnswerKind.CODE]
-    others = [case for case in cases if case.question.kind is not AnswerKind.CODE]
     jobs = [
         ClusterJob(tuple(each or None for side in case.answers for each in side), case.question.answer)
-        for case in others
+        for case in cases
+        if case.question.kind is not AnswerKind.CODE
     ]
-    placed = [*zip(others, grader.cluster_many(jobs), strict=True), *_cluster_programs(programs, grader)]
-    rows = {case.candidate.id: _judge_answers(run_id, spec, case, clustering) for case, clustering in placed}
-    return [rows[case.candidate.id] for case in cases]
+    clusterings = iter(grader.cluster_many(jobs))
+    rows = []
+    for case in cases:
+        code = case.question.kind is AnswerKind.CODE
+        clustering = _cluster_programs(case, grader) if code else next(clusterings)
+        rows.append(_judge_answers(run_id, spec, case, clustering))
+    return rows
 
 
-def _cluster_programs(cases: Sequence[Case], grader: Grader) -> Iterator[tuple[Case, Clustering]]:
-    """Yield each case with its programs in classes, by the tests of its question."""
-    texts = [[text for side in case.answers for text in side] for case in cases]
-    graded = iter(
-        grader.grade_many(
-            [
-                GradeCase(text, case.question.answer, AnswerKind.CODE)
-                for case, drawn in zip(cases, texts, strict=True)
-                for text in drawn
-                if text
-            ]
-        )
-    )
-    for case, drawn in zip(cases, texts, strict=True):
-        grades = [next(graded) if text else None for text in drawn]
-        yield case, cluster_programs(grades, len(case.answers[0]))
+def _cluster_programs(case: Case, grader: Grader) -> Clustering:
+    """Return the classes of programs, by the tests of their question."""
+    texts = [text for side in case.answers for text in side]
+    programs = [GradeCase(text, case.question.answer, AnswerKind.CODE) for text in texts if text]
+    grades = iter(grader.grade_many(programs))
+    return cluster_programs([next(grades) if text else None for text in texts], len(case.answers[0]))
 
 
 def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:

@@ -157,8 +157,8 @@ class QuestionWork:
             return await self._add([text for text in texts if text not in seen][: sum(slots)], round_number)
         missing = {strategy: count for strategy, count in enumerate(slots) if count}
         texts_of = {str(each.ordinal): each.text for each in self._proposed}
-        to_avoid = [Earlier(texts_of[place], reason) for place, reason in avoid.items() if place in texts_of]
-        earlier = {strategy: list(to_avoid) for strategy in missing}
+        to_avoid = [(texts_of[place], reason) for place, reason in avoid.items() if place in texts_of]
+        earlier: dict[int, list[Earlier]] = {strategy: list(to_avoid) for strategy in missing}
         candidates: list[CheckedCandidate] = []
         for attempt in range(self._spec.content_attempts):
             requests = [
@@ -191,7 +191,7 @@ class QuestionWork:
                     outcome = Outcome.REFUSED
                 new = await self._add(texts, round_number, strategy, attempt, answer, outcome)
                 candidates += new
-                earlier[strategy] += [Earlier(each.text) for each in new]
+                earlier[strategy] += [(each.text, None) for each in new]
                 missing[strategy] -= len(new)
                 if not missing[strategy]:
                     del missing[strategy]

@@ -5,7 +5,6 @@ The proposer gets earlier candidates and why they failed: one line each, never a
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row
@@ -47,12 +46,8 @@ _IMAGES = (
 _TAGS = "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """An earlier candidate, and in one line what was wrong with it; None: nothing, or nothing known."""
-
-    text: str
-    reason: str | None = None
+Earlier = tuple[str, str | None]
+"""An earlier candidate, and in one line what was wrong with it; None: nothing, or nothing known."""
 
 
 def build_messages(
@@ -73,11 +68,10 @@ def build_messages(
     many = count > 1
     lines = [_MANY.format(count=count) if many else _ONE]
     if avoid:
-        lines.append(_FAILED if any(earlier.reason for earlier in avoid) else _AVOID)
+        lines.append(_FAILED if any(reason for _, reason in avoid) else _AVOID)
         lines += [
-            f"<earlier>\n{earlier.text}\n</earlier>"
-            + (f"\nWrong: {earlier.reason}" if earlier.reason else "")
-            for earlier in avoid
+            f"<earlier>\n{text}\n</earlier>" + (f"\nWrong: {reason}" if reason else "")
+            for text, reason in avoid
         ]
     if structured:
         lines.append(_JSON.format(strings=f"exactly {count} strings" if many else "exactly one string"))

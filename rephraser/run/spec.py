@@ -1,7 +1,7 @@
 """The specification of a run. Every field shapes the result and is part of the run's key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -168,30 +168,16 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored, hashed and shown."""
+        same = ("questions", "proposer", "model", "n", "rounds", "content_attempts", "seed")
+        limits = {"token_limit": self.token_limit, "min_distance": self.min_distance}
         return {
-            "questions": self.questions,
-            "proposer": self.proposer,
-            "model": self.model,
-            "strategies": [
-                {"name": s.name, "version": s.version, "hash": s.hash, "summary": s.summary, "text": s.text}
-                for s in self.strategies
-            ],
-            "n": self.n,
-            "rounds": self.rounds,
-            "content_attempts": self.content_attempts,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in (*same, "output", "request_version", "source")},
+            "strategies": [{**asdict(strategy), "hash": strategy.hash} for strategy in self.strategies],
             "sampling": self.sampling.without_neutral() if self.sampling else None,
-            "output": self.output,
-            "request_version": self.request_version,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
             "rule": rule_spec(self.rule),
             **({} if self.premises is None else {"premises": self.premises.to_json()}),
-            "checks": {
-                "version": CHECKS_VERSION,
-                "token_limit": self.token_limit,
-                "min_distance": self.min_distance,
-            },
-            "source": self.source,
+            "checks": {"version": CHECKS_VERSION, **limits},
             **({} if self.engine is None else {"engine": dict(self.engine)}),
         }
 

@@ -161,13 +161,13 @@ def _rates(rates: Sequence[AcceptRate]) -> str:
 
 def _provenance(header: SetHeader) -> str:
     """Return where a version comes from: its hash, its runs with their settings, the selection."""
-    shown = ("questions", "proposer", "model", "n", "rounds", "seed", "rule")
+    settings = ("questions", "proposer", "model", "n", "rounds", "seed", "rule")
     facts = {
         **{name: getattr(header, name) for name in ("content_hash", "id", "parent_id", "created_at")},
         "runs": [
             {
                 **{name: run[name] for name in ("name", "id")},
-                **{name: run["spec"][name] for name in shown if name in run["spec"]},
+                **{name: run["spec"][name] for name in settings if name in run["spec"]},
                 "solvers": list(map(solver_name, run["spec"].get("solvers", ()))),
                 "strategies": [
                     {name: strategy.get(name) for name in ("name", "version", "hash")}

@@ -1,6 +1,5 @@
 """Changes between two versions, as counts, page by page, and complete."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -110,7 +109,7 @@ def count_changes(session: Session, a_id: str, b_id: str) -> dict[str, int]:
     Published versions never change, so the result may be cached.
     """
     counts = {
-        kind: session.scalar(select(func.count()).select_from(_members(a_id, b_id, kind)[0].subquery()))
+        kind: session.scalar(select(func.count()).select_from(_members(a_id, b_id, kind)[0].subquery())) or 0
         for kind in get_args(ChangeKind)
     }
     return {
@@ -142,16 +141,16 @@ def page_changes(
         .order_by(here.question_id, here.position)
         .limit(limit)
     )
-    return [_change(kind, row) for row in rows]
-
-
-def _change(kind: ChangeKind, row: Sequence[Any]) -> Change:
-    question_id, position, *columns = row
-    half = len(columns) // 2
-    mine = read_neighbor(columns[:half])
-    if kind == "changed":
-        return Change(question_id, position, read_neighbor(columns[half:]), mine)
-    return Change(question_id, position, *((None, mine) if kind == "added" else (mine, None)))
+    changes = []
+    for question_id, position, *columns in rows:
+        half = len(columns) // 2
+        mine = read_neighbor(columns[:half])
+        if kind == "changed":
+            changes.append(Change(question_id, position, read_neighbor(columns[half:]), mine))
+        else:
+            sides = (None, mine) if kind == "added" else (mine, None)
+            changes.append(Change(question_id, position, *sides))
+    return changes
 
 
 def _members(a_id: str, b_id: str, kind: ChangeKind) -> Any:

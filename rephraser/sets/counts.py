@@ -117,16 +117,9 @@ def accept_rates(
     """
     if not proposals:
         return []
-    total: Counter[str] = Counter()
-    by_name: dict[str, Counter[str]] = {}
-    for record in proposals:
-        counted = Counter({status: int(record[status]) for status in (*STATUSES, PENDING)})
-        total.update(counted)
-        by_name.setdefault(str(record[by]), Counter()).update(counted)
-    rates = [_rate("all", total)]
-    if len(by_name) > 1:
-        rates += [_rate(strategy, counted) for strategy, counted in sorted(by_name.items())]
-    return rates
+    names = sorted({str(record[by]) for record in proposals})
+    groups = {name: [record for record in proposals if str(record[by]) == name] for name in names}
+    return [_rate("all", proposals), *(_rate(*group) for group in groups.items() if len(groups) > 1)]
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -134,7 +127,8 @@ def _mean(values: Iterable[float]) -> float:
     return round(sum(rates) / len(rates), 4)
 
 
-def _rate(strategy: str, counted: Counter[str]) -> AcceptRate:
+def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> AcceptRate:
+    counted = {status: sum(int(each[status]) for each in proposals) for status in (*STATUSES, PENDING)}
     accepted = counted["accepted"]
     judged = accepted + counted["rejected"] + counted["undecided"]
     unverified = counted["unverified"] + counted[PENDING]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -93,10 +93,6 @@ class Selection:
             )
         if not 0 <= self.min_distance <= 1:
             raise InputError(f"a distance must be between 0 and 1, but is {self.min_distance}.")
-        if self.prefer not in get_args(Preference):
-            raise InputError(
-                f"{self.prefer!r} is not a valid preference. Choose one of {', '.join(get_args(Preference))}."
-            )
 
     def takes(self, candidate: Neighbor) -> bool:
         """Say whether a candidate may become a neighbor, before distances and n are applied."""
@@ -230,24 +226,17 @@ def _read_candidates(session: Session, run: Run) -> list[tuple[str, Neighbor]]:
         .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
         .add_columns(CandidateRow.text, VerdictRow.evidence["counts"].label("counts"))
     )
-    return [
-        (
-            row.question_id,
-            Neighbor(
-                candidate_id=row.candidate_id,
-                text=row.text,
-                proposer=row.proposer,
-                strategy=row.strategy,
-                strategy_hash=row.strategy_hash,
-                model=row.model,
-                verdict=row.status or PENDING,
-                posterior=None,
-                reviewed=row.reviewed,
-                successes=read_successes(row.counts, solvers),
-            ),
+    same = ("candidate_id", "text", "proposer", "strategy", "strategy_hash", "model", "reviewed")
+    candidates = []
+    for row in rows:
+        neighbor = Neighbor(
+            **{name: getattr(row, name) for name in same},
+            verdict=row.status or PENDING,
+            posterior=None,
+            successes=read_successes(row.counts, solvers),
         )
-        for row in rows
-    ]
+        candidates.append((row.question_id, neighbor))
+    return candidates
 
 
 def _select(

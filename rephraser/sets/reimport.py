@@ -1,6 +1,6 @@
 """Import of an export: the same members, and so the same content hash, in any database."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -107,7 +107,13 @@ def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
     with db.write() as session:
         store_images(session, read.images.read(id for entry in entries for id in entry.question.images))
         _store_questions(session, [entry.question for entry in entries], read.path)
-        _store_candidates(session, entries)
+        rows = [
+            candidate_row(entry.question.id, entry.question.text, neighbor.text)
+            for entry in entries
+            for neighbor in entry.neighbors
+        ]
+        if rows:
+            session.execute(upsert(CandidateRow).on_conflict_do_nothing(), rows)
         return write_set(session, name, entries, spec=spec, counts=counts)
 
 
@@ -247,13 +253,3 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
                 "change, and the set's hash covers both. Import into another database (--db)."
             )
     store_questions(session, questions)
-
-
-def _store_candidates(session: Session, entries: Iterable[SetEntry]) -> None:
-    rows = [
-        candidate_row(entry.question.id, entry.question.text, item.text)
-        for entry in entries
-        for item in entry.neighbors
-    ]
-    if rows:
-        session.execute(upsert(CandidateRow).on_conflict_do_nothing(), rows)

@@ -102,7 +102,8 @@ def _by_overlap(
                 f"{sharing}, but a new answer was given {_times(new)}: acceptance needs more than "
                 f"{rule.accept_over_new * new} shared answers."
             )
-        if _lost_the_gold(counts, rule):
+        expected = rule.accept_gold_from is not None and counts.original_gold >= rule.accept_gold_from
+        if expected and counts.candidate_gold == 0:  # it may be one of the original's mistakes
             return Verdict.UNDECIDED, (
                 f"{sharing}, but none is correct, while {counts.original_gold} answers to the original are."
             )
@@ -141,12 +142,6 @@ def _by_overlap(
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _lost_the_gold(counts: AnswerCounts, rule: OverlapRule) -> bool:
-    """Whether the candidate's correct answer may be one of the original's mistakes."""
-    expected = rule.accept_gold_from is not None and counts.original_gold >= rule.accept_gold_from
-    return expected and counts.candidate_gold == 0
 
 
 def rule_spec(rule: OverlapRule) -> dict[str, Json]:

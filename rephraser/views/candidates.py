@@ -63,28 +63,12 @@ class Evidence:
     candidate_unsettled: int = 0
 
 
-@dataclass(frozen=True)
-class SolverAnswer:
-    """An answer of a solver to a question or candidate: `text` is the response, `extracted` its answer."""
-
-    ordinal: int
-    text: str
-    extracted: str | None
-    finish_reason: str
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """A request for candidates: its messages, the text of the reply, and the reply as the server sent it."""
-
-    prompt: list[dict[str, str]]
-    text: str | None
-    body: str | None
-
-
 def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
     """Return stored evidence as values. Keys that are missing (an older version, no answers) stay empty."""
     counts = evidence.get("counts") or {}
+    numbers: dict[str, Any] = {name: evidence.get(name) for name in ("overlap", "new_top", "original_top")}
+    for name in ("original_unparsed", "candidate_unparsed", "original_unsettled", "candidate_unsettled"):
+        numbers[name] = counts.get(name, 0)
     classes = zip(*(counts.get(name, ()) for name in ("classes", "original", "candidate")), strict=False)
     return Evidence(
         findings=tuple(Finding(each["name"], each["detail"]) for each in evidence.get("findings", ())),
@@ -94,12 +78,7 @@ def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
         ),
         solvers=tuple(evidence.get("solvers", ())),
         by_solver=dict(evidence.get("by_solver", {})),
-        **{name: evidence.get(name) for name in ("overlap", "new_top", "original_top")},
-        **{
-            f"{side}_{name}": counts.get(f"{side}_{name}", 0)
-            for side in ("original", "candidate")
-            for name in ("unparsed", "unsettled")
-        },
+        **numbers,
     )
 
 
@@ -110,8 +89,8 @@ def page_answers(
     *,
     kind: AnswerKind = AnswerKind.LATEX,
     limit: int = 50,
-) -> list[SolverAnswer]:
-    """Return the first `limit` answers of a solver to a question or candidate, of this kind of answer."""
+) -> list[dict[str, Any]]:
+    """Return the first `limit` responses of a solver to a question or candidate, with their answers."""
     replies = session.scalars(
         select(AskBodyRow.reply)
         .join(AskRow, AskRow.id == AskBodyRow.ask_id)
@@ -127,20 +106,25 @@ def page_answers(
     )
     choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
     return [
-        SolverAnswer(ordinal, choice.text, extract_answer(choice, kind) or None, choice.finish_reason)
+        {
+            "ordinal": ordinal,
+            "text": choice.text,
+            "extracted": extract_answer(choice, kind) or None,
+            "finish_reason": choice.finish_reason,
+        }
         for ordinal, choice in enumerate(choices[:limit])
     ]
 
 
-def proposing_exchange(session: Session, ask_id: int) -> Exchange:
-    """Return a request for candidates and its reply."""
+def proposing_exchange(session: Session, ask_id: int) -> dict[str, Any]:
+    """Return a request for candidates: its messages, the text of the reply, and the reply as it was sent."""
     body = session.get_one(AskBodyRow, ask_id)
     reply = None if body.reply is None else unpack(body.reply)
-    return Exchange(
-        prompt=json.loads(unpack(body.request))["messages"],
-        text=None if reply is None else read_reply(reply)[0][0].text,
-        body=reply,
-    )
+    return {
+        "prompt": json.loads(unpack(body.request))["messages"],
+        "text": None if reply is None else read_reply(reply)[0][0].text,
+        "body": reply,
+    }
 
 
 @dataclass(frozen=True)
@@ -228,7 +212,13 @@ def page_run(
         raise InputError(f"there is no finding {filters.finding!r}. Similar: {', '.join(near)}.")
     fitting = _filtered(select(StandingRow.proposal_id), filters).subquery()
     total = session.scalar(select(func.count()).select_from(fitting)) or 0
-    place = None if after is None else _proposal_id(session, run, after)
+    place = None
+    if after is not None:
+        candidate = find_candidate(session, after)
+        in_run = (ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
+        place = session.scalar(select(ProposalRow.id).where(*in_run))
+        if place is None:
+            raise InputError(f"{candidate.id} is not a candidate of run {run.name!r}. Give one that is.")
     cards = page_candidates(session, filters, after=place, limit=limit + 1)
     return cards[:limit], total, cards[limit - 1].candidate_id if len(cards) > limit else None
 
@@ -271,7 +261,7 @@ def candidate_record(
             "verdicts": [verdict._asdict() for verdict in verdicts],
         }
         if raw and ask_id is not None:
-            entry["exchange"] = asdict(proposing_exchange(session, ask_id))
+            entry["exchange"] = proposing_exchange(session, ask_id)
         runs.append(entry)
     return {
         "candidate": candidate.id,
@@ -351,15 +341,3 @@ def _cost(session: Session, *asks: ColumnElement[bool]) -> dict[str, float]:
         "usd": sum((worst or 0) if cost is None else cost for _, _, cost, worst in rows) / PICO_PER_USD,
         "unpriced": sum(worst is None and cost is None for _, _, cost, worst in rows),
     }
-
-
-def _proposal_id(session: Session, run: Run, after: str) -> int:
-    candidate = find_candidate(session, after)
-    proposal_id = session.scalar(
-        select(ProposalRow.id).where(ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
-    )
-    if proposal_id is None:
-        raise InputError(
-            f"{candidate.id} is not a candidate of run {run.name!r}. Give one of its candidates."
-        )
-    return proposal_id

@@ -54,15 +54,6 @@ def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
 
 
 @dataclass(frozen=True)
-class Unfinished:
-    """A question with fewer neighbors than wanted, and why."""
-
-    question_id: str
-    neighbors: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class RunSummary:
     """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver)."""
 
@@ -82,7 +73,7 @@ class RunSummary:
     errors: dict[str, int]
     suspects: int  # questions whose gold the solvers contradict
     unreadable_questions: int  # of whose own answers too few can be read for any verdict
-    unfinished: tuple[Unfinished, ...]
+    unfinished: list[dict[str, Any]]  # questions with fewer neighbors than wanted, and why
     ledger: tuple[LedgerLine, ...]
 
 
@@ -103,8 +94,8 @@ def summarize(session: Session, run: Run) -> RunSummary:
         "awaiting answers" if not c.final else str(c.status) for cs in statuses.values() for c in cs
     )
     unfinished = [
-        Unfinished(question_id, count, _why(statuses.get(question_id, []), question_id in unreadable))
-        for question_id, count in neighbors.items()
+        {"question_id": id, "neighbors": count, "reason": _why(statuses.get(id, []), id in unreadable)}
+        for id, count in neighbors.items()
         if count < spec.n
     ]
     return RunSummary(
@@ -124,7 +115,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         errors=frequent_errors(session, run.id, limit=ERRORS_SHOWN),
         suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
         unreadable_questions=len(unreadable),
-        unfinished=tuple(unfinished),
+        unfinished=unfinished,
         ledger=tuple(read_ledger(session, run.id)),
     )
 

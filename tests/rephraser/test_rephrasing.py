@@ -253,7 +253,7 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     found = summary(world)
     assert (found.unreadable_questions, found.candidates) == (1, {"undecided": 2})
     assert (
-        found.unfinished[0].reason
+        found.unfinished[0]["reason"]
         == "2 undecided, too many answers to the question are truncated or cannot be parsed"
     )
     with world.db.read() as session:
@@ -347,7 +347,7 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
     with world.db.read() as session:
         ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
         assert ask_id is not None
-        assert proposing_exchange(session, ask_id).prompt[1]["content"] == again
+        assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 
 def judged_world(path: Path) -> World:

@@ -1,6 +1,6 @@
 """Evidence for a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
 
-import dataclasses
+from typing import Any
 
 import streamlit as st
 
@@ -8,7 +8,6 @@ from rephraser.checks.finding import Finding
 from rephraser.reviews.status import PENDING
 from rephraser.views.candidates import (
     NeighborCard,
-    SolverAnswer,
     page_answers,
     proposing_exchange,
 )
@@ -141,7 +140,7 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
             _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
 
 
-def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, key: str) -> None:
+def _choose_response(label: str, answers: list[dict[str, Any]], parameter: str, key: str) -> None:
     headers = answers[:MOST_RESPONSES]
     words = f"{len(headers):,} responses" if headers else "no responses"
     if len(answers) > len(headers):
@@ -149,11 +148,10 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
     st.caption(f"{escaped(label)}: {escaped(words)}")
     if not headers:
         return
-    records = [dataclasses.asdict(header) for header in headers]
     chosen = tables.pick_row(
         [
             {**row, "place": place, "extracted": row["extracted"] or "no answer found"}
-            for place, row in enumerate(records, start=1)
+            for place, row in enumerate(headers, start=1)
         ],
         _RESPONSES,
         f"responses-{key}",
@@ -164,23 +162,23 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
     )
     tables.download(
         f"{key}-responses",
-        records,
+        headers,
         ["ordinal", "extracted", "finish_reason"],
         key=f"responses-{key}-csv",
     )
     for place, header in enumerate(headers, start=1):
         if str(place) == chosen:
-            show_math_text(header.text, f"response-{key}-{place - 1}")
+            show_math_text(header["text"], f"response-{key}-{place - 1}")
 
 
 def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     with layout.or_stop("The prompt cannot be shown."):
         exchange = fetch(proposing_exchange, ask_id)
-    for place, message in enumerate(exchange.prompt):
+    for place, message in enumerate(exchange["prompt"]):
         st.caption(escaped(f"prompt, {message['role']}"))
         show_text(message["content"], f"prompt-{card.proposal_id}-{place}")
     st.caption("raw model answer")
-    if exchange.text is None:
+    if exchange["text"] is None:
         st.caption("none yet")
     else:
-        show_text(exchange.text, f"raw-{card.proposal_id}")
+        show_text(exchange["text"], f"raw-{card.proposal_id}")
