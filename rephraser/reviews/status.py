@@ -154,12 +154,12 @@ def update_standings(session: Session, candidate_ids: Collection[str]) -> None:
         )
         now = {name: adding.excluded[name] for name in changing}
         session.connection().execute(adding.on_conflict_do_update(index_elements=["proposal_id"], set_=now))
-        found = [
+        findings = [
             {"name": finding["name"], "question_id": question, "candidate_id": candidate, "run_id": run}
             for candidate, run, evidence, question in session.execute(
                 verdicts.where(VerdictRow.candidate_id.in_(part))
             )
             for finding in evidence.get("findings", ())
         ]
-        if found:
-            session.execute(upsert(CandidateFindingRow).on_conflict_do_nothing(), found)
+        if findings:
+            session.execute(upsert(CandidateFindingRow).on_conflict_do_nothing(), findings)

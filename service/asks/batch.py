@@ -190,7 +190,8 @@ class BatchJobs:
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
         begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
-        keys, sent = {}, {}
+        keys: dict[int, bytes] = {}
+        sent: dict[int, str] = {}
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
                 keys[ask_id], sent[ask_id] = request.key, body
@@ -261,7 +262,7 @@ class BatchJobs:
         left = {str(ask_id) for ask_id in job.keys}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
             file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
-            entries = {}
+            entries: dict[str, Any] = {}
             for line in file.content.splitlines():
                 with suppress(ValueError, AttributeError):
                     entry = json.loads(line)

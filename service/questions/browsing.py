@@ -57,8 +57,10 @@ def page(
         # By the database on both sides: SQLite knows ASCII letters alone.
         matching = matching.where(func.lower(QuestionRow.subject) == func.lower(subject))
     if search is not None:
-        found = (each.icontains(search, autoescape=True) for each in (QuestionRow.text, QuestionRow.answer))
-        matching = matching.where(or_(*found))
+        contains = (
+            each.icontains(search, autoescape=True) for each in (QuestionRow.text, QuestionRow.answer)
+        )
+        matching = matching.where(or_(*contains))
     if held:
         matching = matching.where(QuestionSetMemberRow.held.is_not(None))
     total = session.scalar(select(func.count()).select_from(matching.subquery())) or 0
@@ -67,8 +69,8 @@ def page(
         .order_by(QuestionSetMemberRow.position)
         .limit(limit + 1)
     ).all()
-    found_members = [Member(position, as_question(row), held) for position, held, row in rows[:limit]]
-    return found_members, total, found_members[-1].position if len(rows) > limit else None
+    page_members = [Member(position, as_question(row), held) for position, held, row in rows[:limit]]
+    return page_members, total, page_members[-1].position if len(rows) > limit else None
 
 
 def find_question(session: Session, prefix: str) -> Question:
