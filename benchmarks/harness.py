@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -35,6 +36,20 @@ def print_table(title: str, rows: Iterable[Mapping[str, Any]]) -> None:
     for row in rows:
         cells = (f"{cell:.5g}" if isinstance(cell, float) else str(cell) for cell in row.values())
         print(f"| {' | '.join(cells)} |")
+
+
+def interval(mean: float, samples: Iterable[Any], confidence: float = 0.95) -> tuple[float, float, float]:
+    """Return a mean with its t interval; the variances of the samples' means add up (Satterthwaite)."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    variances = [(float(np.var(sample, ddof=1)) / len(sample), len(sample) - 1) for sample in samples]
+    total = sum(variance for variance, _ in variances)
+    if total == 0:
+        return mean, mean, mean
+    freedom = total**2 / sum(variance**2 / size for variance, size in variances)
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(total)
+    return mean, mean - half, mean + half
 
 
 def rounded(value: Any, digits: int = 5) -> Any:

@@ -82,6 +82,7 @@ _REASON = re.compile(
     r"|(?<=[\w)$*])(?<!\bso)(?<!\band)(?<!\bbut)(?<!\bthat)\s(?:when|if|where|given that|assuming)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
+_REPLY = re.compile(r"(?:^|[,:] )(?:(?:so|thus|therefore|hence),? )?\**(yes|no)\**(?:, |$)", re.IGNORECASE)
 _QUOTED = re.compile(r'["“]([^"“”]{1,40})["”]')
 _REMARK = re.compile(r"(?<=[\w.,%*$]\s)\([^()]*[A-Za-z]{3}[^()]*\)")
 _CONDITION = re.compile(
@@ -157,6 +158,8 @@ def stated(sentence: str, before: str = "") -> str:
     '12'
     """
     sentence = _unwrapped(sentence.replace('\\"', '"'))
+    if reply := _REPLY.search(sentence):
+        return reply.group(1)
     without = _REMARK.sub("", sentence)
     without = without if _parts(without) else sentence
     short = _unwrapped(_REASON.sub("", without))
