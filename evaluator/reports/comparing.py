@@ -97,14 +97,14 @@ def compare_methods(
     parts = []
     for place, (name, comparison) in enumerate(compared.items()):
         entry_a, entry_b = a.entries[name], b.entries[name]
-        common = {
+        common: dict[str, Any] = {
             "a": a.label,
             "b": b.label,
             "run_a": "+".join(entry_a.runs),
             "run_b": "+".join(entry_b.runs),
             "benchmark": name,
         }
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 **common,
                 "k": point.k,

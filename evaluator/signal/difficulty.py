@@ -89,7 +89,7 @@ def audit_difficulty(
             )
     only_neighbors = homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed)
     with_original = homogeneity(counts.correct, counts.known, seed=seed)
-    tables = {
+    tables: dict[str, list[dict[str, Any]]] = {
         "difficulty_tests": [
             {"prompts": "neighbors", **only_neighbors},
             {"prompts": "original and neighbors", **with_original},

@@ -128,7 +128,8 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     responses = {NEIGHBORS_GROUP: n * g, JOINT_GROUP: (n + 1) * g, MATCHED_GROUP: (n + 1) * g}
     values = {name: np.where(usable, figure, np.nan) for name, figure in figures.items()}
     values = {name: value for name, value in values.items() if not np.isnan(value).all()}
-    shares, gaps = [], []
+    shares: list[dict[str, Any]] = []
+    gaps: list[dict[str, Any]] = []
     for name, value in values.items():
         estimate = share_estimate(_by_question(counts, value))
         prompts = slice(name in (NEIGHBOR_GROUP, NEIGHBORS_GROUP), 1 if name in OF_ORIGINAL else None)

@@ -80,10 +80,10 @@ def papers() -> tuple[Paper, ...]:
                     key = (table["model"], method, *place)
                     figures.setdefault(key, Figure(printed.strip("*_"), table["label"], key in odd))
         names = values.get("models", {})
-        columns = {
+        columns: dict[str, dict[str, Any]] = {
             key: {**column, "of": tuple(column.get("of", ()))} for key, column in values["columns"].items()
         }
-        parsed = {
+        parsed: dict[str, Any] = {
             "models": {
                 each["model"]: (each["model"], *names.get(each["model"], ())) for each in values["tables"]
             },
