@@ -13,7 +13,6 @@ from evaluator.grading import versions as _grading  # noqa: F401  (foreign keys)
 from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
 from service.database.triggers import append_only, count_new_rows
-from service.questions.images import tables as _images  # noqa: F401  (what `images` refers to)
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 SAMPLE = "sample"
