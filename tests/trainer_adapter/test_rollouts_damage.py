@@ -87,7 +87,7 @@ def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, 
     size = (folder / f"{kind}.parquet").stat().st_size
     footer = int.from_bytes((folder / f"{kind}.parquet").read_bytes()[-8:-4], "little") + 8
     noticed = 0
-    for number in range(20):
+    for number in range(8):
         place = shutil.copytree(folder, tmp_path / str(number))
         path = place / f"{kind}.parquet"
         first = 0 if part == "anywhere" else size - footer
@@ -103,7 +103,7 @@ def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, 
                 noticed += 1
                 continue
             assert answer == whole[name][0], (number, name)  # type: ignore[index]
-    assert noticed >= 20
+    assert noticed >= 8
 
 
 def test_half_files_are_named_and_the_rest_answers(folder: Path, tmp_path: Path) -> None:
