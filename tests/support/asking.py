@@ -81,12 +81,11 @@ class ScriptedEndpoint(Endpoint):
         script: Callable[[Request], Said] = lambda request: f"seed {request.seed}",
         model: str = VLLM,
         *,
-        price: Price | None = PRICE,
         latency_s: float = 0.0,
         max_concurrency: int = 64,
         tokens: tuple[int, int] = (4, 4),
     ) -> None:
-        self.script, self.model, self.price, self.latency_s = script, model, price, latency_s
+        self.script, self.model, self.price, self.latency_s = script, model, PRICE, latency_s
         self.tokens = tokens
         self.sent: list[Request] = []
         self._room = asyncio.Semaphore(max_concurrency)

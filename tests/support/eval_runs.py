@@ -177,14 +177,12 @@ def add_methods(db: Database, *names: str) -> None:
             add_eval_run(db, f"{name}.{benchmark}", counts, benchmark=benchmark, seed=seed)
 
 
-def regrade(
-    db: Database, run: Run, counts: Counts, grader_version: str, sources: Sources = _IN_BOXES
-) -> None:
+def regrade(db: Database, run: Run, counts: Counts, grader_version: str) -> None:
     """Grade the samples of a run again by another version of the grader, with these counts."""
     with db.write() as session:
         for problem, (n, correct, unknown) in zip(run_problems(session, run.id), counts, strict=True):
             values = ["correct"] * correct + ["unknown"] * unknown + ["wrong"] * (n - correct - unknown)
-            _grade(session, problem.id, values, _answers(values, problem.answer), grader_version, sources)
+            _grade(session, problem.id, values, _answers(values, problem.answer), grader_version, _IN_BOXES)
 
 
 def _answers(values: Sequence[str], gold: str) -> list[str | None]:

@@ -102,18 +102,16 @@ def for_text(text: str, *faults: Fault | str | None) -> FaultPlan:
     return plan
 
 
-def random_faults(
-    shares: Mapping[str, float], *, seed: int = 0, retry_after: str | None = None, at_most: int = 3
-) -> FaultPlan:
+def random_faults(shares: Mapping[str, float], *, seed: int = 0, retry_after: str | None = None) -> FaultPlan:
     """Plan: each fault hits its share of requests, drawn from the seed, the key and its repetition.
 
-    The draw does not depend on the order in which requests arrive. A key that met `at_most` faults goes well,
+    The draw does not depend on the order in which requests arrive. A key that met three faults goes well,
     so that a client that tries often enough gets through.
     """
     made = {name: Fault(name, retry_after if name == "rate_limit" else None) for name in shares}
 
     def plan(seen: Seen) -> Fault | None:
-        if seen.earlier >= at_most:
+        if seen.earlier >= 3:
             return None
         digest = hashlib.sha256(f"{seed}|{seen.key}|{seen.earlier}".encode()).digest()
         drawn = int.from_bytes(digest[:8], "big") / 2**64
