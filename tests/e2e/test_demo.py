@@ -12,7 +12,8 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
     installed = install_wheel(build_wheel(tmp_path / "wheel"), tmp_path / "venv")
     home = tmp_path / "home"
     home.mkdir()
-    done = run_installed(installed, home, "demo", "--quick", timeout=840)
+    command = ("demo", "--quick", "--recipes", "ta_grpo,ta_rescue")
+    done = run_installed(installed, home, *command, timeout=840)
     log = "".join(path.read_text()[-4000:] for path in home.rglob("logs/*.log"))
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{log}"
     assert "Traceback" not in done.stderr
@@ -28,10 +29,10 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
         kinds = dict(database.execute("SELECT kind, count(*) FROM runs GROUP BY kind"))
         folders = [Path(place) for (place,) in database.execute("SELECT folder FROM train_folders")]
         [(graded,)] = database.execute("SELECT count(*) FROM grades")
-    assert kinds == {"propose": 1, "eval": 8, "train": 3}
-    assert sum(len(list(read_rollouts(place))) for place in folders) == 3 * 512
-    assert graded > 4 * 60 * 32
+    assert kinds == {"propose": 1, "eval": 6, "train": 2}
+    assert sum(len(list(read_rollouts(place))) for place in folders) == 2 * 512
+    assert graded > 3 * 60 * 32
 
-    again = run_installed(installed, home, "demo", "--quick")
+    again = run_installed(installed, home, *command)
     assert again.returncode == 0
     assert "steps of the demo in tagrpo-demo-quick are finished; nothing was changed" in again.stdout
