@@ -77,6 +77,7 @@ def flip(path: Path, bit: int) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", ["anywhere", "footer"])
 def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, part: str) -> None:
