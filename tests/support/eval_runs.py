@@ -96,12 +96,10 @@ def add_eval_run(
     """Store a run with its problems, tasks, samples, texts and grades.
 
     Args:
-        benchmark: its name, `problems` in the spec.
-        problems: as many as there are counts; `make_problems` of the benchmark's name by default.
         texts: the responses; by default `\\boxed{}` around the extracted answer.
         answers: the extracted answers of each problem's samples; by default the gold answer where correct,
             one of `WRONG_ANSWERS` where wrong, None where unknown.
-        sources: where the answers of samples were found, by their grade; in a box where not given.
+        sources: where the answers of samples were found, by their grade; in a box by default.
         truncated: how many samples of each problem, the last ones, were cut at the limit of tokens.
         graded: how many samples of each problem, the first ones, have a grade; all by default.
         tokens: a sample's completion tokens by its problem's position and its ordinal; None where the server

@@ -54,22 +54,15 @@ class OpenAIServer:
 
         Args:
             answer: Returns the n texts for (messages, n, seed).
-            faults: Says which request meets which fault.
-            latency_s: Time to each answer.
             models: Ids listed at /v1/models; None: that page does not exist. Any model is answered.
-            structured: False: a response_format is refused with a 400.
-            refuse_fields: Fields of the body that are refused with a 400, such as "seed".
-            key: The only key that is let in; None: no key is asked for.
+            structured: False: a response_format is refused, as a field of `refuse_fields` is.
             capacity: With more requests than this at once, further ones are answered 429.
-            port: 0 chooses a free one.
             batch_polls: How often a batch job is asked for before it is done.
             batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
             version: What `/version` tells, as vLLM does; None: that page does not exist.
-            max_model_len: What the list of models tells, as vLLM's does.
             root: The weights that the list names; None: those of the model's name.
-            thinks: A chat's answer begins with a thought, unless chat_template_kwargs has enable_thinking
-                false; as Qwen3 does.
-            reasoning_parser: The thought stands in `reasoning_content`, as with vLLM's --reasoning-parser.
+            thinks: A chat's answer begins with a thought, as with Qwen3, unless enable_thinking is false.
+            reasoning_parser: The thought is in `reasoning_content`, as with vLLM's --reasoning-parser.
         """
         self.answer, self.faults, self.latency_s = answer, faults, latency_s
         self.models, self.structured, self.refuse_fields = models, structured, tuple(refuse_fields)
