@@ -74,7 +74,7 @@ Said = str | Choice | Fault | list[str]
 class ScriptedEndpoint(Endpoint):
     """An endpoint in this process that answers by `script(request)`; `sent` holds every attempt."""
 
-    waits_for = "the script"
+    model, waits_for = VLLM, "the script"
 
     def __init__(
         self,
