@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 LONGEST = (
-    "test_sandbox_training.py",
     "test_demo.py",
+    "test_real_model.py",
+    "test_sandbox_training.py",
     "test_verl_proof.py",
     "test_training_run.py",
     "test_verl_resume.py",
