@@ -33,8 +33,8 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test environments checks lint types contracts docs trl tools pytest vllm gpu-check bubblewrap chromium \
-  postgresql clean
+.PHONY: demo test environments system checks lint types contracts docs trl tools pytest vllm gpu-check \
+  bubblewrap chromium postgresql clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
@@ -97,9 +97,13 @@ $(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
 	  pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
-# Every environment of CI at once: pip mostly waits for the network and the disk.
+# All that CI installs at once: pip and apt-get mostly wait for the network and the disk.
 environments:
-	+@$(MAKE) --no-print-directory -j 3 $(TRL)/.ready $(TOOLS_VENV)/.ready $(TORCHVISION)/.ready
+	+@$(MAKE) --no-print-directory -j 4 system $(TRL)/.ready $(TOOLS_VENV)/.ready $(TORCHVISION)/.ready
+
+# One after the other, because of apt-get's lock.
+system:
+	+@$(MAKE) --no-print-directory -j 1 bubblewrap chromium postgresql
 
 trl: $(TRL)/.ready
 	@echo "make: TRL, 1 minute"
