@@ -60,10 +60,9 @@ def grade(database: Database, run: Run, position: int, ordinal: int, value: str,
         )
 
 
-def counted(database: Database, run: Run, grades: str = "human") -> list[tuple[int, int, int]]:
+def counted(database: Database, run: Run) -> list[tuple[int, int, int]]:
     with database.read() as session:
-        result = load_result(session, run, grades=grades)  # type: ignore[arg-type]
-    counts = result.counts
+        counts = load_result(session, run, grades="human").counts
     return list(zip(counts.correct.tolist(), counts.unknown.tolist(), counts.n.tolist(), strict=True))
 
 

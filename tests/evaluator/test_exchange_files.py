@@ -85,7 +85,7 @@ def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> 
     assert (response.question, response.text, response.answer) == ("2+2?", "4", "4")
 
 
-def lm_eval_rows(*filters: str, **changes: Any) -> list[dict[str, Any]]:
+def lm_eval_rows(*filters: str) -> list[dict[str, Any]]:
     """Rows as lm-evaluation-harness 0.4.13 writes them with --log_samples, of two problems."""
     drawn = {"until": ["</s>"], "do_sample": True, "temperature": 0.7, "max_gen_toks": 40}
     return [
@@ -100,7 +100,6 @@ def lm_eval_rows(*filters: str, **changes: Any) -> list[dict[str, Any]]:
             "metrics": ["exact_match"],
             "exact_match": float(name == "flexible"),
         }
-        | changes
         for name in filters
         for number in range(2)
     ]
