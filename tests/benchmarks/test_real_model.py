@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies import real_model, real_model_pack
-from benchmarks.studies.real_model_plan import REAL, Row, read_jsonl, write_jsonl
+from benchmarks.studies.real_model_plan import REAL, Row, best_rate, read_jsonl, write_jsonl
 from benchmarks.studies.real_model_report import interval, tables
 from benchmarks.studies.real_model_stages import Study
 
@@ -54,6 +54,15 @@ def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
     (candidate,) = read_jsonl(job / "candidates.jsonl")
     assert candidate == {"question": "What is 0?", "candidates": ["Say it."]}
     assert len((job / "benchmarks" / "gsm8k.jsonl").read_text().splitlines()) == 500
+
+
+def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end() -> None:
+    rows = [
+        {"rate": rate, "step": step, "correct": correct, "drawn": 10}
+        for rate, counts in ((1e-6, [9, 2, 2, 2, 2, 2]), (1e-5, [0, 3, 3, 3, 3, 3]))
+        for step, correct in enumerate(counts)
+    ]
+    assert best_rate(rows) == 1e-5
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,20 @@ from typing import Any
 from evaluator.grading import Grader
 from service.database import Database
 from service.questions import Columns, ImportReport, RowLimits, read_source, store_import
+from service.telling import TellStage
 
 
 def import_questions(
     db: Database,
     source: Path,
     *,
+    name: str | None = None,
     columns: Columns | None = None,
+    limits: RowLimits | None = None,
+    progress: TellStage | None = None,
     **reading: Any,
 ) -> ImportReport:
     """Read, check and store a file."""
-    rows = read_source(str(source), columns=columns or Columns(), limits=RowLimits(), **reading)
+    rows = read_source(str(source), columns=columns or Columns(), limits=limits or RowLimits(), **reading)
     with Grader() as grader:
-        return store_import(db, rows, grader)
+        return store_import(db, rows, grader, name=name, progress=progress)
