@@ -28,14 +28,10 @@ PENDING = "pending"
 
 @dataclass(frozen=True)
 class CandidateStatus:
-    """A proposal of a run with its current status.
+    """A proposal of a run with its current status, the review's or else the verdict's.
 
-    Attributes:
-        status: accepted, rejected, undecided or unverified; None until the run judges it.
-        reason: of the review if there is one, else of the verdict; empty if there is neither.
-        reviewed: whether the status comes from a human decision.
-        final: whether no more answers will be drawn: a review, or a final verdict.
-        mended_from, mended_by: the origin of an edited candidate, and its editor.
+    `status` is None until the run judges it. `final`: no more answers will be drawn. `mended_from` and
+    `mended_by` are the origin of an edited candidate, and its editor.
     """
 
     question_id: str

@@ -88,7 +88,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
         (("--finding", "number_ded", "--run", "run"), "Similar: number_added"),
         (("--strategy", "rename", "--run", "run"), "Available: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),
-        (("--after", "c_zz", "--run", "run"), "similar ids"),
+        (("--after", "c_zz", "--run", "run"), "no candidate has an id"),
         (("--reviews", "--status", "accepted"), "--reviews allows only --run"),
     ):
         code, _, err = cli("list", *arguments)

@@ -1,4 +1,4 @@
-"""Sums are made by queries, and standings are kept by the transactions that change them."""
+"""Sums are made by queries, transactions keep standings instead of triggers, and grades are not cached."""
 
 from alembic import op
 
@@ -15,12 +15,18 @@ TRIGGERS = (
 
 
 def upgrade() -> None:
-    """Remove the triggers and the tables of sums."""
+    """Remove the triggers, the tables of sums and the cache of grades."""
     on_server = op.get_bind().dialect.name == "postgresql"
     for trigger in TRIGGERS:
         kind = f"FUNCTION IF EXISTS {trigger} CASCADE" if on_server else f"TRIGGER IF EXISTS {trigger}"
         op.execute(f"DROP {kind}")
-    for table in ("question_labels", "question_set_counts", "run_spending", "standing_counts"):
+    for table in (
+        "question_labels",
+        "question_set_counts",
+        "run_spending",
+        "standing_counts",
+        "verdict_cache",
+    ):
         op.drop_table(table)
     op.create_index("ix_questions_subject_level", "questions", ["subject", "level"])
     proposed = ["run_id", "proposer", "strategy", "strategy_hash", "model", "status"]
