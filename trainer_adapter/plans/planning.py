@@ -121,11 +121,11 @@ def _read_pilot(
     with database() as opened:
         source = eval_source(opened, [run])
     wanted = DiagnosisSettings(g=recipe.responses, n=n, shift_sd=assumed.shift_sd, seed=assumed.seed)
-    [prediction] = diagnose(source, ["forecast"], wanted).predictions
+    [(label, forecast)] = diagnose(source, ["forecast"], wanted).forecasts.items()
     tokens, of_neighbor = mean_tokens(source.checkpoints[0])
     if n and tokens is not None:
         tokens = None if of_neighbor is None else (tokens + n * of_neighbor) / (n + 1)
     shape = group_shape(recipe)
-    row = None if shape is None else prediction.forecast.row(shape)
+    row = None if shape is None else forecast.row(shape)
     interval = None if row is None else (row.low, row.high)
-    return Pilot(prediction.checkpoint, prediction.forecast, interval, tokens)
+    return Pilot(label, forecast, interval, tokens)
