@@ -180,7 +180,6 @@ def test_without_a_validation_file_nothing_is_validated() -> None:
         ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "a batch of 256 questions is not a multiple of 100"),
         ({}, ["trainer.test_freq=5"], "no validation file, .* validation_share"),
         ({}, ["trainer.val_before_train=true"], "no validation file"),
-        ({}, ["data.max_prompt_length=400"], "the longest prompt of /sets/math has 500 tokens"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], texts: list[str], message: str) -> None:
