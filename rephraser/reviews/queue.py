@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.store import counts
-from rephraser.tables import CandidateRow, ReviewRow, StandingCountRow, StandingRow
+from rephraser.tables import CandidateRow, ReviewRow, StandingRow
 from service.database import in_parts
 from service.questions.tables import QuestionRow
 
@@ -95,7 +95,7 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
 
 def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress:
     """Return the numbers of the reviewer's decisions on a run's candidates."""
-    total = select(func.sum(StandingCountRow.candidates)).where(StandingCountRow.run_id == run_id)
+    total = select(func.count()).where(StandingRow.run_id == run_id)
     of_run = exists().where(StandingRow.candidate_id == ReviewRow.candidate_id, StandingRow.run_id == run_id)
     return _progress(session, session.scalar(total) or 0, reviewer, of_run)
 

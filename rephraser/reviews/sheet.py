@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from sqlalchemy.orm import Session
@@ -14,9 +14,6 @@ from rephraser.reviews.store import Decision, find_candidate
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text
-
-if TYPE_CHECKING:
-    from evaluator.signal.difficulty import NeighborRow
 
 
 class _SheetRow(BaseModel):
@@ -50,25 +47,27 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     return len(rows)
 
 
-def write_flagged(session: Session, flagged: "Sequence[NeighborRow]", path: Path) -> tuple[int, int]:
+def write_flagged(session: Session, flagged: Sequence[Mapping[str, Any]], path: Path) -> tuple[int, int]:
     """Write a row for each flagged neighbor that is a candidate of the database, with its success rates.
 
     Return the number of rows, and that of flagged neighbors that are no candidates here.
     """
-    items = {item.candidate_id: item for item in read_items(session, [str(row.source_id) for row in flagged])}
-    known = [row for row in flagged if row.source_id in items]
+    items = {
+        item.candidate_id: item for item in read_items(session, [str(row["source_id"]) for row in flagged])
+    }
+    known = [row for row in flagged if row["source_id"] in items]
     if not known:
         raise InputError(
             f"none of the {len(flagged)} flagged neighbors is a candidate in this database, so none can be "
             "reviewed here. Give the database in which they were proposed with --db."
         )
     rows = {
-        row.source_id: {
-            **_blank_row(items[str(row.source_id)]),
-            "flag": row.flag,
-            "correct": f"{row.correct} of {row.known}",
-            "original_correct": f"{row.original_correct} of {row.original_known}",
-            "p_value": row.p_value,
+        row["source_id"]: {
+            **_blank_row(items[str(row["source_id"])]),
+            "flag": row["flag"],
+            "correct": f"{row['correct']} of {row['known']}",
+            "original_correct": f"{row['original_correct']} of {row['original_known']}",
+            "p_value": row["p_value"],
         }
         for row in known
     }

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
+from rephraser.reviews.status import update_standings
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
 from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
@@ -115,6 +116,7 @@ def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
         return None
     now = utc_now()
     session.execute(insert(ReviewWithdrawalRow), [{"review_id": row.id, "created_at": now}])
+    update_standings(session, [row.candidate_id])
     return as_review(row, now)
 
 
@@ -136,6 +138,7 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     if fresh:
         now = utc_now()
         session.execute(insert(ReviewRow), [{**vars(decision), "created_at": now} for decision in fresh])
+        update_standings(session, list(given))
     return len(fresh)
 
 

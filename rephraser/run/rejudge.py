@@ -10,6 +10,7 @@ from sqlalchemy import Row, insert, select
 
 from evaluator.grading import Grader
 from rephraser.checks.premises import Premises
+from rephraser.reviews.status import update_standings
 from rephraser.run.judge import CheckedCandidate
 from rephraser.run.rephrase import QuestionWork, Rephrasing
 from rephraser.run.spec import RunSpec
@@ -76,6 +77,7 @@ def judge_again(
         if fresh and not dry_run:
             with db.write() as session:
                 session.execute(insert(VerdictRow), fresh)
+                update_standings(session, [verdict["candidate_id"] for verdict in fresh])
             stored += len(fresh)
         looked_at += len(batch)
         report(looked_at, len(compared))

@@ -8,7 +8,7 @@ from sqlalchemy import Row, Table, insert, select, update
 from sqlalchemy.orm import Session
 
 from evaluator.grading import AnswerKind
-from rephraser.reviews.status import status_query
+from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from service.asks.store import one_by_one
 from service.asks.tables import AskRow, NoteRow
@@ -83,6 +83,7 @@ def store_checked(session: Session, checked: Checked) -> None:
         fresh = [dict(verdict) for verdict in checked.verdicts if verdict["candidate_id"] not in judged]
         if fresh:
             session.execute(insert(VerdictRow), fresh)
+        update_standings(session, ids)
     if checked.outcome is not None:
         session.execute(update(AskRow).where(AskRow.id == checked.ask_id).values(outcome=checked.outcome))
 
@@ -101,4 +102,5 @@ def store_look(session: Session, look: tuple[str, Mapping[str, Any]]) -> bool:
     if noted is None:
         return bool(session.get_one(NoteRow, (verdict["run_id"], name)).value[""]["final"])
     session.execute(insert(VerdictRow), [dict(verdict)])
+    update_standings(session, [verdict["candidate_id"]])
     return bool(verdict["final"])

@@ -18,7 +18,7 @@ from rephraser.tables import (
 from rephraser.views.suspects import find_suspects
 from service.questions.question import Question
 from service.questions.store import as_question, get_set
-from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
+from service.questions.tables import QuestionRow, QuestionSetMemberRow
 
 COUNTED_AT_MOST = 10_000
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
@@ -101,9 +101,8 @@ def page_questions(
 def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bool]:
     """Return how many questions match, and whether that is all: counting rows stops at 10,000."""
     if filters == QuestionFilters(subject=filters.subject, level=filters.level):
-        labels = QuestionLabelsRow
-        known = select(func.coalesce(func.sum(labels.questions), 0))
-        for column, value in ((labels.subject, filters.subject), (labels.level, filters.level)):
+        known = select(func.count()).select_from(QuestionRow)
+        for column, value in ((QuestionRow.subject, filters.subject), (QuestionRow.level, filters.level)):
             if value is not None:
                 known = known.where(column == value)
         return int(session.scalar(known) or 0), True

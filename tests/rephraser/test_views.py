@@ -9,6 +9,7 @@ from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
+from rephraser.reviews.status import update_standings
 from rephraser.views.questions import QuestionFilters, count_questions, page_questions
 from rephraser.views.runs import finding_counts
 from service.database import Database
@@ -100,6 +101,7 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
             ),
             {"e": json.dumps(EVIDENCE), "q": question.id},
         )
+        update_standings(session, list(session.scalars(text("SELECT id FROM candidates"))))
     sets.publish(db, "ta", run="first", n=1)
     assert matching(db, run_id=run_id) == of(5, 6, 7, 8)
     assert matching(db, question_set="some") == of(6)
