@@ -17,7 +17,8 @@ class Endpoint(Protocol):
 
     `price` None: not known. `engine` describes weights and engine of a model on this machine. `waits_for`
     says what is in flight, `notices` what the user should know of the answers so far, and `enforces_schema`
-    whether every reply keeps to the schema of its request.
+    whether every reply keeps to the schema of its request. `generated_tokens` counts those of unfinished
+    responses too, where they are known.
     """
 
     price: Price | None = Price(0.0, 0.0)
@@ -32,6 +33,10 @@ class Endpoint(Protocol):
     @property
     def waits_for(self) -> str:
         return ""
+
+    @property
+    def generated_tokens(self) -> int:
+        return 0
 
     @property
     def notices(self) -> Sequence[str]:

@@ -223,6 +223,10 @@ class TransformersEndpoint(Endpoint):
         return f"{len(self._pending)} requests to {self.config.model} in this process"
 
     @property
+    def generated_tokens(self) -> int:
+        return self._decoder.generated_tokens if self._decoder else 0
+
+    @property
     def notices(self) -> Sequence[str]:
         return (*self.checkpoint.renderer.notices, *(self._decoder.notices if self._decoder else ()))
 

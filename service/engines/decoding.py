@@ -98,6 +98,7 @@ class Decoder:
         self._starts: list[int] = []  # the first column of each running row
         self._shifts: list[int] = []
         self._last: _Prefill | None = None
+        self.generated_tokens = 0
         self.notices: list[str] = []
         layers = DynamicCache(config=model.config).layers
         self._shares_batches = "position_ids" in self._accepted and all(
@@ -255,6 +256,7 @@ class Decoder:
                         row.log_probs.append(value)
             for row, token in zip(chosen, tokens, strict=True):
                 row.add(token)
+        self.generated_tokens += len(rows)
 
     def _drop_finished(self) -> list[Row]:
         """Take finished rows out of the batch and return them."""

@@ -5,6 +5,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -30,6 +31,8 @@ _LEAST_TEMPERATURE = 0.01
 """vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
 _LOG_LINES = 15
 _START_S, _END_S = 1800.0, 20.0
+_COUNT_EVERY_S = 2.0
+_GENERATED = re.compile(rb"^vllm:generation_tokens_total(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
 _SLOWEST_TOKENS_PER_S = 0.5
 """Per response. A server of ours that is slow, on a CPU, say, would get the same requests again and again."""
 
@@ -41,6 +44,8 @@ class VllmEndpoint(PlainEndpoint):
     date. Requests with images go through the server's chat, as token ids cannot carry images.
     """
 
+    generated_tokens = 0  # as of some seconds ago
+
     def __init__(
         self,
         config: Model,
@@ -51,6 +56,7 @@ class VllmEndpoint(PlainEndpoint):
         """Set up; nothing is started yet. `log` is the file for the server's messages."""
         self.config, self._log, self._program = config, log, program
         self._process: asyncio.subprocess.Process | None = None
+        self._counting: asyncio.Task[None] | None = None
         super().__init__(
             "",
             config.model,
@@ -109,6 +115,17 @@ class VllmEndpoint(PlainEndpoint):
         except BaseException:
             await self.close()
             raise
+        self._counting = asyncio.create_task(self._count(f"{address}/metrics"))
+
+    async def _count(self, metrics: str) -> None:
+        """Read the number of generated tokens from the server's metrics from time to time."""
+        async with aiohttp.ClientSession() as session:
+            while True:
+                await asyncio.sleep(_COUNT_EVERY_S)
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with session.get(metrics) as response:
+                        counts = _GENERATED.findall(await response.read())
+                    self.generated_tokens = int(sum(map(float, counts)))
 
     def _command(self, port: int) -> list[str]:
         config, ray = self.config, self.config.ray_address is not None
@@ -183,6 +200,8 @@ class VllmEndpoint(PlainEndpoint):
 
     async def close(self) -> None:
         """End the server and all its processes."""
+        if self._counting is not None:
+            self._counting.cancel()
         await super().close()
         process, self._process = self._process, None
         if process is None:
