@@ -88,7 +88,10 @@ def difficulty_chart(
         subtitle.append(", ".join(f"{count} flagged {flag}" for flag, count in flagged.items()))
     return apply_theme(
         alt.layer(*layers).properties(
-            width=_SIDE, height=_SIDE, title=alt.TitleParams(title, subtitle=subtitle, fontSize=13)
+            width=_SIDE,
+            height=_SIDE,
+            autosize="pad",  # on a page, the title would otherwise take the width of the square
+            title=alt.TitleParams(title, subtitle=subtitle, fontSize=13),
         )
     )
 

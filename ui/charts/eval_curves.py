@@ -1,19 +1,25 @@
 """pass@k over k: one panel per benchmark, one colour per method, the names at the ends of the lines."""
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, percents
-from ui.charts.drawing.axes import power_ticks, sample_axis, share_axis, shared_ticks
-from ui.charts.drawing.labels import end_labels, wrap_label
-from ui.charts.theme import CONFIG, LINE_HEIGHT, MUTED, PANEL_TITLE, colours
+from ui.charts.axes import power_ticks, sample_axis, share_axis, shared_ticks
+from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, name_rows, percents
+from ui.charts.theme import CONFIG, LINE_HEIGHT, PANEL_TITLE, colours
 
 POINT = "point"
 """Parameter with the clicked point of `panel_charts`: its label and k."""
 
+LABEL_WIDTH, LABEL_MOST = 18, 50
+"""Maximum characters per line of a name, and in all."""
+
 _CHARACTER = 6.8  # pixels
+_NEAR, _FAR = 5, 16  # pixels right of a line's end: where the leader to its name starts and ends
+_APART = 2  # pixels between names
+_MOVED = 3  # pixels: a name closer to its line than this needs no leader
 _AROUND = 118  # pixels of titles, axis and padding above and below a plot
 _ROW = 32  # pixels of a dot
 _SAME = 1e-9
@@ -127,7 +133,7 @@ def _lines(
     few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
     layers.append(_points(of(rows).encode(y=y("value")), 26 if few else 60, few, picked))
     per_pixel = (ticks[-1] - ticks[0]) / height
-    return layers + end_labels(
+    return layers + _end_labels(
         [(name, line[-1]["k"], line[-1]["value"]) for name, line in lines.items()],
         x=x,
         y=y,
@@ -142,13 +148,7 @@ def _dots(
 ) -> list[Any]:
     """Return the layers of a panel: one row per name, a dot on the bar of its interval."""
     axis = share_axis(ticks, grid=True, domain=False, labelFlush=False)
-    y = alt.Y(
-        "label:N",
-        title=None,
-        sort=list(palette),
-        scale=alt.Scale(domain=list(palette)),
-        axis=alt.Axis(labelLimit=260, labelFontSize=12, labelColor=MUTED, grid=False, domain=False),
-    )
+    y = name_rows("label", list(palette), 260, labelFontSize=12)
 
     def x(field: str) -> Any:
         return alt.X(f"{field}:Q", title=x_title, **axis)
@@ -228,3 +228,82 @@ def _legend(rows: Rows, dots: bool) -> list[str]:
     if any(map(_is_unsure, rows)):
         words.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted as correct")
     return words
+
+
+def _end_labels(
+    ends: Sequence[tuple[str, float, float]],
+    *,
+    x: Any,
+    y: Callable[[str], Any],
+    colour: Any,
+    room: tuple[float, float],
+    per_pixel: float,
+) -> list[Any]:
+    """Return layers with the name of each line right of its end, moved apart if names would overlap.
+
+    Args:
+        ends: of each line, its name, its last k and its value there. Lines may end at different k.
+        room: lowest and highest position of a label, in units of y; a pixel has `per_pixel` of them.
+    """
+    labels = ["\n".join(wrap_label(name)) for name, _, _ in ends]
+    heights = [((label.count("\n") + 1) * LINE_HEIGHT + _APART) * per_pixel for label in labels]
+    places = spread_labels([value for _, _, value in ends], heights, *room)
+    rightmost = max(last for _, last, _ in ends)
+    rows = [
+        {
+            "label": name,
+            "text": label,
+            "k": last,
+            "right": rightmost,
+            "value": value,
+            "place": place,
+            # A text of several lines is anchored at its first one.
+            "first": place + (height - (LINE_HEIGHT + _APART) * per_pixel) / 2,
+            "moved": abs(place - value) > _MOVED * per_pixel or last != rightmost,
+        }
+        for (name, last, value), label, height, place in zip(ends, labels, heights, places, strict=True)
+    ]
+    at_right = x.copy(deep=False)
+    at_right.shorthand = "right:Q"
+    base = alt.Chart(data_of(rows)).encode(color=colour)
+    leaders = (
+        base.transform_filter("datum.moved")
+        .mark_rule(strokeWidth=0.8, opacity=0.7, xOffset=_NEAR, x2Offset=_FAR)
+        .encode(x=x, x2="right:Q", y=y("value"), y2="place:Q")
+    )
+    names = base.mark_text(
+        align="left",
+        baseline="middle",
+        dx=_FAR + 3,
+        lineBreak="\n",
+        lineHeight=LINE_HEIGHT,
+        fontWeight=600,
+    ).encode(x=at_right, y=y("first"), text="text:N")
+    return [leaders, names]
+
+
+def spread_labels(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
+    """Return positions for the centres of labels: in order, without overlap, near the wanted ones.
+
+    Labels that do not fit between `low` and `high` exceed the lower end.
+    """
+    places = list(wanted)
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    for label in order:  # no lower than the one below allows
+        places[label] = max(places[label], low + heights[label] / 2)
+        low = places[label] + heights[label] / 2
+    for label in reversed(order):  # no higher than the one above allows
+        places[label] = min(places[label], high - heights[label] / 2)
+        high = places[label] - heights[label] / 2
+    return places
+
+
+def wrap_label(label: str) -> list[str]:
+    """Return a label in lines of up to `LABEL_WIDTH` characters; the middle of a long one is cut.
+
+    Model and checkpoint names differ more often at the ends than in the middle.
+    """
+    label = " ".join(label.split())
+    if len(label) > LABEL_MOST:
+        label = f"{label[: LABEL_MOST // 2].rstrip()}…{label[-(LABEL_MOST // 2 - 1) :].lstrip()}"
+    return textwrap.wrap(label, LABEL_WIDTH)

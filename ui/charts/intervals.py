@@ -1,15 +1,13 @@
 """Dots and bands with their intervals: rates by name, scores over cost, differences over k, reviews."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 
-from rephraser.reviews.rates import GrowingRate
-from ui.charts.building import Rows, apply_theme, colour_by, data_of, frame_chart, interval_dots, percents
-from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
-from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, colours
+from ui.charts.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
+from ui.charts.building import Rows, colour_by, data_of, frame_chart, interval_dots, name_rows, percents
+from ui.charts.theme import PALETTE, PANEL_TITLE, RULE, colours
 
 SET_APART = "methods are moved apart a little; the tooltip and file give the exact cost"
 
@@ -19,8 +17,6 @@ _STEP = 0.015
 _ROW, _AROUND = 30, 100
 """Pixels of a row of rates, and of title and axis."""
 
-_WIDTH, _HEIGHT = 560, 240
-
 
 def rate_dots(
     data: Rows, rate: str, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
@@ -28,29 +24,16 @@ def rate_dots(
     """Return one row per name, in order: a dot on the bar of its interval (name, low, high, and `rate`)."""
     ticks = share_ticks([row[key] for row in data for key in ("low", "high")])
     axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
-    names = [row["name"] for row in data]
-    y = alt.Y(
-        "name:N",
-        title=None,
-        sort=names,
-        scale=alt.Scale(domain=names),
-        axis=alt.Axis(labelLimit=180, labelColor=MUTED, grid=False, domain=False),
-    )
     layers = interval_dots(
-        alt.Chart(data_of(data)).encode(y=y),
+        alt.Chart(data_of(data)).encode(y=name_rows("name", [row["name"] for row in data], 180)),
         rate,
         lambda field: alt.X(f"{field}:Q", title=x_title, **axis),
-        tooltip=[
-            alt.Tooltip("name:N", title="of"),
-            *percents(rate, "low", "high"),
-        ],
+        tooltip=[alt.Tooltip("name:N", title="of"), *percents(rate, "low", "high")],
         upright=False,
         color=colour,
     )
     height = _ROW * len(data) + _AROUND
-    return frame_chart(
-        alt.layer(*layers), title, subtitle, height=height, fontSize=13, offset=8, frame="bounds"
-    )
+    return frame_chart(alt.layer(*layers), title, subtitle, height=height, frame="bounds")
 
 
 def cost_points(
@@ -132,36 +115,35 @@ def difference_chart(
     )
 
 
-def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
+def false_accept_chart(points: Rows) -> alt.LayerChart:
     """Return the false-accept rate over the reviewed accepted candidates, with its 95% interval.
 
     A candidate that is decided again keeps its place in the count: the last point of each number is drawn.
     """
-    rows = [asdict(point) for point in {point.reviewed: point for point in points}.values()]
+    rows = list({point["reviewed"]: point for point in points}.values())
+    last = rows[-1]
     x = alt.X(
         "reviewed:Q",
         title="accepted candidates reviewed",
-        scale=alt.Scale(domain=[0, rows[-1]["reviewed"]], nice=False),
+        scale=alt.Scale(domain=[0, last["reviewed"]], nice=False),
         axis=alt.Axis(tickCount=8, tickMinStep=1, format="d"),
     )
-    y_title = "rejected by reviewers"
-    shares = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
-    y, low = alt.Y("share:Q", title=y_title, **shares), alt.Y("low:Q", title=y_title, **shares)
-    tooltip = [
-        alt.Tooltip("reviewed:Q"),
-        alt.Tooltip("rejected:Q"),
-        *percents("share", "low", "high"),
-    ]
-    base = alt.Chart(data_of(rows)).encode(x=x, tooltip=tooltip)
+
+    def y(field: str) -> Any:
+        axis = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
+        return alt.Y(f"{field}:Q", title="rejected by reviewers", **axis)
+
+    tooltip = [alt.Tooltip("reviewed:Q"), alt.Tooltip("rejected:Q"), *percents("share", "low", "high")]
+    base, end = (alt.Chart(data_of(some)).encode(x=x, tooltip=tooltip) for some in (rows, [last]))
     steps = {"color": PALETTE[0], "interpolate": "step-after"}
-    band = base.mark_area(opacity=0.16, **steps).encode(y=low, y2="high:Q")
-    line = base.mark_line(**steps).encode(y=y)
-    last = rows[-1]
-    end = alt.Chart(data_of([last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
-    title = alt.TitleParams(
-        "False-accept rate as reviews accumulate",
-        subtitle=f"{last['share']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "
-        f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
+    layers = [
+        base.mark_area(opacity=0.16, **steps).encode(y=y("low"), y2="high:Q"),
+        base.mark_line(**steps).encode(y=y("share")),
+        end.mark_circle(size=55, color=PALETTE[0], opacity=1).encode(y=y("share")),
+    ]
+    subtitle = (
+        f"{last['share']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, from "
+        f"{last['reviewed']:,} candidates. Band: exact interval at each point"
     )
-    layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))
-    return apply_theme(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))
+    title = "False-accept rate as reviews accumulate"
+    return frame_chart(alt.layer(*layers), title, subtitle, height=320, width=560)

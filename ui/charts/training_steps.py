@@ -1,4 +1,4 @@
-"""Training over its steps: one line per run (or prompt, or percentile)."""
+"""Training over its steps: one line per run (or prompt, or percentile), a forecast as a band."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -8,8 +8,8 @@ from typing import Any, Literal
 import altair as alt
 
 from service.errors import InputError
+from ui.charts.axes import share_axis, share_ticks
 from ui.charts.building import Rows, colour_by, data_of, frame_chart
-from ui.charts.drawing.axes import share_axis, share_ticks
 from ui.charts.theme import MUTED, PALETTE, RULE, colours
 
 POINT = "point"
@@ -41,6 +41,7 @@ def step_chart(
     palette: Mapping[str, str] | None = None,
     methods: Mapping[str, str] | None = None,
     zero_line: bool = False,
+    forecast: tuple[float, float, float] | None = None,
     window: int = 1,
     steps: tuple[float, float] | None = None,
     span: tuple[float, float] | None = None,
@@ -55,6 +56,7 @@ def step_chart(
         scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (others are omitted).
         methods: of each label; lines of one method share its colour and differ in their dashes.
         zero_line: draw the line of 0, for values of either sign.
+        forecast: share, low and high from before training, drawn over all steps.
         window: number of steps that a point averages, for the subtitle.
         steps, span: ends of the axes, for charts that are compared.
         dots: mark each value, if most steps have none.
@@ -81,7 +83,7 @@ def step_chart(
 
     spread = [row for row in rows if row.get("low") is not None]
     values = [row["value"] for row in rows]
-    values += [row[name] for row in spread for name in ("low", "high")]
+    values += [*(row[name] for row in spread for name in ("low", "high")), *(forecast or ())]
     y_scale, y_axis = _vertical(scale, [*values, *(span or ())], span)
 
     def y(field: str) -> Any:
@@ -102,6 +104,11 @@ def step_chart(
     if zero_line:
         zero = alt.Chart(data_of([{"zero": 0}])).mark_rule(color=RULE)
         layers.append(zero.encode(y=y("zero")))
+    if forecast:
+        predicted = alt.Chart(data_of([dict(zip(("share", "low", "high"), forecast, strict=True))]))
+        layers.append(predicted.mark_rect(opacity=0.12, color=MUTED).encode(y=y("low"), y2="high:Q"))
+        dashed = predicted.mark_rule(strokeWidth=1.4, strokeDash=[4, 3], color=MUTED)
+        layers.append(dashed.encode(y=y("share")))
     if spread:
         band = alt.Chart(data_of(spread)).mark_area(opacity=0.18)
         drawn = band.encode(x=x("step"), y=y("low"), y2="high:Q", color=colour)
@@ -121,6 +128,8 @@ def step_chart(
     subtitle = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
     if seeds > 1:
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
+    if forecast:
+        subtitle.append("dashed: forecast, 95% interval")
     return frame_chart(alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH)
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from evaluator.evals.sources import BOX
-from evaluator.passk.exact_interval import exact_interval
 from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.comparison_layout import ahead
 from evaluator.reports.diagnosis_layout import diagnosis_document
@@ -33,9 +32,7 @@ from evaluator.reports.records import curve_rows
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
 from evaluator.signal.diversity import densities
-from evaluator.signal.forecast import ForecastRow
 from evaluator.signal.sources.eval_runs import eval_source
-from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
@@ -50,7 +47,6 @@ from sandbox.demo.plan import (
     DemoPlan,
     G,
     comparisons,
-    demo_recipe,
 )
 from sandbox.demo.steps import Step, speed_settings
 from sandbox.scoring import OUTCOMES, Score, read_truth, score_run
@@ -68,7 +64,7 @@ LINES_SHOWN = 8
 """Maximum lines of a chart: more cannot be distinguished."""
 
 FIRST_STEPS = 5
-"""Few, since the policy changes; enough for some dozens of groups."""
+"""Steps to compare with the forecast: few, since the policy changes, but enough for some dozens of groups."""
 
 POINTS = 10
 """Points of a line: steps are averaged, since a step has few questions."""
@@ -118,10 +114,13 @@ def demo_document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Docume
     sections = {
         "Which candidates became neighbors": _neighbors(score, header),
         "Forecast from the pilot": _pilot(plan, pilot),
-        "Training": [*first_steps(plan, pilot.predictions[0].rows, trained), *_training(plan, trained)],
+        "Training": _training(plan, trained),
         "Held-out questions": _heldout(plan, report, compared),
-        "Training signal after training": _signal(after),
-        "Next steps": _further(plan),
+        "Training signal after training": diagnosis_document(after).blocks,
+        "Next steps": [
+            Text("Browse all results in the UI, including every response:"),
+            Commands((f"tagrpo ui --db {shlex.quote(str(plan.database))}",)),
+        ],
         "All commands": _commands(steps),
     }
     blocks = _intro(plan, report, compared, steps)
@@ -180,6 +179,12 @@ def _intro(
     steps: Sequence[tuple[Step, float]],
 ) -> list[Block]:
     size, minutes = plan.size, sum(seconds for _, seconds in steps) / 60
+    seeds = f"compare the difference between recipes with the spread between the {plan.seeds} seeds."
+    if plan.seeds == 1:
+        seeds = (
+            "**one seed per recipe proves nothing about a recipe.** Use `--seeds 3` to see how much two runs "
+            "of a recipe differ."
+        )
     return [
         Text(
             f"Sandbox world {size.world}: {size.train} training and {size.heldout} held-out word "
@@ -191,22 +196,12 @@ def _intro(
         Text("On the held-out questions, with 95% intervals:"),
         _scores(report, (1, 8, 32)),
         Points(tuple(f"{c.label_a} against {c.label_b}: {ahead(c)}." for c in compared)),
-        Text(_caution(plan)),
+        Text(
+            "The intervals are for new questions of the same kind, with exactly these models. They do not "
+            f"cover the variation between training runs: {seeds} A world with eight phrasings is not a "
+            "benchmark: look at the mechanism, not the ranking."
+        ),
     ]
-
-
-def _caution(plan: DemoPlan) -> str:
-    seeds = (
-        "**one seed per recipe proves nothing about a recipe.** Use `--seeds 3` to see how much two runs of "
-        "a recipe differ."
-        if plan.seeds == 1
-        else f"compare the difference between recipes with the spread between the {plan.seeds} seeds."
-    )
-    return (
-        "The intervals are for new questions of the same kind, with exactly these models. They do not cover "
-        f"the variation between training runs: {seeds} A world with eight phrasings is not a benchmark: look "
-        "at the mechanism, not the ranking."
-    )
 
 
 def _scores(report: Report, ks: Sequence[int]) -> Table:
@@ -228,7 +223,7 @@ def _pilot(plan: DemoPlan, pilot: Diagnosis) -> list[Block]:
         Text(
             f"The pilot has {plan.size.pilot} responses to every prompt. A joint group beats G responses "
             "mainly because it is larger. The fair comparison is the same number of responses to the "
-            "question alone."
+            f"question alone. The table of trainings has the shares in the first {FIRST_STEPS} steps."
         ),
         Picture(
             "forecast",
@@ -255,47 +250,6 @@ def _pilot(plan: DemoPlan, pilot: Diagnosis) -> list[Block]:
     ]
 
 
-def first_steps(
-    plan: DemoPlan, forecast: Sequence[ForecastRow], trained: Mapping[str, Trained]
-) -> list[Block]:
-    """Compare the forecast with the first steps of the first seed's trainings; none without a forecast."""
-    by_name = {row.group: row for row in forecast}
-    rows = []
-    for training in plan.trainings():
-        row = by_name.get(_forecast_group(training.recipe) or "")
-        steps = trained[training.name][0][:FIRST_STEPS]
-        shares = [step["tagrpo/zero/group/share"] for step in steps if "tagrpo/zero/group/share" in step]
-        if training.seed > 1 or row is None or not shares:
-            continue
-        groups = plan.size.questions_a_step * len(shares)
-        equal = round(plan.size.questions_a_step * sum(shares))
-        low, high = exact_interval(equal, groups)
-        rows.append(
-            (
-                f"{row.group} = {row.responses}",
-                f"{percent(row.share)} {span(row.low, row.high)}",
-                training.name,
-                f"{percent(equal / groups)} {span(low, high)}, {equal} of {groups}",
-            )
-        )
-    if not rows:
-        return []
-    return [
-        Text("The same shares in the first training steps, before the policy has changed much:"),
-        Table(("group", "foreseen", "training", "its first groups"), tuple(rows)),
-    ]
-
-
-def _forecast_group(name: str) -> str | None:
-    """Return the group that a recipe normalises over, if it has a forecast; otherwise None."""
-    recipe = demo_recipe(name)
-    if recipe.drops_dead_groups or recipe.sampling != "split":
-        return None  # its groups depend on the first responses
-    if recipe.neighbors == 0:
-        return {G: ORIGINAL_GROUP, G * (NEIGHBORS + 1): MATCHED_GROUP}.get(recipe.rollouts)
-    return JOINT_GROUP if recipe.group == "joint" and recipe.rollouts == G * (NEIGHBORS + 1) else None
-
-
 def _mean(steps: Sequence[Mapping[str, float]], metric: str) -> float | None:
     values = [step[metric] for step in steps if metric in step]
     return sum(values) / len(values) if values else None
@@ -312,7 +266,7 @@ def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
                 f"{len(steps):,}",
                 percent(_mean(steps[:quarter], "tagrpo/correct/mean")),
                 percent(_mean(steps[-quarter:], "tagrpo/correct/mean")),
-                percent(_mean(steps[:quarter], "tagrpo/zero/group/share")),
+                percent(_mean(steps[:FIRST_STEPS], "tagrpo/zero/group/share")),
                 percent(_mean(steps, "tagrpo/zero/group/share")),
                 number(_mean(steps, "perf/time_per_step") or _mean(steps, "timing_s/step")),
             )
@@ -328,7 +282,7 @@ def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
                 "steps",
                 "correct, first quarter",
                 "correct, last quarter",
-                "no gradient, first quarter",
+                f"no gradient, first {FIRST_STEPS} steps",
                 "no gradient, all steps",
                 "seconds per step",
             ),
@@ -404,32 +358,6 @@ def _over_seeds(plan: DemoPlan, report: Report) -> Table:
             cells.append(f"{percent(sum(values) / len(values))} {span(min(values), max(values))}")
         rows.append((recipe, *cells))
     return Table(("recipe", *(f"pass@{k}" for k in KS)), tuple(rows))
-
-
-def _signal(after: Diagnosis) -> list[Block]:
-    groups = (ORIGINAL_GROUP, NEIGHBOR_GROUP, JOINT_GROUP)
-    rows = []
-    for zero in after.shares:
-        shares = {row.group: row for row in zero.shares}
-        cells = (
-            f"{percent(shares[name].share)} {span(shares[name].low, shares[name].high)}" for name in groups
-        )
-        rows.append((zero.checkpoint, *cells))
-    return [
-        Text(
-            "Shares of training questions whose responses all get the same reward "
-            f"(G = {G}, N = {NEIGHBORS}), averaged exactly over all subsets of the responses:"
-        ),
-        Table(("model", *groups), tuple(rows)),
-    ]
-
-
-def _further(plan: DemoPlan) -> list[Block]:
-    db = shlex.quote(str(plan.database))
-    return [
-        Text("Browse all results in the UI, including every response:"),
-        Commands((f"tagrpo ui --db {db}",)),
-    ]
 
 
 def _commands(steps: Sequence[tuple[Step, float]]) -> list[Block]:

@@ -14,7 +14,7 @@ from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached
-from ui.pages.state.records import list_trainings
+from ui.pages.state.records import list_trainings, method_of
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, choose_several, note_absent
@@ -122,7 +122,7 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
         metric, interval, on = _settings(benchmarks)
         show_ungraded(evaluated)
     # A label is linked to a training by its checkpoint's path or, if that does not match, by its name.
-    trainings = {each.run.name: each.recipe or each.run.name for each in list_trainings()}
+    trainings = {each.run.name: method_of(each) for each in list_trainings()}
     by_label = {}
     for method in ready.values():
         checkpoint = trained_checkpoint(str(method.runs[0].run.spec["model"]), list(trainings))

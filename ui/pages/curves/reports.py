@@ -27,12 +27,11 @@ from ui.charts.eval_curves import MEANINGS, POINT, panel_charts
 from ui.charts.intervals import cost_points, difference_chart
 from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached, reading
+from ui.pages.state.database import cached, keep, reading
 from ui.pages.state.records import list_trainings, recorded
-from ui.pages.state.results import keep
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.charts import draw_chart, show_chart
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.documents import show_document, show_table
 from ui.pages.widgets.tables import Column, download, page_table
@@ -242,18 +241,15 @@ def show_differences(choice: Choice) -> None:
     for place, part in enumerate(comparison.parts):
         mine = [row for row in rows if row["benchmark"] == part.benchmark]
         with columns[place % len(columns)]:
-            show_chart(
-                cached_chart(
-                    difference_chart,
-                    mine,
-                    title=part.benchmark,
-                    subtitle=f"{len(part.comparison.problem_ids):,} problems",
-                    reach=reach,
-                    colour=palette[first],
-                ),
+            draw_chart(
+                difference_chart,
+                mine,
                 f"difference-{part.benchmark}",
                 f"difference-{part.benchmark}",
-                rows=mine,
+                title=part.benchmark,
+                subtitle=f"{len(part.comparison.problem_ids):,} problems",
+                reach=reach,
+                colour=palette[first],
             )
     page_table(rows, _columns(first, second), "differences", name="differences")
     st.caption(
@@ -350,18 +346,15 @@ def show_cost(choice: Choice, report: PageReport) -> None:
     for place, name in enumerate(names):
         mine = [{**row, "cost": row[unit]} for row in rows if row["benchmark"] == name]
         with columns[place % len(columns)]:
-            show_chart(
-                cached_chart(
-                    cost_points,
-                    mine,
-                    title=name,
-                    x_title=f"{unit} sampled in training",
-                    y_title=choice.metric.replace("k", str(report.k)),
-                    palette=dict(choice.palette),
-                ),
+            draw_chart(
+                cost_points,
+                mine,
                 f"cost-{name}",
                 f"cost-{name}",
-                rows=mine,
+                title=name,
+                x_title=f"{unit} sampled in training",
+                y_title=choice.metric.replace("k", str(report.k)),
+                palette=dict(choice.palette),
             )
 
 

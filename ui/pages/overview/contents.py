@@ -23,7 +23,7 @@ from ui.pages.state.records import list_trainings
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
-from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.charts import draw_chart
 from ui.pages.widgets.choices import choose
 from ui.pages.widgets.pager import pager
 from ui.pages.widgets.tables import Column, page_table, pick_row
@@ -68,28 +68,21 @@ def show_numbers() -> None:
     accepted = sum(count for (_, status), count in verdicts.items() if status == "accepted")
     runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(by_kind.items()))
     usd, unpriced = fetch(spent_in_all)
+    priced = f"Excludes {_plural(unpriced, 'request')} without a known price."
     layout.numbers(
-        [
-            layout.Number(
-                "questions", f"{_questions():,}", hint=f"In {_plural(len(fetch(list_question_sets)), 'set')}."
-            ),
-            layout.Number(
-                "accepted neighbors",
-                f"{accepted:,}",
-                f"of {verdicts.total():,}",
-                "Candidates accepted by the verdict or a reviewer.",
-            ),
-            layout.Number("neighbor sets", f"{len(fetch(list_sets)):,}", hint="Published versions."),
-            layout.Number("runs", f"{sum(by_kind.values()):,}", hint=f"{runs}." if runs else None),
-            layout.Number(
-                "spent, at least" if unpriced else "spent",
-                f"{usd:,.2f}",
-                "USD",
-                f"Excludes {_plural(unpriced, 'request')} without a known price."
-                if unpriced
-                else "Computed from model prices; local models are free.",
-            ),
-        ]
+        ("questions", f"{_questions():,}", f"In {_plural(len(fetch(list_question_sets)), 'set')}."),
+        (
+            "accepted neighbors",
+            f"{accepted:,} of {verdicts.total():,}",
+            "Candidates accepted by the verdict or a reviewer.",
+        ),
+        ("neighbor sets", f"{len(fetch(list_sets)):,}", "Published versions."),
+        ("runs", f"{sum(by_kind.values()):,}", f"{runs}." if runs else ""),
+        (
+            "spent, at least" if unpriced else "spent",
+            f"{usd:,.2f} USD",
+            priced if unpriced else "Computed from model prices; local models are free.",
+        ),
     )
 
 
@@ -99,14 +92,15 @@ def show_holdings() -> None:
         verdicts = sorted(_verdicts().items())
         if verdicts:
             rows = [{"name": name, "part": status, "count": count} for (name, status), count in verdicts]
-            chart = cached_chart(
+            draw_chart(
                 stacked_bars,
                 rows,
+                "neighbors-by-verdict",
+                "holdings-verdicts",
                 title="Candidates by strategy and verdict",
                 colours=VERDICT_COLOURS,
                 unit="candidates",
             )
-            show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
         else:
             no_neighbors("No neighbors yet.")
     with right:

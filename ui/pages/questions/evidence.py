@@ -14,7 +14,7 @@ from rephraser.views.candidates import (
 from service.questions.question import Question
 from ui.pages.state import links
 from ui.pages.state.database import fetch
-from ui.pages.text.answers import answer_rows, has_answers
+from ui.pages.text.answers import answer_rows
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout, tables
 
@@ -120,11 +120,9 @@ def _numbers(card: NeighborCard) -> None:
         f"numbers-{card.proposal_id}",
         name=f"{card.candidate_id}-numbers",
     )
-    if has_answers(compared):
+    if answers := answer_rows(compared):
         key = f"answers-{card.proposal_id}"
-        tables.download(
-            f"{card.candidate_id}-answers", answer_rows(compared), key=key, label="Answers as CSV"
-        )
+        tables.download(f"{card.candidate_id}-answers", answers, key=key, label="Answers as CSV")
 
 
 def _show_responses(question: Question, card: NeighborCard) -> None:

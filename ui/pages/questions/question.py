@@ -14,7 +14,7 @@ from ui.pages.questions import evidence
 from ui.pages.questions.filters import choices, run_ids, show_active, warn_absent
 from ui.pages.state import links
 from ui.pages.state.database import cached, fetch
-from ui.pages.text.answers import has_answers, show_answers
+from ui.pages.text.answers import show_answers
 from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.training_signal.runs import runs_with
@@ -133,10 +133,9 @@ def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:
         if card.reviewer:
             chips.append(layout.chip(f"reviewed by {card.reviewer}", "blue", ":material/person:"))
         layout.line(*chips)
-        show_side_by_side(question.text, card.text, key, gap="medium")
+        show_side_by_side(question.text, card.text, key)
         evidence.reasons(card)
-        if has_answers(card.evidence):
-            show_answers(card.evidence)
+        show_answers(card.evidence)
         evidence.parts(question, card)
 
 

@@ -28,7 +28,7 @@ from ui.pages.review.choosing import Choice
 from ui.pages.review.keys import READ_ONLY_KEYS, REVIEW_KEYS, Queue, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
-from ui.pages.text.answers import has_answers, show_answers
+from ui.pages.text.answers import show_answers
 from ui.pages.text.differences import show_side_by_side
 from ui.pages.text.markup import MARKDOWN_MAX, escaped, show_math_text
 from ui.pages.widgets import layout
@@ -190,7 +190,7 @@ def _slot(opened: Opened, id: str | None) -> None:
                 show_math_text(item.question, f"{key}-q", cut_at=MARKDOWN_MAX)
             with right:
                 show_math_text(item.candidate, f"{key}-n", cut_at=MARKDOWN_MAX)
-        if card is not None and has_answers(card.evidence):
+        if card is not None:
             show_answers(card.evidence)
         # This is the last element and contains the id: once it appears, the whole item is on the screen.
         st.caption(f"Answer: **{escaped(item.answer)}** · {escaped(item.candidate_id)}")

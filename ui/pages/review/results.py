@@ -30,7 +30,7 @@ from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.charts import draw_chart
 from ui.pages.widgets.tables import Column, download, page_table, pick_row
 
 LISTED = 25
@@ -70,37 +70,28 @@ def show_results(choice: Choice) -> None:
 def _audit(choice: Choice, audit_id: int) -> None:
     rates, groups, growing, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
-        layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by any reviewer"),
+        ("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "by any reviewer"),
         _rate("false accepts", rates.false_accept, "verdict: accepted"),
         _rate("false rejects", rates.false_reject, "rejected by the verdict"),
     ]
     if groups is not None:
         numbers[1:] = [
-            layout.Number(
-                "groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors reviewed"
-            ),
-            layout.Number("groups open", f"{groups.open:,}", "", "none rejected, but some undecided"),
+            ("groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "all neighbors reviewed"),
+            ("groups open", f"{groups.open:,}", "none rejected, but some undecided"),
             _rate("groups with a broken neighbor", groups.broken, "among fully reviewed groups"),
-            layout.Number(
+            (
                 "broken neighbors",
                 f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
-                "",
                 "errors within a question may be correlated, so rely on the group rate",
             ),
         ]
     elif rates.broken.share is not None:
         low, high = rates.broken.low or 0.0, rates.broken.high or 0.0
-        numbers.append(
-            layout.Number(
-                "broken in a published set",
-                f"{rates.broken.share:.1%}",
-                "",
-                f"95% interval {low:.1%} to {high:.1%}, strata weighted by size",
-            )
-        )
+        hint = f"95% interval {low:.1%} to {high:.1%}, strata weighted by size"
+        numbers.append(("broken in a published set", f"{rates.broken.share:.1%}", hint))
     if choice.reviewer:
-        numbers.insert(1, layout.Number(f"by {choice.reviewer}", f"{progress.decided:,}"))
-    layout.numbers(numbers)
+        numbers.insert(1, (f"by {choice.reviewer}", f"{progress.decided:,}", ""))
+    layout.numbers(*numbers)
     if groups is None:
         _verdicts(rates, growing, audit_id)
     elif groups.complete < groups.drawn:
@@ -124,8 +115,8 @@ def _audit(choice: Choice, audit_id: int) -> None:
 
 def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
     if growing:
-        chart = cached_chart(false_accept_chart, growing)
-        show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=list(map(vars, growing)))
+        points = list(map(vars, growing))
+        draw_chart(false_accept_chart, points, f"audit-{audit_id}-false-accepts", "growing")
     else:
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",
@@ -154,11 +145,9 @@ def _run(choice: Choice) -> None:
     progress = fetch(run_progress, choice.run_id, choice.reviewer)
     if choice.reviewer:
         layout.numbers(
-            [
-                layout.Number(f"decided by {choice.reviewer}", f"{progress.decided:,} of {progress.total:,}"),
-                layout.Number("accepted", f"{progress.accepted:,}"),
-                layout.Number("rejected", f"{progress.rejected:,}"),
-            ]
+            (f"decided by {choice.reviewer}", f"{progress.decided:,} of {progress.total:,}"),
+            ("accepted", f"{progress.accepted:,}"),
+            ("rejected", f"{progress.rejected:,}"),
         )
     audits = audits_of(choice.run_id)
     layout.section("Error rates", "Error rates need a random sample from an audit.")
@@ -189,13 +178,11 @@ def _run(choice: Choice) -> None:
     _candidates("Disagreements", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed")
 
 
-def _rate(name: str, rate: Rate, of: str) -> layout.Number:
+def _rate(name: str, rate: Rate, of: str) -> tuple[str, str, str]:
     if rate.share is None:
-        return layout.Number(name, "none yet", hint=f"no candidate {of} has been reviewed")
+        return name, "none yet", f"no candidate {of} has been reviewed"
     interval = f"95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
-    return layout.Number(
-        name, f"{rate.share:.1%}", hint=f"{rate.count:,} of {rate.reviewed:,} {of}; {interval}"
-    )
+    return name, f"{rate.share:.1%}", f"{rate.count:,} of {rate.reviewed:,} {of}; {interval}"
 
 
 def _agreements(heading: str, pairs: Sequence[Agreement], name: str) -> None:

@@ -297,13 +297,14 @@ def _signal(name: str, question_id: str, visits: list[RolloutGroup]) -> None:
         if others:
             share = (group.correct - group.original_correct) / others
             rows.append({"label": "neighbors", "step": group.step, "value": share})
-    spec = charts.cached_chart(
+    charts.draw_chart(
         step_chart,
         rows,
+        f"tagrpo-question-{question_id}",
+        "history",
         title="This question during training",
         y_title="share of correct responses",
         scale="share",
         span=(0.0, 1.0),
         dots=True,
     )
-    charts.show_chart(spec, f"tagrpo-question-{question_id}", "history", rows=rows)

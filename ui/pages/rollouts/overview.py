@@ -13,7 +13,7 @@ from trainer_adapter.record import rescues
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import OUTCOMES, RescuedQuestion, RescueTotals
-from ui.charts.rollout_groups import STEP, group_kinds_chart
+from ui.charts.stacked_bars import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
 from ui.pages.state import links
 from ui.pages.state.database import cached
@@ -87,7 +87,7 @@ def address_filters(steps: Sequence[StepGroups]) -> GroupFilters:
 
 
 def _show_filters(steps: Sequence[StepGroups]) -> None:
-    with layout.row(gap="medium"):
+    with layout.row():
         choose_step([step.step for step in steps], PLACES, 130)
         st.pills(
             "Groups that are",
@@ -116,8 +116,8 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
     title = f"Groups of {name} by step"
-    spec = charts.cached_chart(group_kinds_chart, rows, title=title, window=window, chosen=filters.step)
-    charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
+    look = {"title": title, "window": window, "chosen": filters.step}
+    charts.draw_chart(group_kinds_chart, rows, f"tagrpo-groups-{name}", key, on_select=clicked, **look)
     _show_filters(steps)
     chosen = run_steps(run_id, filters)
     if not chosen:
@@ -140,17 +140,13 @@ def _numbers(steps: list[StepGroups]) -> None:
     mixed = sum(step.mixed for step in steps)
     correct = sum(step.correct for step in steps)
     layout.numbers(
-        [
-            layout.Number("groups", f"{questions:,}", hint="questions, counted once per step"),
-            layout.Number(
-                "mixed", f"{mixed / questions:.1%}", hint="with a gradient: correct and wrong responses"
-            ),
-            layout.Number("responses", f"{responses:,}"),
-            layout.Number("correct", f"{correct / responses:.1%}"),
-            layout.Number("length", f"{sum(s.tokens for s in steps) / responses:,.0f}", "tokens"),
-            layout.Number("truncated", f"{sum(s.truncated for s in steps) / responses:.1%}"),
-            layout.Number("grader timeouts", f"{sum(s.timeouts for s in steps):,}"),
-        ]
+        ("groups", f"{questions:,}", "questions, counted once per step"),
+        ("mixed", f"{mixed / questions:.1%}", "with a gradient: correct and wrong responses"),
+        ("responses", f"{responses:,}"),
+        ("correct", f"{correct / responses:.1%}"),
+        ("length", f"{sum(s.tokens for s in steps) / responses:,.0f} tokens"),
+        ("truncated", f"{sum(s.truncated for s in steps) / responses:.1%}"),
+        ("grader timeouts", f"{sum(s.timeouts for s in steps):,}"),
     )
 
 
@@ -290,18 +286,16 @@ def show_rescues(run_id: str, name: str) -> None:
 
 def _rescue_numbers(stages: RescueTotals) -> None:
     items = [
-        layout.Number("all wrong", _percent(stages.dead_share), hint="of all groups"),
-        layout.Number("rescued", _percent(stages.revived_share), hint="of groups with sampled neighbors"),
-        layout.Number("first stage", f"{stages.first:,}", hint="to every question"),
-        layout.Number("more to questions", f"{stages.more:,}", hint="second stage, groups not all wrong"),
-        layout.Number("to neighbors", f"{stages.to_neighbors:,}", hint="second stage, all-wrong groups"),
+        ("all wrong", _percent(stages.dead_share), "of all groups"),
+        ("rescued", _percent(stages.revived_share), "of groups with sampled neighbors"),
+        ("first stage", f"{stages.first:,}", "to every question"),
+        ("more to questions", f"{stages.more:,}", "second stage, groups not all wrong"),
+        ("to neighbors", f"{stages.to_neighbors:,}", "second stage, all-wrong groups"),
     ]
     if stages.weight is not None:
-        items += [
-            layout.Number("weight", f"{stages.weight:.3f}", hint="mean of wrong responses to neighbors"),
-            layout.Number("effective", _percent(stages.effective), hint="effective share of these responses"),
-        ]
-    layout.numbers(items)
+        items.append(("weight", f"{stages.weight:.3f}", "mean of wrong responses to neighbors"))
+        items.append(("effective", _percent(stages.effective), "effective share of these responses"))
+    layout.numbers(*items)
 
 
 def _percent(share: float | None) -> str:

@@ -51,19 +51,12 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
     note_absent("against", list(others), "other set", f"changes since {against}")
     old = others[against]
     counts = fetch(count_changes, old.id, header.id)
+    questions = f"+{counts.questions_added:,} −{counts.questions_removed:,}"
     layout.numbers(
-        [
-            layout.Number("neighbors added", f"{counts.added:,}"),
-            layout.Number("removed", f"{counts.removed:,}"),
-            layout.Number(
-                "changed", f"{counts.changed:,}", hint="In both versions, with a different verdict or origin."
-            ),
-            layout.Number(
-                "questions",
-                f"+{counts.questions_added:,} −{counts.questions_removed:,}",
-                hint="Neighbors added and removed.",
-            ),
-        ]
+        ("neighbors added", f"{counts.added:,}"),
+        ("removed", f"{counts.removed:,}"),
+        ("changed", f"{counts.changed:,}", "In both versions, with a different verdict or origin."),
+        ("questions", questions, "Neighbors added and removed."),
     )
     numbers = {"added": counts.added, "removed": counts.removed, "changed": counts.changed}
     if not any(numbers.values()):

@@ -17,7 +17,7 @@ from ui.pages.state import settings
 from ui.pages.state.database import cached, fetch, reading
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.charts import draw_chart
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table
 
@@ -90,22 +90,12 @@ def show_numbers(header: SetHeader) -> None:
     verdicts = ", ".join(
         f"{count:,} {name}" for name, count in counts["neighbors_by_verdict"].items() if count
     )
+    mean = f"{neighbors / questions:.2f}" if questions else "-"
     layout.numbers(
-        [
-            layout.Number("questions", f"{questions:,}", hint=f"{without:,} of them without a neighbor."),
-            layout.Number("neighbors", f"{neighbors:,}", hint=f"{verdicts}." if verdicts else None),
-            layout.Number(
-                "per question",
-                f"{neighbors / questions:.2f}" if questions else "-",
-                "neighbors",
-                "Mean number of neighbors.",
-            ),
-            layout.Number(
-                "reviewed",
-                f"{counts['reviewed']:,}",
-                hint="Neighbors whose verdict comes from a reviewer.",
-            ),
-        ]
+        ("questions", f"{questions:,}", f"{without:,} of them without a neighbor."),
+        ("neighbors", f"{neighbors:,}", f"{verdicts}." if verdicts else ""),
+        ("per question", f"{mean} neighbors", "Mean number of neighbors."),
+        ("reviewed", f"{counts['reviewed']:,}", "Neighbors whose verdict comes from a reviewer."),
     )
 
 
@@ -156,18 +146,15 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
         if by == "strategy":
             st.caption("No acceptance rates, because the version was imported or no answers were compared.")
         return
-    show_chart(
-        cached_chart(
-            rate_dots,
-            [{"name": rate.strategy, **dataclasses.asdict(rate)} for rate in drawn],
-            rate="rate",
-            title=f"Acceptance rate by {by}",
-            x_title="accepted share of judged candidates; bars: 95% interval",
-            colour=PALETTE[2],
-        ),
+    draw_chart(
+        rate_dots,
+        [{"name": rate.strategy, **dataclasses.asdict(rate)} for rate in drawn],
         f"accept-rates-by-{by}",
         f"rates-{by}",
-        rows=[dataclasses.asdict(rate) for rate in rates],
+        rate="rate",
+        title=f"Acceptance rate by {by}",
+        x_title="accepted share of judged candidates; bars: 95% interval",
+        colour=PALETTE[2],
     )
     with layout.folded("Numbers"):
         page_table(
@@ -183,28 +170,19 @@ def _successes(header: SetHeader) -> None:
     known = header.counts.get("successes")
     if not known:
         return
+    solvers = ", ".join(known["solvers"])
+    of = f"Mean share of correct answers on {known['neighbors']:,} neighbors, by {solvers}."
     layout.numbers(
-        [
-            layout.Number(
-                "solved neighbors",
-                f"{known['neighbor_rate']:.1%}",
-                hint=f"Mean share of correct answers on {known['neighbors']:,} neighbors, by "
-                f"{', '.join(known['solvers'])}.",
-            ),
-            layout.Number("their questions", f"{known['question_rate']:.1%}"),
-            *(
-                layout.Number(name, f"{count:,}", hint=_DIFFICULTY)
-                for name, count in known["difficulty"].items()
-            ),
-        ]
+        ("solved neighbors", f"{known['neighbor_rate']:.1%}", of),
+        ("their questions", f"{known['question_rate']:.1%}"),
+        *((name, f"{count:,}", _DIFFICULTY) for name, count in known["difficulty"].items()),
     )
 
 
 def _bars(counts: Mapping[str, int], unit: str, title: str, name: str) -> None:
     rows = [{"name": bar, "part": unit, "count": count} for bar, count in counts.items()]
     if rows:
-        chart = cached_chart(stacked_bars, rows, title=title, colours={unit: PALETTE[0]}, unit=unit)
-        show_chart(chart, name, name, rows=rows)
+        draw_chart(stacked_bars, rows, name, name, title=title, colours={unit: PALETTE[0]}, unit=unit)
 
 
 def _show_wordings(sampled: Wordings) -> None:

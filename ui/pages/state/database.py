@@ -4,9 +4,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 from sqlalchemy import text
@@ -15,30 +15,20 @@ from sqlalchemy.orm import Session
 from service.database import Database, Place
 from service.database.postgresql.server import watch_statements
 from service.errors import DatabaseError
-from ui.pages.state import results, settings
+from ui.pages.state import settings
 from ui.pages.widgets import layout
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-REVIEW_TABLES = frozenset(
-    {
-        "reviews",
-        "review_withdrawals",
-        "human_grades",
-        "human_grade_withdrawals",
-        "candidates",
-        "verdicts",
-        "proposals",
-    }
-)
+_REVIEWS = ("reviews", "review_withdrawals", "human_grades", "human_grade_withdrawals")
+REVIEW_TABLES = (*_REVIEWS, "candidates", "verdicts", "proposals")
 """The only tables that the UI adds rows to; triggers forbid changes to their rows."""
 TASKS = "tasks"
 """A run's tasks: an edited text opens its task again, so that it is judged when the run is resumed."""
 
 _lock = threading.Lock()
-_open: dict[Place, "_Opened"] = {}
-_generations = 0
+_open: dict[tuple[Place, object], tuple[Database, sqlite3.Connection | None]] = {}
 
 
 @contextmanager
@@ -49,7 +39,7 @@ def reading() -> Iterator[Session]:
     """
     place = settings.current().database
     try:
-        with _opened(place).database.read() as session:
+        with _opened(place)[0].read() as session:
             yield session
     except DatabaseError as error:
         if isinstance(place, Path) and (not place.exists() or not place.stat().st_size):
@@ -73,21 +63,35 @@ def begin_page(heading: str, words: str) -> None:
 
 
 def stamp() -> str:
-    """Return a text that changes whenever the database changes.
-
-    Replacing the file counts as a change. The text is empty if there is no database.
-    """
+    """Return a text that changes whenever the database changes or its file is replaced; "" without one."""
     try:
-        return _opened(settings.current().database).stamp()
+        database, file = _opened(settings.current().database)
+        if file is not None:  # SQLite's `data_version` compares on one connection only
+            version = file.execute("PRAGMA data_version").fetchone()[0]
+        else:
+            with database.read() as session:
+                version = session.scalar(text("SELECT CAST(pg_current_snapshot() AS text)"))
     except DatabaseError:  # `reading` reports it
         return ""
+    return f"{id(database)}.{version}"
+
+
+@st.cache_data(show_spinner=False, max_entries=500)
+def _kept(key: str, _make: Callable[[], Any]) -> Any:
+    return _make()
+
+
+def keep(key: Any, make: Callable[[], R]) -> R:
+    """Return the result of `make`, made once for each `repr(key)`; callers get a copy each."""
+    result: R = _kept(repr(key), make)
+    return result
 
 
 def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **named: P.kwargs) -> R:
     """Return `function(session, *arguments)`, cached until the database changes.
 
-    Results must be picklable (types from modules, not from a page's file); callers get a copy. The session is
-    opened on a miss only. Fetch a page of rows, not a whole table.
+    Results must be picklable (types from modules, not from a page's file); callers get a copy. Fetch a page
+    of rows, not a whole table.
     """
 
     def ask() -> R:
@@ -97,17 +101,12 @@ def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **
     code = getattr(function, "__code__", None)
     name = (function.__module__, function.__qualname__, code and code.co_filename)
     where = str(settings.current().database)
-    return results.keep((name, where, stamp(), arguments, sorted(named.items())), ask)
+    return keep((name, where, stamp(), arguments, sorted(named.items())), ask)
 
 
 def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
     """Turn `function(session, *arguments)` into `function(*arguments)`, cached as by `fetch`."""
-
-    @wraps(function)
-    def kept(*arguments: P.args, **named: P.kwargs) -> R:
-        return fetch(function, *arguments, **named)
-
-    return kept
+    return partial(fetch, function)
 
 
 @contextmanager
@@ -141,59 +140,26 @@ def _check_statement(statement: str) -> None:
 def forget() -> None:
     """Close all databases and forget all results."""
     with _lock:
-        for opened in _open.values():
-            opened.close()
+        for database, file in _open.values():
+            database.close()
+            if file is not None:
+                file.close()
         _open.clear()
-    results.forget()
+    _kept.clear()
 
 
-class _Opened:
-    """An open database, and the stamp of its changes.
+def _opened(place: Place) -> tuple[Database, sqlite3.Connection | None]:
+    """Return the open database, and for a file a connection whose `data_version` tells its changes.
 
-    SQLite's `data_version` compares on one connection only, so a file has a connection for it. On a server,
-    the transactions in its snapshot tell.
+    A replaced file stays open, since another page may be reading from it.
     """
-
-    def __init__(self, place: Place, generation: int) -> None:
-        self.identity = _identity(place)
-        self.database = Database.open(place, read_only=True)
-        self._generation = generation
-        self._lock = threading.Lock()
-        self._file = None
-        if isinstance(place, Path):
-            address = f"{place.resolve().as_uri()}?mode=ro"
-            self._file = sqlite3.connect(
-                address, uri=True, timeout=5, isolation_level=None, check_same_thread=False
-            )
-
-    def stamp(self) -> str:
-        if self._file is not None:
-            with self._lock:
-                version = self._file.execute("PRAGMA data_version").fetchone()[0]
-        else:
-            with self.database.read() as session:
-                version = session.scalar(text("SELECT CAST(pg_current_snapshot() AS text)"))
-        return f"{self._generation}.{version}"
-
-    def close(self) -> None:
-        self.database.close()
-        if self._file is not None:
-            self._file.close()
-
-
-def _opened(place: Place) -> _Opened:
-    global _generations
+    status = place.stat() if isinstance(place, Path) and place.exists() else None
+    key = place, status and (status.st_dev, status.st_ino)
     with _lock:
-        if place in _open and _open[place].identity == _identity(place):
-            return _open[place]
-        _open.pop(place, None)  # not closed: another page may be reading from it
-        _generations += 1
-        _open[place] = _Opened(place, _generations)
-        return _open[place]
-
-
-def _identity(place: Place) -> tuple[int, int] | None:
-    if not isinstance(place, Path) or not place.exists():
-        return None
-    status = place.stat()
-    return status.st_dev, status.st_ino
+        if key not in _open:
+            database, file = Database.open(place, read_only=True), None
+            if isinstance(place, Path):
+                address = f"{place.resolve().as_uri()}?mode=ro"
+                file = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            _open[key] = database, file
+        return _open[key]

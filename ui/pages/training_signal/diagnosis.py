@@ -9,19 +9,18 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import runs_overview
-from evaluator.signal.diagnosis import Diagnosis, Part, diagnose
+from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
 from evaluator.signal.records import neighbor_record, tables
 from evaluator.signal.sources.eval_runs import eval_source
 from service.database import Database
 from trainer_adapter.record.diagnosing import training_source
 from trainer_adapter.record.reading import Record
+from trainer_adapter.record.runs import TrainRun
 from ui.charts.diagnosis import DOT, density_panel, difficulty_chart
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, keep
 from ui.pages.state.records import open_run, recorded, run_id_of
-from ui.pages.state.results import keep
 from ui.pages.text.markup import escaped
-from ui.pages.training_signal.runs import Run
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table, pick_row
@@ -61,6 +60,7 @@ class Responses:
     state: str = ""
     first: int = 0
     last: int = 0
+    has_neighbors: bool = True
 
     @property
     def words(self) -> str:
@@ -73,12 +73,24 @@ class Responses:
 @cached
 def evaluated(session: Session) -> dict[str, Responses]:
     """Return the responses of evaluation runs by name, those with neighbors first."""
-    drawn = sorted(
-        (row for row in runs_overview(session) if row.samples), key=lambda row: row.groups == row.problems
-    )
-    return {
-        row.run.name: Responses(row.run.name, f"{row.run.id}:{row.grader}:{row.samples}") for row in drawn
-    }
+    drawn = [
+        Responses(
+            row.run.name,
+            f"{row.run.id}:{row.grader}:{row.samples}",
+            has_neighbors=row.groups < row.problems,
+        )
+        for row in runs_overview(session)
+        if row.samples
+    ]
+    return {each.name: each for each in sorted(drawn, key=lambda each: not each.has_neighbors)}
+
+
+@recorded
+def sizes(record: Record) -> tuple[int, int]:
+    """Return the neighbors of a question and the responses to each prompt, by the first groups."""
+    groups = record.counts().page_groups(limit=16)
+    most = max(groups, key=lambda group: group.prompts, default=None)
+    return (most.prompts - 1, most.responses // most.prompts) if most else (0, 0)
 
 
 @recorded
@@ -87,29 +99,40 @@ def _content(record: Record, first: int, last: int) -> str:
     return f"{record.folder}:{','.join(of_steps)}"
 
 
-def difficulty(runs: Sequence[Run]) -> None:
+def diagnosed(responses: Responses, part: Part, wanted: DiagnosisSettings = DiagnosisSettings()) -> Diagnosis:
+    """Return the diagnosis of responses, made again only when they have changed."""
+
+    def make() -> Diagnosis:
+        if responses.state:
+            with Database.open(settings.current().database, read_only=True) as database:
+                return diagnose(eval_source(database, [responses.name]), [part], wanted)
+        steps = (responses.first, responses.last)
+        source = training_source(open_run(run_id_of(responses.name)), responses.name, [steps])
+        return diagnose(source, [part], wanted)
+
+    state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
+    return keep((settings.current().database, responses, state, part, wanted), make)
+
+
+def difficulty(trainings: Sequence[TrainRun]) -> None:
     layout.section(
         "Difficulty of neighbors",
         "Success rate of each neighbor and its original. Some shift is intended. An implausible rate, given "
         "the question's other prompts, may mean a leaked answer or a different problem.",
     )
-    responses = _choose(runs)
-    diagnosis = _on_button(responses, "difficulty") if responses else None
+    responses = _choose(trainings)
+    diagnosis = _on_button(responses, "difficulty")
     if responses is None or diagnosis is None:
         return
     [audit] = diagnosis.audits
     rows, flagged = (list(map(neighbor_record, part)) for part in (audit.neighbors, audit.flagged))
     spread = audit.spread
     layout.numbers(
-        [
-            layout.Number("questions", f"{audit.questions:,}"),
-            layout.Number("neighbors", f"{len(rows):,}"),
-            layout.Number("flagged", f"{len(flagged):,}", hint="at a false-discovery rate of 5%"),
-            layout.Number(
-                "mean shift", f"{spread.shift.mean:+.2f}", "logits", "above 0: neighbors are easier"
-            ),
-            layout.Number("spread of shifts", f"{spread.shift.sd:.2f}", "logits", "their standard deviation"),
-        ]
+        ("questions", f"{audit.questions:,}"),
+        ("neighbors", f"{len(rows):,}"),
+        ("flagged", f"{len(flagged):,}", "at a false-discovery rate of 5%"),
+        ("mean shift", f"{spread.shift.mean:+.2f} logits", "above 0: neighbors are easier"),
+        ("spread of shifts", f"{spread.shift.sd:.2f} logits", "their standard deviation"),
     )
     st.caption(
         escaped(
@@ -118,24 +141,38 @@ def difficulty(runs: Sequence[Run]) -> None:
             f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
         )
     )
-    spec = charts.cached_chart(difficulty_chart, rows, title=responses.words)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show_chart(
-            {**spec, "autosize": {"type": "pad"}},  # else the title would take the width of the square
+        charts.draw_chart(
+            difficulty_chart,
+            rows,
             "tagrpo-difficulty",
             CHART,
-            rows=rows,
-            stretch=False,
             on_select=_dot_clicked,
+            stretch=False,
+            title=responses.words,
         )
         st.caption("Click a circle to list its neighbors.")
     with right:
         at = rows_at(rows, links.text("dot"))
         if at:
-            _at_a_dot(at)
+            layout.section(
+                f"{len(at):,} neighbor{'s' * (len(at) > 1)} solved in {at[0]['rate']:.1%} of responses, the "
+                f"original in {at[0]['original_rate']:.1%}"
+            )
+            _neighbors(at, "tagrpo-neighbors-at-a-point", GRADED)
+            st.button(
+                "Neighbors to check again",
+                icon=":material/arrow_back:",
+                type="tertiary",
+                on_click=lambda: links.set_query(dot=None, flagged=None),
+            )
+            return
+        layout.section("Neighbors to check again")
+        if flagged:
+            _neighbors(flagged, "tagrpo-flagged-neighbors", FLAGGED)
         else:
-            _flagged(flagged)
+            st.caption("No neighbor has an implausible rate at this false-discovery rate.")
 
 
 def _dot_clicked() -> None:
@@ -157,75 +194,38 @@ def rows_at(neighbors: Sequence[Row], dot: str) -> list[Row]:
     ]
 
 
-def _at_a_dot(rows: Sequence[Row]) -> None:
-    first = rows[0]
-    layout.section(
-        f"{len(rows):,} {'neighbor' if len(rows) == 1 else 'neighbors'} solved in {first['rate']:.1%} of "
-        f"responses, the original in {first['original_rate']:.1%}"
-    )
-    _neighbors(rows, "tagrpo-neighbors-at-a-point", GRADED)
-    st.button(
-        "Neighbors to check again",
-        icon=":material/arrow_back:",
-        type="tertiary",
-        on_click=lambda: links.set_query(dot=None, flagged=None),
-    )
-
-
-def _flagged(rows: Sequence[Row]) -> None:
-    layout.section("Neighbors to check again")
-    if not rows:
-        st.caption("No neighbor has an implausible rate at this false-discovery rate.")
-        return
-    _neighbors(rows, "tagrpo-flagged-neighbors", FLAGGED)
-
-
 def _neighbors(rows: Sequence[Row], name: str, columns: Sequence[Column]) -> None:
     listed = [{**row, "place": f"{row['group_id']}:{row['variant']}"} for row in rows[:ROWS_SHOWN]]
     if len(rows) > len(listed):
         st.caption(f"The first {ROWS_SHOWN}; the chart's CSV file contains all.")  # safe: a number
-    picked = pick_row(
-        listed,
-        columns,
-        "difficulty-table",
-        parameter="flagged",
-        value="place",
-        name=name,
-    )
+    picked = pick_row(listed, columns, "difficulty-table", parameter="flagged", value="place", name=name)
     question = next((row["group_id"] for row in listed if row["place"] == picked), None)
     if question is not None:
-        links.link(
-            "This question with its neighbors",
-            "questions",
-            icon=":material/arrow_forward:",
-            id=str(question),
-        )
+        words = "This question with its neighbors"
+        links.link(words, "questions", icon=":material/arrow_forward:", id=str(question))
 
 
-def diversity(runs: Sequence[Run]) -> None:
+def diversity(trainings: Sequence[TrainRun]) -> None:
     layout.section(
         "Diversity of responses",
         "Mean cosine distance (TF-IDF over words and formulas) among responses to the original, among "
         "responses to neighbors, and between the two. It shows how much neighbors diversify the responses.",
     )
-    responses = _choose(runs)
-    diagnosis = _on_button(responses, "diversity") if responses else None
+    responses = _choose(trainings)
+    diagnosis = _on_button(responses, "diversity")
     if responses is None or diagnosis is None:
         return
     made = tables(diagnosis)
     densities = made["diversity_densities"]
     if densities:
-        spec = charts.cached_chart(density_panel, densities, title=responses.words)
-        charts.show_chart(spec, "tagrpo-diversity", "diversity-chart", rows=densities)
+        title = responses.words
+        charts.draw_chart(density_panel, densities, "tagrpo-diversity", "diversity-chart", title=title)
     else:
         st.caption("All questions have the same distance, so there is no density to plot.")
-    differences = {row["series"]: row["value"] for row in made["diversity_means"] if row["minus"]}
+    means = made["diversity_means"]
+    differences = {row["series"]: row["value"] for row in means if row["minus"]}
     page_table(
-        [
-            {**row, "difference": differences.get(row["series"])}
-            for row in made["diversity_means"]
-            if not row["minus"]
-        ],
+        [{**row, "difference": differences.get(row["series"])} for row in means if not row["minus"]],
         [
             Column("series", "responses"),
             Column("value", "mean distance", "number"),
@@ -244,9 +244,13 @@ def diversity(runs: Sequence[Run]) -> None:
     )
 
 
-def _choose(runs: Sequence[Run]) -> Responses | None:
+def _choose(trainings: Sequence[TrainRun]) -> Responses | None:
     """Show the choice of the responses: a training run with its steps, or an evaluation run."""
-    trained = {run.name: run for run in runs if run.rollouts and run.last_step is not None}
+    trained = {
+        each.run.name: each
+        for each in trainings
+        if each.numbers.rollouts and each.numbers.last_step is not None
+    }
     options = list(dict.fromkeys([*trained, *evaluated()]))
     if not options:
         layout.empty_state(
@@ -255,7 +259,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
             commands=(settings.command("train rollouts FOLDER --add"),),
         )
         return None
-    usual = next((run.name for run in reversed(list(trained.values())) if run.has_neighbors), options[0])
+    usual = next((name for name in reversed(trained) if sizes(trained[name].run.id)[0]), options[0])
     name_place, first_place, last_place = st.columns([3, 1, 1], vertical_alignment="bottom")
     with name_place:
         name = choose(
@@ -270,7 +274,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     note_absent("of", options, "run with responses", name)
     if name not in trained:
         return evaluated()[name]
-    low, high = trained[name].first_step or 0, trained[name].last_step or 0
+    low, high = trained[name].numbers.first_step or 0, trained[name].numbers.last_step or 0
     steps = range(low, high + 1)
     with first_place:
         usual_first = max(low, high - LAST_STEPS + 1)
@@ -283,8 +287,10 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     return Responses(name, first=first, last=last)
 
 
-def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
+def _on_button(responses: Responses | None, part: Part) -> Diagnosis | None:
     """Return the diagnosis once it was asked for; the address says so, so that a link shows it."""
+    if responses is None:
+        return None
     if not links.flag("made"):
         st.button(
             "Compute",
@@ -295,18 +301,8 @@ def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
         )
         st.caption(escaped(f"This takes a few seconds for {responses.words}; the result is cached."))
         return None
-
-    def make() -> Diagnosis:
-        if responses.state:
-            with Database.open(settings.current().database, read_only=True) as database:
-                return diagnose(eval_source(database, [responses.name]), [part])
-        record = open_run(run_id_of(responses.name))
-        source = training_source(record, responses.name, [(responses.first, responses.last)])
-        return diagnose(source, [part])
-
     with (
         layout.or_stop("The diagnosis cannot be computed."),
         st.spinner(f"Computing {part}: {responses.words}", show_time=True),  # safe
     ):
-        state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
-        return keep((settings.current().database, responses, state, part), make)
+        return diagnosed(responses, part)

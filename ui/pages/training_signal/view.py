@@ -4,8 +4,8 @@ import streamlit as st
 
 from ui.pages.state import settings
 from ui.pages.state.database import begin_page
+from ui.pages.state.records import list_trainings
 from ui.pages.training_signal import diagnosis, policy, zero
-from ui.pages.training_signal.runs import train_runs
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
 
@@ -27,7 +27,7 @@ OF_TRAINING = {
 }
 
 begin_page("Training signal", "How many sampled responses give a gradient.")
-every = train_runs()
+every = list_trainings()
 runs = [run for run in every if not run.problem]
 if problems := [run.problem for run in every if run.problem]:
     layout.error_box("Some training runs cannot be read. The page shows the others.", "\n".join(problems))

@@ -5,7 +5,6 @@ All texts passed in are plain; they are escaped.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal, NewType
 
 import streamlit as st
@@ -32,16 +31,6 @@ GRADES: dict[str, tuple[Colour, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number with its name and an optional unit; `hint` explains how it is counted."""
-
-    name: str
-    value: str
-    unit: str = ""
-    hint: str | None = None
-
-
 _STYLE = """<style>
 [data-testid="stDownloadButton"] button {
   min-height: 1.6rem; padding: 0 0.35rem; font-size: 0.8rem; opacity: 0.72;
@@ -52,16 +41,15 @@ _STYLE = """<style>
 :is([class*="st-key-chart-"], [class*="st-key-shape-"]) [data-testid="stPopover"] button {
   min-height: 1.6rem; opacity: 0.72;
 }
-[data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }
 [class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
 [data-testid="stMarkdownContainer"] :is(p, .katex-display):has(.katex) { overflow: auto hidden; }
 [data-testid="stElementToolbar"], .st-key-bound-reviewer [data-testid="InputInstructions"] { display: none; }
 </style>"""
 """Style of all pages, in one place: every added style makes the browser style the whole page again.
 
-Downloads are small. Panels of charts keep their size: in a narrow window they scroll, and the page does not.
-A chart whose aspect ratio matters shrinks as a whole. Streamlit's toolbar over charts would cover the text
-above them. A formula that cannot be broken scrolls, so that it does not overlap the text next to it.
+Downloads are small. A chart whose aspect ratio matters shrinks as a whole. Streamlit's toolbar over charts
+would cover the text above them. A formula that cannot be broken scrolls, so that it does not overlap the text
+next to it.
 """
 
 
@@ -79,14 +67,11 @@ def section(heading: str, words: str = "") -> None:
         st.caption(escaped(words))
 
 
-def numbers(items: Sequence[Number]) -> None:
-    """Show a row of numbers; in a narrow window they wrap."""
+def numbers(*items: tuple[str, str] | tuple[str, str, str]) -> None:
+    """Show a row of numbers (name, value, and how it is counted); in a narrow window they wrap."""
     with st.container(horizontal=True, gap="small"):
-        for item in items:
-            value = f"{item.value} {item.unit}".strip()
-            st.metric(
-                escaped(item.name), value, help=item.hint and escaped(item.hint), border=True, width="content"
-            )
+        for name, value, *hint in items:
+            st.metric(escaped(name), value, help=escaped("".join(hint)) or None, border=True, width="content")
 
 
 def line(*parts: Part) -> None:
@@ -111,8 +96,8 @@ def grade_chip(grade: str) -> Part:
     return chip(grade, *GRADES.get(grade, ("gray", "")))
 
 
-def row(*, gap: Literal["small", "medium"] = "small") -> DeltaGenerator:
-    return st.container(horizontal=True, gap=gap, vertical_alignment="center")
+def row() -> DeltaGenerator:
+    return st.container(horizontal=True, gap="small", vertical_alignment="center")
 
 
 def card(key: str | None = None) -> DeltaGenerator:

@@ -9,7 +9,6 @@ from ui.pages.state import links
 from ui.pages.text.markup import escaped
 
 Step = Mapping[str, links.Value]
-"""Parameters to write into the address."""
 
 
 def pager(
@@ -17,8 +16,8 @@ def pager(
 ) -> None:
     """Show the way back and "Next"; only `words` if everything fits on one page.
 
-    `onward` and `back` lead to the following and the earlier rows, None if there are none; `name`
-    distinguishes two pagers. If `back` leads `to_start`, the browser's Back goes back a page.
+    `onward` and `back` are the parameters of the following and the earlier rows, None if there are none;
+    `name` distinguishes two pagers. If `back` leads `to_start`, the browser's Back goes back a page.
     """
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if onward or back:

@@ -30,13 +30,9 @@ def show_pictures(ids: Sequence[str]) -> None:
             if len(image.data) > MOST_BYTES or image.width * image.height > MOST_PIXELS:
                 st.caption(escaped(f"{words}, too large to show here"))
                 continue
-            width = picture_width(image.width, image.height)
+            width = max(1, int(image.width * min(1, SIDE / image.width, SIDE / image.height)))
             with st.container(width=max(width, CAPTION), gap="xxsmall"):
                 st.image(image.data, width=width)
                 st.caption(escaped(words))
     if len(ids) > len(images):
         st.caption(escaped(f"and {len(ids) - len(images)} more images"))
-
-
-def picture_width(width: int, height: int) -> int:
-    return max(1, int(width * min(1, SIDE / width, SIDE / height)))
