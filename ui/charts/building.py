@@ -64,9 +64,7 @@ def interval_dots(
 ) -> list[Any]:
     """Return two layers: a bar from `low` to `high`, and a dot at `value`.
 
-    Args:
-        across: returns the encoding of a field on the scale of the values, which is vertical if `upright`.
-        look: of bars and dots, such as their colour.
+    `across` returns the encoding of a field on the scale of the values, which is vertical if `upright`.
     """
     along = "y" if upright else "x"
     bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round", **look)

@@ -16,10 +16,7 @@ _FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
 
 
 def density_panel(data: Rows, *, title: str, height: int = 300) -> alt.LayerChart:
-    """Return densities of distances between responses of one checkpoint, one colour per series.
-
-    Rows are those of `evaluator.signal.diversity.densities`: series, distance, density.
-    """
+    """Return densities of distances between responses (`evaluator.signal.diversity.densities`) by series."""
     legend = alt.Legend(
         orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
     )

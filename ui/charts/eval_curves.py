@@ -36,11 +36,8 @@ MEANINGS = {
 def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None) -> alt.ConcatChart:
     """Return curves of a metric over k with bands, k on a log scale; at a single k, dots with intervals.
 
-    Rows are those of `evaluator.reports.records.curve_rows`. Methods and panels keep the order of their first
-    rows. All panels share the vertical scale, unless one would lose half of its height.
-
-    Raises:
-        InputError: more methods than colours.
+    Rows are those of `evaluator.reports.records.curve_rows`, whose order is kept. All panels share the
+    vertical scale, unless one would lose half of its height.
     """
     alone = len({row["benchmark"] for row in data}) == 1
     panels = _panels(data, metric, colours(_labels(data)), 330 if alone else 230)
@@ -61,8 +58,7 @@ def panel_charts(
 ) -> dict[str, alt.LayerChart]:
     """Return the panels of `curve_chart` as charts of their own, by benchmark, as wide as their places.
 
-    A point can be clicked: the parameter `POINT` then contains its label and k. `palette` has a colour for
-    each label, so that a method keeps its colour in every selection.
+    A point can be clicked: the parameter `POINT` then contains its label and k.
     """
     labels, dots = _labels(data), len(_ks(data)) == 1
     chosen = {name: palette[name] for name in labels} if palette else colours(labels)
@@ -241,9 +237,7 @@ def _end_labels(
 ) -> list[Any]:
     """Return layers with the name of each line right of its end, moved apart if names would overlap.
 
-    Args:
-        ends: of each line, its name, its last k and its value there. Lines may end at different k.
-        room: lowest and highest position of a label, in units of y; a pixel has `per_pixel` of them.
+    `ends` are name, last k and value there. `room` has the lowest and highest position of a label.
     """
     labels = ["\n".join(wrap_label(name)) for name, _, _ in ends]
     heights = [((label.count("\n") + 1) * LINE_HEIGHT + _APART) * per_pixel for label in labels]

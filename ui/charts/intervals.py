@@ -41,8 +41,7 @@ def cost_points(
 ) -> alt.LayerChart:
     """Return scores over cost from 0, as wide as its place; points of one label are joined.
 
-    Methods are placed side by side around their cost, since matched budgets have one. Rows: label, cost,
-    value, low, high, run.
+    Methods are placed side by side around their cost, since matched budgets have one.
     """
     names = list(dict.fromkeys(row["label"] for row in data))
     chosen = {name: palette[name] for name in names} if palette else colours(names)
@@ -82,8 +81,7 @@ def difference_chart(
 ) -> alt.LayerChart:
     """Return differences over k on a log scale, as wide as its place; above 0 the first method is better.
 
-    Rows: k; difference, low, high, in shares; wins, losses. `reach` is the end of the vertical scale on both
-    sides of 0, for charts that are compared.
+    `reach` is the end of the vertical scale on both sides of 0, for charts that are compared.
     """
     points = [{**row, **{key: 100 * row[key] for key in ("difference", "low", "high")}} for row in data]
     most = 100 * reach if reach else max(abs(row[key]) for row in points for key in ("low", "high"))

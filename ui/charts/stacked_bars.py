@@ -98,8 +98,7 @@ def stacked_bars(
 def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | None = None) -> alt.Chart:
     """Return stacked bars of the kinds of groups, one per step or per `window` steps.
 
-    Rows: step and last (of the window), kind (in the order of `KIND_COLOURS`), questions. The bar of the
-    `chosen` step is highlighted.
+    Rows: step and last (of the window), kind (in the order of `KIND_COLOURS`), questions.
     """
     pieces: list[Row] = []
     for step, bar in groupby(data, key=lambda row: row["step"]):

@@ -78,11 +78,7 @@ _DARK: dict[str, str] = {
 
 
 def darken(spec: Any) -> Any:
-    """Return a finished chart's specification (`chart.to_dict()`) for the dark background.
-
-    Every colour of the light theme is replaced by its dark partner; data and other colours stay. The argument
-    is not changed.
-    """
+    """Return a finished chart's specification for the dark background; data and other colours stay."""
     if isinstance(spec, dict):
         return {key: value if key in ("data", "datasets") else darken(value) for key, value in spec.items()}
     if isinstance(spec, list):
@@ -91,11 +87,7 @@ def darken(spec: Any) -> Any:
 
 
 def colours(names: list[str]) -> dict[str, str]:
-    """Return a colour for each name, in order.
-
-    Raises:
-        InputError: there are more names than distinguishable colours.
-    """
+    """Return a colour for each name, in order; raises InputError if there are too many to distinguish."""
     if len(names) > len(PALETTE):
         raise InputError(
             f"{len(names)} lines are too many to distinguish. Draw at most {len(PALETTE)} in one chart."

@@ -50,20 +50,11 @@ def step_chart(
 ) -> alt.LayerChart:
     """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
 
-    Args:
-        data: label (of the line), step, value; rows without a value are gaps that the line bridges. If lines
-            are means over seeds, also low, high and n: the band, and the number of seeds.
-        scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (others are omitted).
-        methods: of each label; lines of one method share its colour and differ in their dashes.
-        zero_line: draw the line of 0, for values of either sign.
-        forecast: share, low and high from before training, drawn over all steps.
-        window: number of steps that a point averages, for the subtitle.
-        steps, span: ends of the axes, for charts that are compared.
-        dots: mark each value, if most steps have none.
-        seeds: maximum number of seeds in a line's mean, for the subtitle.
-
-    Raises:
-        InputError: there are no values to draw, or more lines than colours.
+    Rows: label (of the line), step, value; of means over seeds also low and high. Rows without a value are
+    gaps that the line bridges; a log scale omits values that are not above 0. Lines of one of the `methods`
+    (by label) share its colour and differ in their dashes. `window` and `seeds` are for the subtitle, `steps`
+    and `span` the ends of the axes, for charts that are compared. `forecast` is the share from before
+    training, with its interval, drawn over all steps. `dots` marks each value, if most steps have none.
     """
     rows = [row for row in data if row["value"] is not None and (scale != "log" or row["value"] > 0)]
     if not rows:
@@ -141,10 +132,9 @@ def window_for(steps: int, asked: int = 0) -> int:
 def window_means(
     steps: Sequence[int], values: Sequence[float | None], window: int
 ) -> list[tuple[float, float | None]]:
-    """Return (step, mean) of each window of `window` steps; steps without a value do not count.
+    """Return the last step and the mean of each window of `window` steps.
 
-    A point is placed at the last step of its window, so that it never shows later values early. A remainder
-    at the end joins the previous window if it is less than half of one.
+    Steps without a value do not count. A remainder at the end joins the previous window if it is less than half of one.
     """
     if window < 1 or len(steps) != len(values):
         raise ValueError(f"invalid: {len(steps)} steps, {len(values)} values, a window of {window}")
@@ -165,10 +155,7 @@ def most_steps(runs: Sequence[Sequence[int]]) -> tuple[float, float] | None:
 
 
 def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scale: Scale) -> Any:
-    """Return hover targets: a stripe for each step, whose tooltip has the values of all lines.
-
-    A dot for each point would be simpler but harder to hit, and thousands of them make a page slow.
-    """
+    """Return hover targets: a stripe for each step, whose tooltip has the values of all lines."""
     steps = sorted({row["step"] for row in rows})
     borders = [ends[0], *((left + right) / 2 for left, right in pairwise(steps)), ends[1]]
     values = {
@@ -231,10 +218,7 @@ def _dashes(names: Sequence[str], methods: Mapping[str, str]) -> dict[str, int]:
 
 
 def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each label by its method, stable under any selection of labels.
-
-    `every` method, in a stable order: the first ones have the palette's colours.
-    """
+    """Return the colour of each label by its method, stable under any selection of `every` method."""
     order = list(dict.fromkeys(every))
     wanted = list(dict.fromkeys(labels.values()))
     places = [order.index(method) for method in wanted]

@@ -13,16 +13,9 @@ _PICTURES = "pictures"
 
 
 def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> None:
-    """Write the report of a finished demo into its folder; it appears only when complete.
+    """Write the report of a finished demo (its steps with their seconds) into its folder.
 
-    An earlier report is replaced.
-
-    Args:
-        steps: all steps of the plan with the seconds each took.
-
-    Raises:
-        TagrpoError: a step's results are missing, or the disk is full.
-        PrerequisiteError: the packages that draw charts are missing.
+    It appears only when complete and replaces an earlier one.
     """
     from evaluator.reports.documents.rendering import render_markdown
     from service.writing import write_folder

@@ -80,14 +80,7 @@ Trained = tuple[list[Mapping[str, float]], int]
 
 
 def demo_document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Document:
-    """Read the results of a finished demo and return its report.
-
-    Args:
-        steps: all steps with the seconds each took.
-
-    Raises:
-        TagrpoError: a step's results are missing.
-    """
+    """Read the results of a finished demo and return its report; `steps` are with the seconds each took."""
     trainings = plan.trainings()
     names = [training.name for training in trainings]
     first_seed = [training.name for training in trainings if training.seed == 1]

@@ -19,7 +19,7 @@ from evaluator.reports.methods import Entry, load_methods
 from evaluator.reports.notes import contamination_notes, human_notes, run_notes
 from evaluator.reports.records import curve_rows, records
 from evaluator.reports.report import Majority, build_report, curve_ks
-from evaluator.reports.scores import INTERVALS, MAJ_AT_K, PASS_AT_K, Metric, Score, score_majority
+from evaluator.reports.scores import INTERVALS, PASS_AT_K, Metric, Score, score_majority
 from evaluator.reports.sources import source_notes, source_table
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
@@ -43,20 +43,10 @@ MOST_K = 64
 
 UNITS = ("responses", "tokens")
 
-Cost = tuple[str, int, int, int]
-"""The training of a model, the step of its checkpoint, and the responses and tokens drawn until then.
-
-The model that trainings started from has no cost, at step 0.
-"""
-
 
 @dataclass(frozen=True)
 class PageReport:
-    """A report for the page.
-
-    `specs` are its charts by benchmark, `sources` where answers were found. `notes` name unfinished runs, and
-    count human grades and the agreement with another tool's grades.
-    """
+    """A report for the page: charts by benchmark, where answers were found, notes on runs and grades."""
 
     k: int
     curves: list[dict[str, Any]]
@@ -70,26 +60,19 @@ class PageReport:
 
 def make_report(
     session: Session,
-    references: tuple[str, ...],
-    metric: str,
-    interval: str,
-    palette: tuple[tuple[str, str], ...],
+    choice: Choice,
     *,
     ks: Sequence[int] | None = None,
     majority: Majority | None = None,
 ) -> PageReport:
     """Return the report of methods with its charts; `ks` and `majority` are those of `build_report`."""
-    methods = load_methods(session, references)
-    report = build_report(
-        methods, ks=ks, metric=Metric(metric), interval=INTERVALS[interval], majority=majority
-    )
+    methods = load_methods(session, choice.references())
+    interval = INTERVALS[choice.interval]
+    report = build_report(methods, ks=ks, metric=Metric(choice.metric), interval=interval, majority=majority)
     curves = curve_rows(report)
-    charts = panel_charts(
-        curves,
-        metric=metric,
-        palette=dict(palette),
-        height=HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT,
-    )
+    height = HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT
+    charts = panel_charts(curves, metric=choice.metric, palette=choice.palette, height=height)
+    lines = report.lines
     return PageReport(
         report.ks[-1],
         curves,
@@ -99,9 +82,9 @@ def make_report(
         source_table(report),
         list(source_notes(report)),
         [
-            *run_notes([line.entry for line in report.lines]),
-            *human_notes([(line.label, line.entry) for line in report.lines]),
-            *agreement_notes(session, [result.run for line in report.lines for result in line.entry.results]),
+            *run_notes([line.entry for line in lines]),
+            *human_notes([(line.label, line.entry) for line in lines]),
+            *agreement_notes(session, [result.run for line in lines for result in line.entry.results]),
         ],
     )
 
@@ -131,24 +114,15 @@ def majority_report(choice: Choice) -> PageReport:
         st.stop()
     with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
         # The methods change whenever samples or grades of their runs change.
-        return keep((settings.current().database, choice), lambda: _make(choice))
+        return keep((settings.current().database, choice), lambda: _count_majorities(choice))
 
 
-def _make(choice: Choice) -> PageReport:
-    fewest = min(
-        run.fewest for method in choice.methods for run in method.runs if run.benchmark in choice.benchmarks
-    )
+def _count_majorities(choice: Choice) -> PageReport:
+    runs = [run for method in choice.methods.values() for run in method.runs]
+    fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
     ks = curve_ks(min(max(fewest, 1), MOST_K), ())
     with reading() as session:
-        return make_report(
-            session,
-            choice.references,
-            MAJ_AT_K,
-            choice.interval,
-            choice.palette,
-            ks=ks,
-            majority=partial(_score, session),
-        )
+        return make_report(session, choice, ks=ks, majority=partial(_score, session))
 
 
 def _score(
@@ -161,7 +135,7 @@ def _score(
 
 def show_panels(choice: Choice, report: PageReport) -> None:
     meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
-    st.caption(escaped(f"{choice.metric}: {meaning}. Click a point to see its problems."))
+    layout.caption(f"{choice.metric}: {meaning}. Click a point to see its problems.")
     for note in report.notes:
         st.caption(with_commands(note))  # safe
     columns = st.columns(2 if len(report.specs) > 1 else 1, gap="medium")
@@ -199,7 +173,7 @@ def show_report(choice: Choice, report: PageReport) -> None:
         k = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=POINT_PARAMETERS)
         note_absent("k", ks, "table at k =", f"k = {k}")
         if k != report.k:
-            report = load_report(choice.references, choice.metric, choice.interval, choice.palette, ks=(k,))
+            report = load_report(choice, ks=(k,))
     show_document(report.document, "report")
     download("report", report.records, key="report-csv", label="CSV, full precision")
 
@@ -212,7 +186,7 @@ def show_sources(report: PageReport) -> None:
 
 
 def show_differences(choice: Choice) -> None:
-    labels = [label for label in choice.labels if choice.shares(label)]
+    labels = [label for label in choice.methods if choice.shared(label)]
     if not labels:
         st.caption(
             "These methods have no common benchmark. Choose two methods evaluated on the same benchmark."
@@ -220,24 +194,19 @@ def show_differences(choice: Choice) -> None:
         return
     with layout.row():
         first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200)
-        others = choice.shares(first)
-        most_shared = max(
-            others, key=lambda label: len(choice.benchmarks_of(first) & choice.benchmarks_of(label))
-        )
-        second = choose(st.selectbox, "against", "against", others, most_shared, width=200)
+        others = choice.shared(first)
+        most_shared = max(others, key=others.__getitem__)
+        second = choose(st.selectbox, "against", "against", list(others), most_shared, width=200)
     with layout.or_stop(f"{first} and {second} cannot be compared."):
-        comparison = load_comparison(choice.references_of(first), choice.references_of(second))
+        comparison = load_comparison(choice.references(first), choice.references(second))
     rows = comparison_records(comparison)
-    st.caption(
-        escaped(
-            f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
-            f"Bars: 95% interval for {rows[0]['interval']}."
-            + ("" if choice.metric == PASS_AT_K else f" Differences are for pass@k, not for {choice.metric}.")
-        )
+    layout.caption(
+        f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
+        f"Bars: 95% interval for {rows[0]['interval']}."
+        + ("" if choice.metric == PASS_AT_K else f" Differences are for pass@k, not for {choice.metric}.")
     )
     reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
     columns = st.columns(2 if len(comparison.parts) > 1 else 1, gap="medium")
-    palette = dict(choice.palette)
     for place, part in enumerate(comparison.parts):
         mine = [row for row in rows if row["benchmark"] == part.benchmark]
         with columns[place % len(columns)]:
@@ -249,7 +218,7 @@ def show_differences(choice: Choice) -> None:
                 title=part.benchmark,
                 subtitle=f"{len(part.comparison.problem_ids):,} problems",
                 reach=reach,
-                colour=palette[first],
+                colour=choice.palette[first],
             )
     page_table(rows, _columns(first, second), "differences", name="differences")
     st.caption(
@@ -277,27 +246,24 @@ def _columns(first: str, second: str) -> list[Column]:
     ]
 
 
-def training_costs(models: Sequence[str]) -> dict[str, Cost]:
-    trained = list_trainings()
-    runs = {training.run.name: training for training in trained}
-    starts = {
-        str(training.run.spec.get("model", "")): training.run.name
-        for training in trained
-        if training.numbers.rollouts
-    }
-    drawn: dict[str, Cost] = {}
+def training_costs(models: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return training run, step, responses and tokens drawn until each of these models.
+
+    The model that a training started from has no cost, at step 0.
+    """
+    runs = {training.run.name: training for training in list_trainings()}
+    drawn: dict[str, dict[str, Any]] = {}
     for model in models:
-        checkpoint = trained_checkpoint(model, list(runs))
-        if checkpoint is None:
-            start = next((run for path, run in starts.items() if same_model(model, path)), None)
-            if start is not None:
-                drawn[model] = (start, 0, 0, 0)
-            continue
-        name, step = checkpoint
-        steps = [] if runs[name].problem else drawn_by_step(runs[name].run.id)
-        until = [total for total in steps if total[0] <= step]
-        if until:
-            drawn[model] = (name, step, *max(until)[1:])
+        found = [name for name, each in runs.items() if each.numbers.rollouts and each.model is not None]
+        start = next((name for name in found if same_model(model, str(runs[name].model))), None)
+        if (checkpoint := trained_checkpoint(model, list(runs))) is not None:
+            name, step = checkpoint
+            steps = [] if runs[name].problem else drawn_by_step(runs[name].run.id)
+            if until := [total for total in steps if total[0] <= step]:
+                _, responses, tokens = max(until)
+                drawn[model] = {"train_run": name, "step": step, "responses": responses, "tokens": tokens}
+        elif start is not None:
+            drawn[model] = {"train_run": start, "step": 0, "responses": 0, "tokens": 0}
     return drawn
 
 
@@ -318,20 +284,23 @@ def same_model(first: str, second: str) -> bool:
 
 def show_cost(choice: Choice, report: PageReport) -> None:
     models = {
-        run.run.spec["model"]: method.label
-        for method in choice.methods
+        run.run.spec["model"]: label
+        for label, method in choice.methods.items()
         for run in method.runs
         if run.benchmark in choice.benchmarks
     }
     drawn = training_costs(tuple(models))
-    rows = cost_rows(report, drawn)
+    keys = ("label", "run", "benchmark", "k", "value", "low", "high")
+    rows = [
+        {**{key: row[key] for key in keys}, **drawn[row["model"]]}
+        for row in report.records
+        if row["source"] == "runs" and row["k"] == report.k and row["model"] in drawn
+    ]
     missing = sorted({label for model, label in models.items() if model not in drawn})
     if missing:
-        st.caption(
-            escaped(
-                f"Not shown: {', '.join(missing)}. Their models are neither checkpoints "
-                "(.../NAME/checkpoints/global_step_N/...) nor initial models of recorded training runs."
-            )
+        layout.caption(
+            f"Not shown: {', '.join(missing)}. Their models are neither checkpoints "
+            "(.../NAME/checkpoints/global_step_N/...) nor initial models of recorded training runs."
         )
     if not rows:
         layout.empty_state(
@@ -354,16 +323,5 @@ def show_cost(choice: Choice, report: PageReport) -> None:
                 title=name,
                 x_title=f"{unit} sampled in training",
                 y_title=choice.metric.replace("k", str(report.k)),
-                palette=dict(choice.palette),
+                palette=choice.palette,
             )
-
-
-def cost_rows(report: PageReport, drawn: dict[str, Cost]) -> list[dict[str, Any]]:
-    return [
-        {
-            **{key: row[key] for key in ("label", "run", "benchmark", "k", "value", "low", "high")},
-            **dict(zip(("train_run", "step", "responses", "tokens"), cost, strict=True)),
-        }
-        for row in report.records
-        if row["source"] == "runs" and row["k"] == report.k and (cost := drawn.get(row["model"])) is not None
-    ]

@@ -20,7 +20,6 @@ from ui.pages.curves.choosing import place_of
 from ui.pages.state import links
 from ui.pages.state.database import cached, fetch
 from ui.pages.state.records import list_trainings
-from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.charts import draw_chart
@@ -109,26 +108,19 @@ def show_holdings() -> None:
 
 def _sets() -> None:
     rows = [
-        {"set": stored.name, "kind": "questions", "questions": members, "neighbors": None}
+        {"set": stored.name, "kind": "questions", "questions": members}
         for stored, members, _ in fetch(list_question_sets)
     ]
-    rows += [
-        {"set": header.ref, "kind": "neighbor set"}
-        | {name: header.counts[name] for name in ("questions", "neighbors")}
-        for header in reversed(fetch(list_sets)[-20:])
+    newest = reversed(fetch(list_sets)[-20:])
+    rows += [{**header.counts, "set": header.ref, "kind": "neighbor set"} for header in newest]
+    columns = [
+        Column("set", "set"),
+        Column("kind", "kind"),
+        Column("questions", "questions", "whole"),
+        Column("neighbors", "neighbors", "whole"),
     ]
     if rows:
-        page_table(
-            rows,
-            [
-                Column("set", "set"),
-                Column("kind", "kind"),
-                Column("questions", "questions", "whole"),
-                Column("neighbors", "neighbors", "whole"),
-            ],
-            "holdings-sets",
-            name="sets",
-        )
+        page_table(rows, columns, "holdings-sets", name="sets")
 
 
 def _plural(count: int, word: str) -> str:
@@ -137,11 +129,11 @@ def _plural(count: int, word: str) -> str:
 
 @cached
 def _page(session: Session, kind: str, after: str) -> tuple[list[RunProgress], bool]:
-    only = None if kind == ALL else kind
+    choice = {"kind": None if kind == ALL else kind, "limit": PAGE + 1}
     try:
-        runs = page_runs(session, kind=only, after=after or None, limit=PAGE + 1)
+        runs = page_runs(session, after=after or None, **choice)
     except NotFoundError:  # the address names a run of another database
-        runs = page_runs(session, kind=only, limit=PAGE + 1)
+        runs = page_runs(session, **choice)
     return runs[:PAGE], len(runs) > PAGE
 
 
@@ -191,16 +183,19 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
     asked = run.kind != "train" and not (
         run.kind == "eval" and is_imported(EvalSpec.model_validate(run.spec))
     )
+    requests = {
+        "done": progress.done,
+        "open": progress.open,
+        "failed": failures,
+        "tokens": progress.completion_tokens,
+        "usd": progress.usd if progress.usd or not progress.unpriced else None,
+    }
     return {
-        "run": progress.run.name,
-        "kind": KINDS.get(progress.run.kind, progress.run.kind),
+        "run": run.name,
+        "kind": KINDS.get(run.kind, run.kind),
         "state": state,
-        "done": progress.done if asked else None,
-        "open": progress.open if asked else None,
-        "failed": failures if asked else None,
-        "tokens": progress.completion_tokens if asked else None,
-        "usd": progress.usd if asked and (progress.usd or not progress.unpriced) else None,
-        "started": progress.run.created_at.replace("T", " ").removesuffix("Z"),
+        **(requests if asked else {}),
+        "started": run.created_at.replace("T", " ").removesuffix("Z"),
     }
 
 
@@ -209,28 +204,29 @@ def _details(name: str) -> None:
     if progress is None:
         layout.error_box(f"There is no run {name!r} in this database.")
         return
+    run = progress.run
     with layout.card():
         with layout.row():
-            layout.line(
-                layout.strong(progress.run.name),
-                layout.chip(KINDS.get(progress.run.kind, progress.run.kind), "blue"),
-            )
-            if progress.run.kind == "propose":
+            layout.line(layout.strong(run.name), layout.chip(KINDS.get(run.kind, run.kind), "blue"))
+            if run.kind == "propose":
                 links.link("Its neighbors", "questions", run=name)
                 links.link("Review", "review", run=name)
-            elif progress.run.kind == "eval":
-                if place := place_of(progress.run.id):
-                    label, benchmark, has_curve = place
-                    if has_curve:
-                        links.link("Its curve", "curves", run=label)
-                    samples = {"view": "samples", "of": label, "point": benchmark}
-                    links.link("Its responses", "curves", icon=":material/chat:", **samples)
-            elif progress.run.kind == "train":
-                links.link("Its rollouts", "rollouts", run=name)
-                links.link("Training signal", "signal", run=name)
+            elif run.kind == "train":
+                training_links(name)
+            elif run.kind == "eval" and (place := place_of(run.id)):
+                label, benchmark, has_curve = place
+                if has_curve:
+                    links.link("Its curve", "curves", run=label)
+                samples = {"view": "samples", "of": label, "point": benchmark}
+                links.link("Its responses", "curves", icon=":material/chat:", **samples)
         for kind, requests in progress.requests_by_kind.items():
-            st.caption(escaped(f"{kind}: {requests:,} requests"))
+            layout.caption(f"{kind}: {requests:,} requests")
         if progress.unpriced:
-            st.caption(escaped(f"{progress.unpriced:,} requests have no known price."))
+            layout.caption(f"{progress.unpriced:,} requests have no known price.")
         st.caption("Settings")
-        st.json(progress.run.spec, expanded=1)
+        st.json(run.spec, expanded=1)
+
+
+def training_links(name: str) -> None:
+    links.link("Its rollouts", "rollouts", run=name)
+    links.link("Training signal", "signal", run=name)

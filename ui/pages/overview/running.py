@@ -17,8 +17,7 @@ from service.runs.progress import (
 )
 from service.runs.store import Run
 from trainer_adapter.record.progress import TrainingProgress, training_progress
-from ui.pages.overview.contents import KINDS, UNITS
-from ui.pages.state import links
+from ui.pages.overview.contents import KINDS, UNITS, training_links
 from ui.pages.state.database import cached
 from ui.pages.state.records import open_run, stored_trainings
 from ui.pages.text.markup import escaped
@@ -34,22 +33,15 @@ OpenRun = tuple[RunProgress, datetime, Pace | None, dict[str, int]]
 
 @cached
 def _open_runs(session: Session) -> list[OpenRun]:
-    now = datetime.now(UTC).timestamp()
-    return [
-        (
-            run,
-            _last_ended(session, run.run),
-            pace(session, run, now),
-            frequent_errors(session, run.run.id, limit=3) if run.failed + run.final else {},
-        )
-        for run in page_runs(session, limit=LOOKED_AT)
-        if run.state == "open"
-    ]
-
-
-def _last_ended(session: Session, run: Run) -> datetime:
-    ended = last_ended(session, run.id)
-    return datetime.fromisoformat(run.created_at) if ended is None else datetime.fromtimestamp(ended, UTC)
+    now, runs = datetime.now(UTC).timestamp(), []
+    for progress in page_runs(session, limit=LOOKED_AT):
+        if progress.state == "open":
+            run = progress.run
+            ended = last_ended(session, run.id) or datetime.fromisoformat(run.created_at).timestamp()
+            errors = frequent_errors(session, run.id, limit=3) if progress.failed + progress.final else {}
+            last = datetime.fromtimestamp(ended, UTC)
+            runs.append((progress, last, pace(session, progress, now), errors))
+    return runs
 
 
 def is_quiet(run: OpenRun, now: datetime) -> bool:
@@ -84,11 +76,9 @@ def show_running() -> None:
     if quiet := [run[0] for run in runs if is_quiet(run, now)]:
         names = ", ".join(f"{progress.run.name} ({progress.open:,} open)" for progress in quiet[:5])
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
-        st.caption(
-            escaped(
-                f"Stopped with open requests: {names}{more}. No answer for {QUIET_MINUTES} minutes. Run the "
-                "same command again to resume; no request is paid for twice."
-            )
+        layout.caption(
+            f"Stopped with open requests: {names}{more}. No answer for {QUIET_MINUTES} minutes. Run the "
+            "same command again to resume; no request is paid for twice."
         )
 
 
@@ -110,15 +100,14 @@ def _card(run: OpenRun, now: datetime) -> None:
         st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} {unit}, {100 * share:.1f}%"))
         st.markdown(escaped("  ·  ".join(facts(progress, going))))
         for error, count in errors.items():
-            st.caption(escaped(f"{count:,} times: {error[:300]}"))
+            layout.caption(f"{count:,} times: {error[:300]}")
 
 
 def _training_card(training: TrainingProgress, now: datetime) -> None:
     with layout.card(key=f"running-{training.run.id}"):
         with layout.row():
             layout.line(layout.strong(training.run.name), layout.chip("training", "blue", ":material/sync:"))
-            links.link("Its rollouts", "rollouts", run=training.run.name)
-            links.link("Training signal", "signal", run=training.run.name)
+            training_links(training.run.name)
         if training.total:
             share = min(1.0, training.step / training.total)
             st.progress(share, text=f"step {training.step:d} of {training.total:d}, {100 * share:.1f}%")

@@ -1,16 +1,8 @@
 """Evidence for a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
 
-import dataclasses
-
 import streamlit as st
 
-from rephraser.views.candidates import (
-    FoundFinding,
-    NeighborCard,
-    SolverAnswer,
-    page_answers,
-    proposing_exchange,
-)
+from rephraser.views.candidates import NeighborCard, SolverAnswer, page_answers, proposing_exchange
 from service.questions.question import Question
 from ui.pages.state import links
 from ui.pages.state.database import fetch
@@ -30,7 +22,7 @@ _RESPONSES = (
 )
 
 
-def provenance(card: NeighborCard) -> list[layout.Part]:
+def provenance(card: NeighborCard) -> list[str]:
     chips = [layout.verdict_chip(card.status), layout.chip(card.standing.strategy)]
     if card.standing.model != card.standing.strategy:
         chips.append(layout.chip(card.standing.model or card.standing.proposer))
@@ -43,11 +35,16 @@ def reasons(card: NeighborCard) -> None:
     words = [] if card.verdict_reason == fatal else [card.verdict_reason]
     words.append(successes(card))
     if any(words):
-        st.caption(escaped(" · ".join(filter(None, words))))
+        layout.caption(" · ".join(filter(None, words)))
     if card.reviewer and card.review_reason:
-        st.caption(escaped(f"{card.reviewer}: {card.review_reason}"))
-    if findings:
-        st.markdown("\\\n".join(map(_finding, findings)))  # safe
+        layout.caption(f"{card.reviewer}: {card.review_reason}")
+    chips = [
+        layout.chip(each.name.replace("_", " "), "red" if each.severity == "fatal" else "orange")
+        for each in findings
+    ]
+    lines = [f"{chip} :gray[{escaped(each.detail)}]" for chip, each in zip(chips, findings, strict=True)]
+    if lines:
+        st.markdown("\\\n".join(lines))  # safe: it escapes
 
 
 def successes(card: NeighborCard) -> str:
@@ -58,11 +55,6 @@ def successes(card: NeighborCard) -> str:
         f"neighbor: {counts.neighbor_right} of {counts.neighbor_drawn}; question: "
         f"{counts.question_right} of {counts.question_drawn} ({counts.difficulty})"
     )
-
-
-def _finding(finding: FoundFinding) -> str:
-    colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
-    return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
 
 
 def parts(question: Question, card: NeighborCard) -> None:
@@ -127,10 +119,8 @@ def _numbers(card: NeighborCard) -> None:
 
 def _show_responses(question: Question, card: NeighborCard) -> None:
     solver = card.evidence.solvers[0]
-    if len(card.evidence.solvers) > 1:
-        st.caption(
-            escaped(f"Responses by {solver}; {len(card.evidence.solvers) - 1:,} other solvers also answered.")
-        )
+    if others := card.evidence.solvers[1:]:
+        layout.caption(f"Responses by {solver}; {len(others):,} other solvers also answered.")
     sides = (("Question", question.id), ("Neighbor", card.candidate_id))
     for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
         with column:
@@ -146,35 +136,30 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
     st.caption(f"{escaped(label)}: {escaped(words)}")
     if not headers:
         return
-    records = [dataclasses.asdict(header) for header in headers]
+    rows = [
+        {**vars(header), "place": place, "extracted": header.extracted or "no answer found"}
+        for place, header in enumerate(headers, start=1)
+    ]
     chosen = tables.pick_row(
-        [
-            {**row, "place": place, "extracted": row["extracted"] or "no answer found"}
-            for place, row in enumerate(records, start=1)
-        ],
+        rows,
         _RESPONSES,
         f"responses-{key}",
         parameter=parameter,
         value="place",
+        name=f"{key}-responses",
         words="Choose a response to read it.",
         height=_HEIGHT,
     )
-    tables.download(
-        f"{key}-responses",
-        records,
-        ["ordinal", "extracted", "finish_reason"],
-        key=f"responses-{key}-csv",
-    )
-    for place, header in enumerate(headers, start=1):
-        if str(place) == chosen:
-            show_math_text(header.text, f"response-{key}-{place - 1}")
+    for row in rows:
+        if str(row["place"]) == chosen:
+            show_math_text(row["text"], f"response-{key}-{chosen}")
 
 
 def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     with layout.or_stop("The prompt cannot be shown."):
         exchange = fetch(proposing_exchange, ask_id)
     for place, (role, text) in enumerate(exchange.prompt):
-        st.caption(escaped(f"prompt, {role}"))
+        layout.caption(f"prompt, {role}")
         show_text(text, f"prompt-{card.proposal_id}-{place}")
     st.caption("raw model answer")
     if exchange.text is None:

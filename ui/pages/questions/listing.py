@@ -33,16 +33,20 @@ def show() -> None:
     filters.show()
     wanted, after, before = filters.read(), links.text("after"), links.text("before")
     with layout.or_stop("These questions cannot be listed."):
-        page = fetch(
-            page_questions,
-            wanted,
-            after=after or None,
-            before=None if after else before or None,
-            limit=PAGE,
-        )
+        ends = {"after": after or None, "before": None if after else before or None}
+        page = fetch(page_questions, wanted, **ends, limit=PAGE)
         number, is_all = fetch(count_questions, wanted)
+    if not page.questions and wanted == QuestionFilters() and not (after or before):
+        no_questions("There are no questions yet.")
+        return
     if not page.questions:
-        _nothing(wanted, at_start=not (after or before))
+        layout.empty_state(
+            "No question matches.",
+            "Use fewer words or filters. One text must contain all words; put a phrase in quotation marks "
+            "to match it exactly.",
+        )
+        every = dict.fromkeys((*filters.NAMES, *filters.PLACES))
+        st.button("Show all questions", on_click=lambda: links.set_query(**every))
         return
     st.html(_STYLE)  # safe: a constant
     with st.container(gap="small"):
@@ -94,18 +98,3 @@ def _as_row(listed: ListedQuestion) -> dict[str, Any]:
     counts = {status: listed.candidates.get(status, 0) for status in (*STATUSES, PENDING)}
     labels = {name: getattr(question, name) for name in ("answer", "subject", "level")}
     return {"id": question.id, "question": question.text, **labels, **counts}
-
-
-def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
-    if wanted == QuestionFilters() and at_start:
-        no_questions("There are no questions yet.")
-        return
-    layout.empty_state(
-        "No question matches.",
-        "Use fewer words or filters. One text must contain all words; put a phrase in quotation marks "
-        "to match it exactly.",
-    )
-    st.button(
-        "Show all questions",
-        on_click=lambda: links.set_query(**dict.fromkeys((*filters.NAMES, *filters.PLACES))),
-    )

@@ -83,7 +83,7 @@ def _question(question: Question, stands: list[Place]) -> None:
                     f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are "
                     f"{suspect.agreed}, but only {suspect.gold_given} equal the gold answer."
                 )
-            st.caption(escaped(question.id))
+            layout.caption(question.id)
             if runs_with(question.id):
                 links.link("Rollouts", "rollouts", q=question.id)
 
@@ -115,8 +115,12 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
         cards = [*own, *(card for card in cards if card.proposal_id not in first)]
     for card in cards[:NEIGHBORS]:
         _neighbor(question, card, neighbor_set if card.candidate_id in members else "")
-    if not cards:
-        _none(status, stands)
+    if not cards and status != "all":
+        layout.empty_state(f"No neighbor of this question is {status}.")
+    elif not cards and run:
+        layout.empty_state("No neighbor of this run.")
+    elif not cards:
+        no_neighbors("This question has no neighbors yet.", stands[0].set_name if stands else "")
     closed = dict.fromkeys(evidence.OPENED)
     pager(
         {"nafter": cards[NEIGHBORS - 1].proposal_id, **closed} if len(cards) > NEIGHBORS else None,
@@ -137,12 +141,3 @@ def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:
         evidence.reasons(card)
         show_answers(card.evidence)
         evidence.parts(question, card)
-
-
-def _none(status: str, stands: list[Place]) -> None:
-    if status != "all" or links.text("run"):
-        layout.empty_state(
-            f"No neighbor of this question is {status}." if status != "all" else "No neighbor of this run."
-        )
-    else:
-        no_neighbors("This question has no neighbors yet.", stands[0].set_name if stands else "")

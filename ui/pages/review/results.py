@@ -7,13 +7,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
-from rephraser.reviews.queue import (
-    ReviewProgress,
-    audit_progress,
-    read_decisions,
-    read_items,
-    run_progress,
-)
+from rephraser.reviews.queue import ReviewProgress, audit_progress, read_decisions, read_items, run_progress
 from rephraser.reviews.rates import (
     Agreement,
     ErrorRates,
@@ -28,7 +22,6 @@ from ui.charts.intervals import false_accept_chart
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
-from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import draw_chart
 from ui.pages.widgets.tables import Column, download, page_table, pick_row
@@ -61,10 +54,10 @@ def _audit_results(
 
 def show_results(choice: Choice) -> None:
     st.caption("These numbers reveal the verdicts. If you review blind, look at them afterwards.")
-    if choice.audit_id is not None:
-        _audit(choice, choice.audit_id)
-    else:
+    if choice.audit_id is None:
         _run(choice)
+    else:
+        _audit(choice, choice.audit_id)
 
 
 def _audit(choice: Choice, audit_id: int) -> None:
@@ -95,22 +88,16 @@ def _audit(choice: Choice, audit_id: int) -> None:
     if groups is None:
         _verdicts(rates, growing, audit_id)
     elif groups.complete < groups.drawn:
-        st.caption(escaped(f"Of all groups, {groups.bounds}."))
+        layout.caption(f"Of all groups, {groups.bounds}.")
     if rates.complete:
-        accepts, rejects = rates.false_accepts, rates.false_rejects
         words = "Verdict errors in this sample, according to the newest decision on each candidate."
-        _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", audit_id)
-        _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", audit_id)
+        for name, ids in (("accepts", rates.false_accepts), ("rejects", rates.false_rejects)):
+            _candidates(f"False {name}", words, ids, f"audit-{audit_id}-false-{name}-list", audit_id)
     elif rates.false_accepts or rates.false_rejects:
         st.caption("The lists of false accepts and false rejects appear after all candidates are reviewed.")
     _agreements("Agreement between reviewers", rates.agreements, f"audit-{audit_id}-reviewers")
-    _candidates(
-        "Disagreements",
-        "The newest decision counts.",
-        rates.disputed,
-        f"audit-{audit_id}-disputed",
-        audit_id,
-    )
+    name = f"audit-{audit_id}-disputed"
+    _candidates("Disagreements", "The newest decision counts.", rates.disputed, name, audit_id)
 
 
 def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
@@ -200,33 +187,22 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
     many = f"{len(ids):,} candidate{'s' * (len(ids) > 1)}"
     layout.section(heading, f"{many}. {words} Choose one to read its decisions and open its question.")
     decisions = _decisions(tuple(ids), audit_id)
+    items = fetch(read_items, tuple(ids[:LISTED]))
     chosen = pick_row(
-        [
-            {
-                "candidate": item.candidate_id,
-                "question": item.question,
-                "text": item.candidate,
-                "decided": decisions[item.candidate_id],
-            }
-            for item in fetch(read_items, tuple(ids[:LISTED]))
-        ],
+        [{**vars(item), "decided": decisions[item.candidate_id]} for item in items],
         [
             Column("question", "question", wide=True),
-            Column("text", "neighbor", wide=True),
+            Column("candidate", "neighbor", wide=True),
             Column("decided", "decided"),
         ],
         name,
         parameter="candidate",
-        value="candidate",
+        value="candidate_id",
     )
     if chosen in ids:
-        st.caption(escaped(decisions[chosen]))
-        links.link(
-            f"Candidate {chosen} next to its question",
-            "questions",
-            icon=":material/arrow_forward:",
-            candidate=chosen,
-        )
+        layout.caption(decisions[chosen])
+        words = f"Candidate {chosen} next to its question"
+        links.link(words, "questions", icon=":material/arrow_forward:", candidate=chosen)
     if len(ids) > LISTED:
         st.caption(f"The list shows the first {LISTED:d}; the file contains all.")
     download(name, [{"candidate": id, "decided": decisions[id]} for id in ids], key=f"{name}-csv")

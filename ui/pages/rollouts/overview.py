@@ -115,39 +115,32 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
-    title = f"Groups of {name} by step"
-    look = {"title": title, "window": window, "chosen": filters.step}
+    look = {"title": f"Groups of {name} by step", "window": window, "chosen": filters.step}
     charts.draw_chart(group_kinds_chart, rows, f"tagrpo-groups-{name}", key, on_select=clicked, **look)
     _show_filters(steps)
     chosen = run_steps(run_id, filters)
     if not chosen:
         layout.empty_state("No group matches.", "Choose other filters, or another step.")
         return
-    _numbers(chosen)
+    fields = ("responses", "questions", "mixed", "correct", "tokens", "truncated", "timeouts")
+    total = {field: sum(getattr(step, field) for step in chosen) for field in fields}
+    responses, questions = total["responses"], total["questions"]
+    layout.numbers(
+        ("groups", f"{questions:,}", "questions, counted once per step"),
+        ("mixed", f"{total['mixed'] / questions:.1%}", "with a gradient: correct and wrong responses"),
+        ("responses", f"{responses:,}"),
+        ("correct", f"{total['correct'] / responses:.1%}"),
+        ("length", f"{total['tokens'] / responses:,.0f} tokens"),
+        ("truncated", f"{total['truncated'] / responses:.1%}"),
+        ("grader timeouts", f"{total['timeouts']:,}"),
+    )
     if (share := least_recorded(run_id)) is not None:
-        words = (
+        layout.caption(
             f"Some steps recorded only {100 * share:g}% of the questions (run.record_share). Numbers "
             "and groups here cover that share; the metrics under Training signal cover all."
         )
-        st.caption(escaped(words))
-    _groups(run_id, name, filters, sum(step.questions for step in chosen))
+    _groups(run_id, name, filters, questions)
     show_rescues(run_id, name)
-
-
-def _numbers(steps: list[StepGroups]) -> None:
-    responses = sum(step.responses for step in steps)
-    questions = sum(step.questions for step in steps)
-    mixed = sum(step.mixed for step in steps)
-    correct = sum(step.correct for step in steps)
-    layout.numbers(
-        ("groups", f"{questions:,}", "questions, counted once per step"),
-        ("mixed", f"{mixed / questions:.1%}", "with a gradient: correct and wrong responses"),
-        ("responses", f"{responses:,}"),
-        ("correct", f"{correct / responses:.1%}"),
-        ("length", f"{sum(s.tokens for s in steps) / responses:,.0f} tokens"),
-        ("truncated", f"{sum(s.truncated for s in steps) / responses:.1%}"),
-        ("grader timeouts", f"{sum(s.timeouts for s in steps):,}"),
-    )
 
 
 def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
@@ -158,21 +151,16 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         layout.empty_state("No more groups.", "Choose a filter or a step to start the list again.")
         return
     texts = texts_of(tuple(group.question_id for group in page))
-    rows = [
-        {
-            "step": group.step,
+    rows = []
+    for group in page:
+        own = group.original_correct + group.original_wrong + group.original_unknown
+        shown = {
             "question": texts.get(group.question_id) or group.question_id,
-            "kind": group.kind,
             "correct": group.correct / group.responses,
-            "original": _original(group),
-            "responses": group.responses,
+            "original": group.original_correct / own if own else None,
             "tokens": group.tokens / group.responses,
-            "truncated": group.truncated,
-            "timeouts": group.timeouts,
-            "question_id": group.question_id,
         }
-        for group in page
-    ]
+        rows.append({**vars(group), **shown})
 
     def opened(place: int) -> None:
         links.set_query(q=page[place].question_id, at=page[place].step)
@@ -193,7 +181,6 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         "groups",
         name=f"tagrpo-groups-{name}",
         on_choose=opened,
-        leads_away=True,
     )
     pager(
         {"after": f"{page[-1].step}:{page[-1].question_id}", "before": None} if later else None,
@@ -201,11 +188,6 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         words=f"{len(page)} of {most:,} groups. Click a row to see its responses",
         to_start=False,
     )
-
-
-def _original(group: RolloutGroup) -> float | None:
-    drawn = group.original_correct + group.original_wrong + group.original_unknown
-    return group.original_correct / drawn if drawn else None
 
 
 @recorded
@@ -252,13 +234,10 @@ def show_rescues(run_id: str, name: str) -> None:
     page_table(
         [
             {
+                **vars(question),
                 "question": texts.get(question.question_id) or question.question_id,
                 "outcome": question.outcome,
-                "visits": question.visits,
-                "dead": question.dead,
-                "revived": question.revived,
                 "neighbors": question.in_words(),
-                "question_id": question.question_id,
             }
             for question in questions
         ],
@@ -273,7 +252,6 @@ def show_rescues(run_id: str, name: str) -> None:
         "rescues",
         name=f"tagrpo-rescued-{name}",
         on_choose=opened,
-        leads_away=True,
     )
     following = questions[-1].question_id if len(page) > RESCUES_PAGE else None
     pager(

@@ -16,8 +16,17 @@ from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.tables import Column, page_table
 
 PAGE = 25
-ANY = ""
 PLACES = ("from",)
+COLUMNS = (
+    Column("id", "rollout"),
+    Column("step", "step", "whole"),
+    Column("question_id", "question"),
+    Column("prompt", "prompt"),
+    Column("grade", "grade"),
+    Column("extracted", "answer", wide=True),
+    Column("reward", "reward", "number"),
+    Column("tokens", "tokens", "whole"),
+)
 
 
 @recorded
@@ -31,14 +40,17 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
         page = _page(run_id, filters, links.text("from") or None)
     if page.problems:
         layout.error_box("Some files could not be searched.", "\n".join(page.problems))
-    if page.rollouts:
+    rows = []
+    for each in page.rollouts:
+        prompt = f"neighbor {each.variant}" if each.variant else "original"
+        rows.append({**vars(each), "prompt": prompt, "grade": each.grade})
+    if rows:
         page_table(
-            [_row(header) for header in page.rollouts],
+            rows,
             COLUMNS,
             "found-rollouts",
             name="tagrpo-rollouts",
             on_choose=lambda place: _open(run_id, page.rollouts[place]),
-            leads_away=True,
         )
     number = len(page.rollouts)
     words = found_responses(number, stopped=page.after is not None and number < PAGE)
@@ -53,15 +65,9 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
 def _filters(text: str, steps: list[int]) -> RolloutFilters:
     with layout.row():
         step = choose_step(steps, PLACES, 150)
-        grade = choose(
-            st.selectbox,
-            "Grade",
-            "grade",
-            [ANY, *(str(grade.value) for grade in GradeValue)],
-            words=lambda value: value or "any grade",
-            width=150,
-            resets=PLACES,
-        )
+        look = {"words": lambda grade: grade or "any grade", "width": 150, "resets": PLACES}
+        grades = ["", *(str(grade.value) for grade in GradeValue)]
+        grade = choose(st.selectbox, "Grade", "grade", grades, **look)
     return RolloutFilters(step=step, grade=grade or None, text=text)
 
 
@@ -73,28 +79,3 @@ def _open(run_id: str, header: FoundRollout) -> None:
         if header.id in ids:
             chosen[f"r{column.variant}"] = ids.index(header.id) + 1
     links.set_query(q=header.question_id, at=header.step, **chosen)
-
-
-COLUMNS = (
-    Column("rollout", "rollout"),
-    Column("step", "step", "whole"),
-    Column("question", "question"),
-    Column("prompt", "prompt"),
-    Column("grade", "grade"),
-    Column("answer", "answer", wide=True),
-    Column("reward", "reward", "number"),
-    Column("tokens", "tokens", "whole"),
-)
-
-
-def _row(header: FoundRollout) -> dict[str, Any]:
-    return {
-        "rollout": header.id,
-        "step": header.step,
-        "question": header.question_id,
-        "prompt": f"neighbor {header.variant}" if header.variant else "original",
-        "grade": header.grade,
-        "answer": header.extracted,
-        "reward": header.reward,
-        "tokens": header.tokens,
-    }

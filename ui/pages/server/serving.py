@@ -46,8 +46,7 @@ def serve(
 ) -> None:
     """Answer requests until Ctrl-C or SIGTERM; then close connections and return.
 
-    Without a `lock`, everyone is admitted. `ready` is called once requests are answered; `script` is the one
-    that Streamlit runs.
+    Without a `lock`, everyone is admitted. `ready` is called once requests are answered.
     """
     import uvicorn
     from starlette.middleware import Middleware
@@ -115,8 +114,8 @@ def redirect_file(url: str) -> Iterator[str]:
 def show_failure(error: Exception) -> bool:
     """Show an error on its page, and tell Streamlit that it is handled.
 
-    Our own errors explain themselves. Any other error is a bug: its frames are printed in the terminal,
-    without the message, which may quote a text.
+    An error of ours explains itself. Any other one is a bug: its frames are printed in the terminal, without
+    the message, which may quote a text.
     """
     from ui.pages.widgets import layout
 

@@ -139,10 +139,7 @@ _FIELDS = """<label for="password">{label}</label>
 
 
 def login_page(action: str, following: str, message: str = "", *, by_address: bool = False) -> str:
-    """Return the page; `following` is where the browser goes afterwards.
-
-    `by_address`: ask for the token in the printed address instead of a password.
-    """
+    """Return the page, `by_address` for a token; `following` is where the browser goes afterwards."""
     alert = f'<p class="wrong" role="alert">{escape(message)}</p>\n' if message else ""
     if by_address:
         label, reason = "Token", "Open the address printed by <code>tagrpo ui</code>, or enter its token."

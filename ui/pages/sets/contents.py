@@ -100,35 +100,29 @@ def show_numbers(header: SetHeader) -> None:
 
 
 def show_versions(headers: list[SetHeader], name: str) -> None:
-    rows = [row(header) for header in reversed(headers) if header.name == name]
+    rows = [
+        {
+            **header.counts,
+            "set": header.ref,
+            "tags": ", ".join(header.tags),
+            "run": ", ".join(run["name"] for run in header.runs) or "imported",
+            "published": header.created_at.replace("T", " ").removesuffix("Z"),
+            "hash": header.content_hash,
+        }
+        for header in reversed(headers)
+        if header.name == name
+    ]
     page_table(rows, _VERSIONS, "versions", name="versions")
-
-
-def row(header: SetHeader) -> dict[str, object]:
-    return {
-        "set": header.ref,
-        "questions": header.counts["questions"],
-        "neighbors": header.counts["neighbors"],
-        "reviewed": header.counts["reviewed"],
-        "tags": ", ".join(header.tags),
-        "run": ", ".join(run["name"] for run in header.runs) or "imported",
-        "published": header.created_at.replace("T", " ").removesuffix("Z"),
-        "hash": header.content_hash,
-    }
 
 
 def show_statistics(header: SetHeader) -> None:
     proposals = header.counts.get("proposals", ())
-    rates_by = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
-    if any(len(rates) > 1 for rates in rates_by.values()):
-        for column, (by, rates) in zip(st.columns(2, gap="large"), rates_by.items(), strict=True):
-            with column:
-                _rates(rates, by)
-    else:
-        page_table([dataclasses.asdict(rate) for rate in rates_by["strategy"]], _RATES, "rates")
+    for column, by in zip(st.columns(2, gap="large"), ("strategy", "model"), strict=True):
+        with column:
+            _rates(accept_rates(proposals, by), by)
     _successes(header)
-    if header.counts.get("proposals"):
-        st.caption(escaped(f"Acceptance rate: {RATE_DEFINITION}."))
+    if proposals:
+        layout.caption(f"Acceptance rate: {RATE_DEFINITION}.")
     sizes = sorted(header.counts["questions_by_neighbors"].items(), key=lambda entry: int(entry[0]))
     left, right = st.columns(2, gap="large")
     with left:
@@ -186,15 +180,11 @@ def _bars(counts: Mapping[str, int], unit: str, title: str, name: str) -> None:
 
 
 def _show_wordings(sampled: Wordings) -> None:
-    layout.section(
-        "Length and wording",
-        (
-            f"On {sampled.questions:,} randomly sampled questions (seed {sampled.seed}) with "
-            f"{sampled.neighbors:,} neighbors."
-        )
-        if sampled.questions >= QUESTIONS_SAMPLED
-        else f"On all {sampled.questions:,} questions.",
-    )
+    words = f"On all {sampled.questions:,} questions."
+    if sampled.questions >= QUESTIONS_SAMPLED:
+        words = f"On {sampled.questions:,} randomly sampled questions (seed {sampled.seed}) with "
+        words += f"{sampled.neighbors:,} neighbors."
+    layout.section("Length and wording", words)
     if sampled.length is None:
         st.caption("These questions have no neighbors.")
         return
@@ -216,12 +206,10 @@ def _show_wordings(sampled: Wordings) -> None:
     page_table(rows, _WORDINGS, "wordings", name="wordings")
     if sampled.among_siblings is not None:
         siblings = sampled.among_siblings
-        st.caption(
-            escaped(
-                f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
-                f"of {siblings.count:,} pairs; 10th to 90th percentile: {100 * siblings.p10:.0f}% to "
-                f"{100 * siblings.p90:.0f}%)."
-            )
+        layout.caption(
+            f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
+            f"of {siblings.count:,} pairs; 10th to 90th percentile: {100 * siblings.p10:.0f}% to "
+            f"{100 * siblings.p90:.0f}%)."
         )
 
 
@@ -242,19 +230,14 @@ def show_using(header: SetHeader) -> None:
     st.caption("Content hash, equal for equal content on every machine, and id of this version")
     st.code(f"{header.content_hash}\n{header.id}", language=None, wrap_lines=True)
     layout.section("Export", "Export the full content, or training files for verl.")
-    for words, command in commands(header):
-        st.caption(escaped(words))
-        st.code(command, language=None, wrap_lines=True)
-    with layout.folded("Provenance", icon=":material/receipt_long:"):
-        st.json(header.spec, expanded=2)
-
-
-def commands(header: SetHeader) -> list[tuple[str, str]]:
     folder, ref = f"{header.name}-{header.version}", header.ref
-    words = (
+    for words, command in (
         ("Training files for verl", f"sets export {ref} --format verl --out {folder}-verl"),
         ("A Hugging Face dataset with its card", f"sets export {ref} --format hf --out {folder}"),
         ("One file", f"sets export {ref} --format parquet --out {folder}.parquet"),
         ("Verify on the command line", f"sets show {ref} --verify"),
-    )
-    return [(what, settings.command(command)) for what, command in words]
+    ):
+        layout.caption(words)
+        st.code(settings.command(command), language=None, wrap_lines=True)
+    with layout.folded("Provenance", icon=":material/receipt_long:"):
+        st.json(header.spec, expanded=2)

@@ -33,10 +33,7 @@ _open: dict[tuple[Place, object], tuple[Database, sqlite3.Connection | None]] = 
 
 @contextmanager
 def reading() -> Iterator[Session]:
-    """One consistent, read-only view of the server's database.
-
-    If it cannot be read, the page says what to do and stops.
-    """
+    """One read-only view of the database; if it cannot be read, the page says what to do and stops."""
     place = settings.current().database
     try:
         with _opened(place)[0].read() as session:
@@ -88,10 +85,9 @@ def keep(key: Any, make: Callable[[], R]) -> R:
 
 
 def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Return `function(session, *arguments)`, cached until the database changes.
+    """Return `function(session, *arguments)`, cached until the database changes; callers get a copy.
 
-    Results must be picklable (types from modules, not from a page's file); callers get a copy. Fetch a page
-    of rows, not a whole table.
+    Results must be picklable (types from modules, not from a page's file).
     """
 
     def ask() -> R:
@@ -111,12 +107,7 @@ def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
 
 @contextmanager
 def review_writer() -> Iterator[Session]:
-    """One transaction that may add reviews, edits and human grades, on a server with --review.
-
-    Raises:
-        DatabaseError: the server is read-only, another process keeps the lock, or a statement would write to
-            another table.
-    """
+    """One transaction that may add reviews, edits and human grades, on a server with --review."""
     current = settings.current()
     if not current.review:
         raise DatabaseError("this UI is read-only. Start it with `tagrpo ui --review` to store decisions.")

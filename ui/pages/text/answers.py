@@ -27,10 +27,7 @@ _STYLE = """
 
 
 def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    """Return how often each answer was given, most frequent first, as rows to download.
-
-    The last rows count responses without an answer and comparisons that timed out, if there are any.
-    """
+    """Return how often each answer was given, most frequent first, then responses without an answer."""
     classes = sorted(evidence.classes, key=lambda given: -(given.original + given.candidate))
     rows = [(given.answer, given.gold, given.original, given.candidate) for given in classes]
     rest = (

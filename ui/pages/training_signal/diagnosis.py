@@ -20,7 +20,6 @@ from ui.charts.diagnosis import DOT, density_panel, difficulty_chart
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, keep
 from ui.pages.state.records import open_run, recorded, run_id_of
-from ui.pages.text.markup import escaped
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table, pick_row
@@ -51,10 +50,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Responses:
-    """Those of an evaluation run, or of some steps of a training run.
-
-    `state` changes with the samples and grades of an evaluation.
-    """
+    """Those of an evaluation run, whose `state` changes with its samples, or of steps of a training."""
 
     name: str
     state: str = ""
@@ -134,12 +130,10 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
         ("mean shift", f"{spread.shift.mean:+.2f} logits", "above 0: neighbors are easier"),
         ("spread of shifts", f"{spread.shift.sd:.2f} logits", "their standard deviation"),
     )
-    st.caption(
-        escaped(
-            f"95% intervals: mean shift {spread.mean_low:+.2f} to {spread.mean_high:+.2f}, "
-            f"spread {spread.sd_low:.2f} to {spread.sd_high:.2f} logits."
-            f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
-        )
+    layout.caption(
+        f"95% intervals: mean shift {spread.mean_low:+.2f} to {spread.mean_high:+.2f}, "
+        f"spread {spread.sd_low:.2f} to {spread.sd_high:.2f} logits."
+        f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
     )
     left, right = st.columns(2, gap="large")
     with left:
@@ -236,11 +230,9 @@ def diversity(trainings: Sequence[TrainRun]) -> None:
         "diversity-table",
         name="tagrpo-diversity-means",
     )
-    st.caption(
-        escaped(
-            f"{len(made['diversity']):,} questions, G = {diagnosis.g}, N = {diagnosis.n}; intervals: 95%, "
-            f"for new questions. {' '.join(f'{remark}.' for remark in diagnosis.remarks)}"
-        )
+    layout.caption(
+        f"{len(made['diversity']):,} questions, G = {diagnosis.g}, N = {diagnosis.n}; intervals: 95%, "
+        f"for new questions. {' '.join(f'{remark}.' for remark in diagnosis.remarks)}"
     )
 
 
@@ -299,7 +291,7 @@ def _on_button(responses: Responses | None, part: Part) -> Diagnosis | None:
             key=f"{part}-make",
             on_click=lambda: links.set_query(made=True),
         )
-        st.caption(escaped(f"This takes a few seconds for {responses.words}; the result is cached."))
+        layout.caption(f"This takes a few seconds for {responses.words}; the result is cached.")
         return None
     with (
         layout.or_stop("The diagnosis cannot be computed."),

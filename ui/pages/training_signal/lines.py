@@ -61,9 +61,7 @@ def show(
 ) -> None:
     """Show the charts that have a value side by side; on a narrow page below each other.
 
-    Args:
-        palette: by label; None for the colours of the chosen runs' methods.
-        level: put the panels of one unit on one axis, so that they can be compared.
+    `palette` is by label, by default that of the methods. With `level`, panels of one unit share an axis.
     """
     every = [line for panel in panels for line in panel.lines]
     names = tuple(dict.fromkeys(line.metric for line in every))

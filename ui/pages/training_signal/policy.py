@@ -8,7 +8,6 @@ from service.runs.store import Run
 from trainer_adapter.record.runs import TrainRun
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import Scale
-from ui.pages.text.markup import escaped
 from ui.pages.training_signal import lines
 from ui.pages.training_signal.lines import Line, Panel
 from ui.pages.training_signal.runs import Chosen, choose
@@ -53,7 +52,7 @@ def show(trainings: Sequence[TrainRun]) -> None:
     ]
     lines.show([panel for panel in panels if panel.lines], 3, chosen)
     if absent := [panel.title for panel in panels if not panel.lines]:
-        st.caption(escaped(f"Not logged by these runs: {', '.join(absent)}."))
+        layout.caption(f"Not logged by these runs: {', '.join(absent)}.")
 
 
 def show_metrics(trainings: Sequence[TrainRun]) -> None:
@@ -72,7 +71,7 @@ def show_metrics(trainings: Sequence[TrainRun]) -> None:
         placeholder="Choose from all logged metrics",
     )
     if not metrics:
-        st.caption(escaped(f"{len(names):,} metrics are logged. Choose up to {MOST_METRICS}."))
+        layout.caption(f"{len(names):,} metrics are logged. Choose up to {MOST_METRICS}.")
         return
     panels = [
         Panel(f"metric-{name.replace('/', '-')}", name, "as logged", "linear", _method_lines(chosen, name))
@@ -145,4 +144,4 @@ def _show_each_run(
     """Show a chart for each run that has one, by name, and say which have none."""
     lines.show(list(panels.values()), columns, chosen, palette=palette, level=True)
     if without := [run.name for run in chosen.runs if run.name not in panels]:
-        st.caption(escaped(f"Not logged by {', '.join(without)}."))
+        layout.caption(f"Not logged by {', '.join(without)}.")

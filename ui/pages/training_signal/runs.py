@@ -24,8 +24,7 @@ WINDOWS = (0, 5, 10, 25)
 class Chosen:
     """The runs to show, their colours by name, and how many steps a point averages (0: as few as needed).
 
-    `groups` are the labels of the lines with the ids of their runs: one each, or seeds of one recipe.
-    `logged` are the names of the metrics by run id; empty if there is nothing to show.
+    `groups` are the labels of the lines with the ids of their runs, `logged` the names of metrics by run id.
     """
 
     runs: tuple[Run, ...]
@@ -51,10 +50,7 @@ def _drew(record: Record, question_id: str) -> bool:
 
 
 def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
-    """Show the choice of runs (the newest by default) and of averaging; say so if they have no metrics.
-
-    `seeds`: offer to draw runs that differ only in their seed as one line.
-    """
+    """Show the choice of runs (the newest by default) and of averaging; with `seeds`, of joining these too."""
     names = [each.run.name for each in trainings]
     usual = [each.run.name for each in trainings if each.numbers.first_step is not None][-FIRST_SHOWN:]
     places = st.columns([5, 1], vertical_alignment="bottom")

@@ -10,7 +10,6 @@ from service.errors import TagrpoError
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import TrainRun
 from ui.pages.state.records import recorded
-from ui.pages.text.markup import escaped
 from ui.pages.training_signal import diagnosis, lines
 from ui.pages.training_signal.diagnosis import Responses
 from ui.pages.training_signal.lines import Line, Panel
@@ -114,7 +113,7 @@ def _predict(pilot: Responses, chosen: Chosen) -> dict[str, tuple[float, float, 
     shares = [f"{name} {row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for name, row in rows.items()]
     words = f"Forecast from {pilot.words} ({prediction.forecast.questions:,} questions) for G = {g}, N = {n}"
     lacks = " The pilot has no neighbors." if n and "joint" not in rows else ""
-    st.caption(escaped(f"{words}: {'; '.join(shares)}.{lacks}"))
+    layout.caption(f"{words}: {'; '.join(shares)}.{lacks}")
     return {name: (row.share, row.low, row.high) for name, row in rows.items()}
 
 

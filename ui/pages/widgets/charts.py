@@ -9,7 +9,7 @@ import streamlit as st
 
 from ui.charts import saving
 from ui.charts.theme import darken
-from ui.pages.state.results import keep
+from ui.pages.state.database import keep
 from ui.pages.widgets import tables
 
 Spec = dict[str, Any]
@@ -30,14 +30,11 @@ def show_chart(
     alt: str = "",
     stretch: bool = True,
 ) -> Any:
-    """Show the specification of a chart, with downloads; return the selection.
+    """Show the specification of a chart, with downloads called `name`; return the selection.
 
-    Args:
-        name: of the downloaded files, without ending.
-        on_select: called after a click; `st.session_state[key]` holds the selection.
-        rows: the data to download; None for no CSV.
-        alt: the chart in words, for screen readers; by default its title.
-        stretch: let the chart fill its width; False if its aspect ratio matters: it shrinks on a narrow page.
+    `on_select` is called after a click, when `st.session_state[key]` holds the selection. `rows` are the data
+    to download. `alt` is the chart in words, by default its title. A chart that does not `stretch` keeps its
+    aspect ratio and shrinks on a narrow page.
     """
     drawn = darken(spec) if st.context.theme.type == "dark" else spec
     config, title = spec.get("config", {}), spec.get("title", "")
@@ -68,10 +65,9 @@ def draw_chart(
     stretch: bool = True,
     **options: Any,
 ) -> Any:
-    """Show the chart that `make` returns for these rows, which can be downloaded, as by `show_chart`.
+    """Show the chart that `make` returns for these rows, as by `show_chart`.
 
-    It is cached: building one takes Altair some 20 ms of CPU, and a page is drawn again at every click.
-    Checking it against Vega-Lite's schema would double that; the tests do.
+    It is cached: building one takes Altair some 20 ms, checking it against Vega-Lite's schema as much again.
     """
     cache_key = make.__module__, make.__qualname__, rows, sorted(options.items())
     spec = keep(cache_key, lambda: make(rows, **options).to_dict(validate=False))

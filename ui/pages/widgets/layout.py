@@ -5,7 +5,7 @@ All texts passed in are plain; they are escaped.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, NewType
+from typing import Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -14,9 +14,6 @@ from service.errors import TagrpoError
 from ui.pages.text.markup import escaped
 
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
-
-Part = NewType("Part", str)
-"""Markdown for a part of a line, with all data escaped."""
 
 VERDICTS: dict[str, tuple[Colour, str]] = {
     "accepted": ("green", ":material/check_circle:"),
@@ -67,6 +64,10 @@ def section(heading: str, words: str = "") -> None:
         st.caption(escaped(words))
 
 
+def caption(words: str) -> None:
+    st.caption(escaped(words))
+
+
 def numbers(*items: tuple[str, str] | tuple[str, str, str]) -> None:
     """Show a row of numbers (name, value, and how it is counted); in a narrow window they wrap."""
     with st.container(horizontal=True, gap="small"):
@@ -74,25 +75,25 @@ def numbers(*items: tuple[str, str] | tuple[str, str, str]) -> None:
             st.metric(escaped(name), value, help=escaped("".join(hint)) or None, border=True, width="content")
 
 
-def line(*parts: Part) -> None:
+def line(*parts: str) -> None:
     """Show chips and bold text side by side as one element: every element costs the browser time."""
     st.markdown(" ".join(parts))  # safe: parts are made by the functions below
 
 
-def strong(words: str) -> Part:
-    return Part(f"**{escaped(words)}**")
+def strong(words: str) -> str:
+    return f"**{escaped(words)}**"
 
 
-def chip(label: str, colour: Colour = "gray", icon: str = "") -> Part:
+def chip(label: str, colour: Colour = "gray", icon: str = "") -> str:
     """Return a short label with a background, for a line or any other Markdown."""
-    return Part(f":{colour}-badge[{f'{icon} {escaped(label)}'.strip()}]")
+    return f":{colour}-badge[{f'{icon} {escaped(label)}'.strip()}]"
 
 
-def verdict_chip(verdict: str) -> Part:
+def verdict_chip(verdict: str) -> str:
     return chip(verdict, *VERDICTS.get(verdict, ("gray", "")))
 
 
-def grade_chip(grade: str) -> Part:
+def grade_chip(grade: str) -> str:
     return chip(grade, *GRADES.get(grade, ("gray", "")))
 
 
