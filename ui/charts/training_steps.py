@@ -1,7 +1,8 @@
 """Training over its steps: one line per run (or prompt, or percentile), a forecast as a band."""
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, pairwise
 from math import ceil, floor, log10
 from typing import Any, Literal
 
@@ -60,8 +61,7 @@ def step_chart(
     if not rows:
         raise InputError(f"{title}: there are no values to plot.")
     names = list(dict.fromkeys(row["label"] for row in rows))
-    chosen = dict(palette or {})
-    chosen = {name: chosen[name] for name in names} if chosen else colours(names)
+    chosen = {name: palette[name] for name in names} if palette else colours(names)
     ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
 
     def x(field: str) -> Any:
@@ -89,7 +89,8 @@ def step_chart(
         symbolOpacity=1,
     )
     colour = colour_by("label", chosen, legend)
-    dash = _dashes(names, methods or {})
+    of_method: defaultdict[str, Iterator[int]] = defaultdict(count)  # the first line of a method is solid
+    dash = {name: next(of_method[(methods or {}).get(name, name)]) % len(_DASHES) for name in names}
     base = alt.Chart(data_of(rows)).encode(x=x("step"), y=y("value"), color=colour)
     layers = []
     if zero_line:
@@ -102,8 +103,7 @@ def step_chart(
         layers.append(dashed.encode(y=y("share")))
     if spread:
         band = alt.Chart(data_of(spread)).mark_area(opacity=0.18)
-        drawn = band.encode(x=x("step"), y=y("low"), y2="high:Q", color=colour)
-        layers.append(drawn)
+        layers.append(band.encode(x=x("step"), y=y("low"), y2="high:Q", color=colour))
     line = base.mark_line(strokeWidth=1.8)
     if len(set(dash.values())) > 1:
         domain, ranges = list(dash), [list(_DASHES[place]) for place in dash.values()]
@@ -134,7 +134,7 @@ def window_means(
 ) -> list[tuple[float, float | None]]:
     """Return the last step and the mean of each window of `window` steps.
 
-    Steps without a value do not count. A remainder at the end joins the previous window if it is less than half of one.
+    Steps without a value do not count. A remainder of less than half a window joins the previous one.
     """
     if window < 1 or len(steps) != len(values):
         raise ValueError(f"invalid: {len(steps)} steps, {len(values)} values, a window of {window}")
@@ -148,42 +148,24 @@ def window_means(
     return means
 
 
-def most_steps(runs: Sequence[Sequence[int]]) -> tuple[float, float] | None:
-    """Return the first and the last step of all runs, to put their charts on one axis; None without any."""
-    every = [end for steps in runs if steps for end in (steps[0], steps[-1])]
-    return (min(every), max(every)) if every else None
-
-
 def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scale: Scale) -> Any:
     """Return hover targets: a stripe for each step, whose tooltip has the values of all lines."""
     steps = sorted({row["step"] for row in rows})
     borders = [ends[0], *((left + right) / 2 for left, right in pairwise(steps)), ends[1]]
-    values = {
-        (row["step"], row["label"]): format(row["value"], ".1%" if scale == "share" else ".4g")
-        for row in rows
-    }
-    stripes = [
-        {
-            "step": step,
-            "from": low,
-            "to": high,
-            **{f"line{place}": values.get((step, name), "none") for place, name in enumerate(names)},
-        }
-        for step, (low, high) in zip(steps, pairwise(borders), strict=True)
-    ]
+    form = ".1%" if scale == "share" else ".4g"
+    values = {(row["step"], row["label"]): format(row["value"], form) for row in rows}
+    stripes = []
+    for step, (low, high) in zip(steps, pairwise(borders), strict=True):
+        texts = {f"line{place}": values.get((step, name), "none") for place, name in enumerate(names)}
+        stripes.append({"step": step, "from": low, "to": high, **texts})
     picked = alt.selection_point(name=POINT, fields=["step"], on="click", empty=False)
     tooltip = [
         alt.Tooltip("step:Q", format=",d"),
         *(alt.Tooltip(f"line{place}:N", title=name) for place, name in enumerate(names)),
     ]
     drawn = alt.Chart(data_of(stripes)).mark_rect(color=MUTED, cursor="pointer", aria=False)
-    encoded = drawn.encode(
-        x=x("from"),
-        x2="to:Q",
-        opacity=alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25}),
-        tooltip=tooltip,
-    )
-    return encoded.add_params(picked)
+    shade = alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25})
+    return drawn.encode(x=x("from"), x2="to:Q", opacity=shade, tooltip=tooltip).add_params(picked)
 
 
 def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] | None) -> tuple[Any, Any]:
@@ -206,28 +188,12 @@ def _apart(ends: tuple[float, float]) -> list[float]:
     return [ends[0] - 0.5, ends[1] + 0.5] if ends[0] == ends[1] else list(ends)
 
 
-def _dashes(names: Sequence[str], methods: Mapping[str, str]) -> dict[str, int]:
-    """Return the dash pattern of each line: the first of a method is solid."""
-    seen: dict[str, int] = {}
-    places = {}
-    for name in names:
-        method = methods.get(name, name)
-        places[name] = seen.get(method, 0) % len(_DASHES)
-        seen[method] = seen.get(method, 0) + 1
-    return places
-
-
 def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:
     """Return the colour of each label by its method, stable under any selection of `every` method."""
-    order = list(dict.fromkeys(every))
-    wanted = list(dict.fromkeys(labels.values()))
-    places = [order.index(method) for method in wanted]
+    wanted, order = list(dict.fromkeys(labels.values())), list(dict.fromkeys(every))
     if len(wanted) > len(PALETTE):
         raise InputError(f"{len(wanted)} methods are too many to distinguish. Draw at most {len(PALETTE)}.")
-    # After the eighth method colours repeat; methods that would share one are coloured by their order.
-    apart = len({place % len(PALETTE) for place in places}) == len(places)
-    by_method = {
-        method: PALETTE[place % len(PALETTE) if apart else number]
-        for number, (method, place) in enumerate(zip(wanted, places, strict=True))
-    }
-    return {label: by_method[method] for label, method in labels.items()}
+    places = {method: order.index(method) % len(PALETTE) for method in wanted}
+    if len(set(places.values())) < len(places):  # colours repeat after the eighth method
+        places = {method: place for place, method in enumerate(wanted)}
+    return {label: PALETTE[places[method]] for label, method in labels.items()}

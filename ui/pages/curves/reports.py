@@ -18,8 +18,8 @@ from evaluator.reports.layout import report_document
 from evaluator.reports.methods import Entry, load_methods
 from evaluator.reports.notes import contamination_notes, human_notes, run_notes
 from evaluator.reports.records import curve_rows, records
-from evaluator.reports.report import Majority, build_report, curve_ks
-from evaluator.reports.scores import INTERVALS, PASS_AT_K, Metric, Score, score_majority
+from evaluator.reports.report import build_report, curve_ks
+from evaluator.reports.scores import INTERVALS, MAJ_AT_K, PASS_AT_K, Metric, Score, score_majority
 from evaluator.reports.sources import source_notes, source_table
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
@@ -32,7 +32,7 @@ from ui.pages.state.records import list_trainings, recorded
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import draw_chart, show_chart
-from ui.pages.widgets.choices import choose, note_absent
+from ui.pages.widgets.choices import asked_to_compute, choose, note_absent
 from ui.pages.widgets.documents import show_document, show_table
 from ui.pages.widgets.tables import Column, download, page_table
 
@@ -58,15 +58,14 @@ class PageReport:
     notes: list[str]
 
 
-def make_report(
-    session: Session,
-    choice: Choice,
-    *,
-    ks: Sequence[int] | None = None,
-    majority: Majority | None = None,
-) -> PageReport:
-    """Return the report of methods with its charts; `ks` and `majority` are those of `build_report`."""
+def make_report(session: Session, choice: Choice, ks: Sequence[int] | None = None) -> PageReport:
+    """Return the report of methods with its charts, for some `ks` or all."""
     methods = load_methods(session, choice.references())
+    majority = None
+    if choice.metric == MAJ_AT_K:
+        runs = [run for method in choice.methods.values() for run in method.runs]
+        fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
+        ks, majority = curve_ks(min(max(fewest, 1), MOST_K), ()), partial(_score, session)
     interval = INTERVALS[choice.interval]
     report = build_report(methods, ks=ks, metric=Metric(choice.metric), interval=interval, majority=majority)
     curves = curve_rows(report)
@@ -100,29 +99,20 @@ def load_comparison(session: Session, first: tuple[str, ...], second: tuple[str,
 
 def majority_report(choice: Choice) -> PageReport:
     """Return the report of maj@k, or offer to compute it and stop."""
-    if not links.flag("made"):
-        st.button(
-            "Compute maj@k",
-            type="primary",
-            icon=":material/play_arrow:",
-            on_click=lambda: links.set_query(made=True),
-        )
-        st.caption(
-            "The grader groups equivalent wrong answers of every problem. This takes seconds to minutes; "
-            "the result is cached."
-        )
+    words = (
+        "The grader groups equivalent wrong answers of every problem. This takes seconds to minutes; the "
+        "result is cached."
+    )
+    if not asked_to_compute("Compute maj@k", words, "maj-make"):
         st.stop()
+
+    def make() -> PageReport:
+        with reading() as session:
+            return make_report(session, choice)
+
     with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
         # The methods change whenever samples or grades of their runs change.
-        return keep((settings.current().database, choice), lambda: _count_majorities(choice))
-
-
-def _count_majorities(choice: Choice) -> PageReport:
-    runs = [run for method in choice.methods.values() for run in method.runs]
-    fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
-    ks = curve_ks(min(max(fewest, 1), MOST_K), ())
-    with reading() as session:
-        return make_report(session, choice, ks=ks, majority=partial(_score, session))
+        return keep((settings.current().database, choice), make)
 
 
 def _score(

@@ -151,35 +151,29 @@ def _ask(run: Run, sample: SampleHeader) -> None:
             label_visibility="collapsed",
             key=f"{key}-comment",
         )
-        given = {"run": run, "sample": sample, "name": name, "comment": comment}
+
+        def store(value: HumanValue | None) -> None:
+            try:
+                with review_writer() as session:
+                    if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
+                        raise InputError(f"{name or 'this reviewer'} has not graded this response.")
+                    if value is not None and not name.strip():
+                        raise InputError("enter your name first. It is stored with your grade.")
+                    if value is not None:
+                        grader = shown_grader(session, run.id)
+                        of = {"grader_id": None if grader is None else grader.id}
+                        add_human_grade(session, sample.id, value, reviewer=name, comment=comment, **of)
+            except TagrpoError as error:
+                st.session_state[f"{key}-problem"] = str(error)
+
         values: tuple[HumanValue, ...] = ("correct", "wrong")
         for value in values:
-            press = {"on_click": _store, "args": (value,), "kwargs": given}
-            st.button(
-                escaped(f"Grade as {value}"), key=f"{key}-{value}", icon=layout.GRADES[value][1], **press
-            )
+            label, icon = escaped(f"Grade as {value}"), layout.GRADES[value][1]
+            st.button(label, key=f"{key}-{value}", icon=icon, on_click=store, args=(value,))  # safe
         if sample.human:
-            st.button("Withdraw my grade", key=f"{key}-withdraw", on_click=_store, args=(None,), kwargs=given)
-    problem = st.session_state.pop(f"{key}-problem", "")
-    if problem:
+            st.button("Withdraw my grade", key=f"{key}-withdraw", on_click=store, args=(None,))
+    if problem := st.session_state.pop(f"{key}-problem", ""):
         layout.error_box("The grade was not stored.", problem)
-
-
-def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, comment: str) -> None:
-    try:
-        with review_writer() as session:
-            if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
-                raise InputError(f"{name or 'this reviewer'} has not graded this response.")
-            if value is not None:
-                if not name.strip():
-                    raise InputError("enter your name first. It is stored with your grade.")
-                grader = shown_grader(session, run.id)
-                grader_id = None if grader is None else grader.id
-                add_human_grade(
-                    session, sample.id, value, reviewer=name, comment=comment, grader_id=grader_id
-                )
-    except TagrpoError as error:
-        st.session_state[f"label-{sample.id}-problem"] = str(error)
 
 
 @cached

@@ -1,6 +1,5 @@
 """Contents of the database: numbers, candidates and sets, and all runs."""
 
-from collections import Counter
 from typing import Any
 
 import streamlit as st
@@ -46,14 +45,6 @@ _COLUMNS = [
 ]
 
 
-@cached
-def _verdicts(session: Session) -> Counter[tuple[str, str]]:
-    counts: Counter[tuple[str, str]] = Counter()
-    for standing in standing_counts(session):
-        counts[standing.strategy, standing.status] += standing.candidates
-    return counts
-
-
 def _questions() -> int:
     return sum(label.questions for label in fetch(count_labels))
 
@@ -63,8 +54,8 @@ def is_empty() -> bool:
 
 
 def show_numbers() -> None:
-    verdicts, by_kind = _verdicts(), fetch(count_runs)
-    accepted = sum(count for (_, status), count in verdicts.items() if status == "accepted")
+    standing, by_kind = fetch(standing_counts), fetch(count_runs)
+    accepted = sum(each.candidates for each in standing if each.status == "accepted")
     runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(by_kind.items()))
     usd, unpriced = fetch(spent_in_all)
     priced = f"Excludes {_plural(unpriced, 'request')} without a known price."
@@ -72,7 +63,7 @@ def show_numbers() -> None:
         ("questions", f"{_questions():,}", f"In {_plural(len(fetch(list_question_sets)), 'set')}."),
         (
             "accepted neighbors",
-            f"{accepted:,} of {verdicts.total():,}",
+            f"{accepted:,} of {sum(each.candidates for each in standing):,}",
             "Candidates accepted by the verdict or a reviewer.",
         ),
         ("neighbor sets", f"{len(fetch(list_sets)):,}", "Published versions."),
@@ -88,9 +79,9 @@ def show_numbers() -> None:
 def show_holdings() -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
-        verdicts = sorted(_verdicts().items())
-        if verdicts:
-            rows = [{"name": name, "part": status, "count": count} for (name, status), count in verdicts]
+        standing = sorted(fetch(standing_counts), key=lambda each: each.strategy)
+        rows = [{"name": each.strategy, "part": each.status, "count": each.candidates} for each in standing]
+        if rows:
             draw_chart(
                 stacked_bars,
                 rows,

@@ -6,15 +6,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from service.errors import InputError
-from service.runs.progress import (
-    WINDOW_S,
-    Pace,
-    RunProgress,
-    frequent_errors,
-    last_ended,
-    pace,
-    page_runs,
-)
+from service.runs.progress import WINDOW_S, Pace, RunProgress, frequent_errors, last_ended, pace, page_runs
 from service.runs.store import Run
 from trainer_adapter.record.progress import TrainingProgress, training_progress
 from ui.pages.overview.contents import KINDS, UNITS, training_links
@@ -111,19 +103,14 @@ def _training_card(training: TrainingProgress, now: datetime) -> None:
         if training.total:
             share = min(1.0, training.step / training.total)
             st.progress(share, text=f"step {training.step:d} of {training.total:d}, {100 * share:.1f}%")
-        st.markdown(escaped("  ·  ".join(training_facts(training, now))))
-
-
-def training_facts(training: TrainingProgress, now: datetime) -> list[str]:
-    words = [] if training.total else [f"step {training.step:,}"]
-    words += [
-        f"{training.responses:,} responses per step",
-        f"{duration(training.seconds_a_step / 60)} per step",
-    ]
-    if training.minutes_left is not None:
-        words.append(f"about {duration(training.minutes_left)} left")
-    ago = (now - training.written_at).total_seconds() / 60
-    return [*words, f"last step {duration(max(0.0, ago))} ago"]
+        words = [] if training.total else [f"step {training.step:,}"]
+        words.append(f"{training.responses:,} responses per step")
+        words.append(f"{duration(training.seconds_a_step / 60)} per step")
+        if training.minutes_left is not None:
+            words.append(f"about {duration(training.minutes_left)} left")
+        ago = (now - training.written_at).total_seconds() / 60
+        words.append(f"last step {duration(max(0.0, ago))} ago")
+        st.markdown(escaped("  ·  ".join(words)))
 
 
 def facts(progress: RunProgress, going: Pace | None) -> list[str]:

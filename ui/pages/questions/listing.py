@@ -1,16 +1,9 @@
 """The list of questions, paged by key."""
 
-from typing import Any
-
 import streamlit as st
 
 from rephraser.reviews.status import PENDING, STATUSES
-from rephraser.views.questions import (
-    ListedQuestion,
-    QuestionFilters,
-    count_questions,
-    page_questions,
-)
+from rephraser.views.questions import ListedQuestion, QuestionFilters, count_questions, page_questions
 from ui.pages.questions import filters
 from ui.pages.state import links
 from ui.pages.state.database import fetch
@@ -62,7 +55,12 @@ def show() -> None:
         words=words,
         to_start=False,
     )
-    tables.download("questions", [_as_row(listed) for listed in page.questions], key="questions-csv")
+    rows = []
+    for listed in page.questions:
+        labels = {name: getattr(listed.question, name) for name in ("answer", "subject", "level")}
+        counts = {status: listed.candidates.get(status, 0) for status in (*STATUSES, PENDING)}
+        rows.append({"id": listed.question.id, "question": listed.question.text, **labels, **counts})
+    tables.download("questions", rows, key="questions-csv")
 
 
 def _row(listed: ListedQuestion) -> None:
@@ -91,10 +89,3 @@ def _about(listed: ListedQuestion) -> str:
     ]
     words = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
     return f":gray[{words}] " + " ".join(chips or [":gray[no neighbors]"])
-
-
-def _as_row(listed: ListedQuestion) -> dict[str, Any]:
-    question = listed.question
-    counts = {status: listed.candidates.get(status, 0) for status in (*STATUSES, PENDING)}
-    labels = {name: getattr(question, name) for name in ("answer", "subject", "level")}
-    return {"id": question.id, "question": question.text, **labels, **counts}

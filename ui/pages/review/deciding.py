@@ -3,9 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -33,6 +31,7 @@ from ui.pages.text.differences import show_side_by_side
 from ui.pages.text.markup import MARKDOWN_MAX, escaped, show_math_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.pictures import show_pictures
+from ui.pages.widgets.tables import load_component
 
 BEHIND, AT_FIRST, DRAWN = 2, 12, 24
 """Items kept for undo, items rendered at the start, and items rendered after the browser's first message.
@@ -41,7 +40,7 @@ The browser requests the others. Twenty keys per second are about six items ahea
 
 _OPENED, _MENDED = "review-opened", "review-mended"
 _FIELD_HEIGHT = 160
-_HERE = Path(__file__).parent
+_FILES = Path(__file__).with_name("queue")
 _STYLE = """<style>
 html:not([data-review-ready]) [class*="st-key-review-slot-"] { display: none; }
 .st-key-review-items { min-height: 46vh; }
@@ -79,7 +78,15 @@ def decide(choice: Choice) -> None:
     if not queue.order:
         _nothing(choice)
         return
-    st.caption(_progress(opened))  # safe: it escapes
+    words = f"{len(queue.order):,} candidates, in review order"
+    if queue.keys is REVIEW_KEYS:
+        accepted, rejected, skipped = map(queue.count, ("accepted", "rejected", "skipped"))
+        before = opened.before
+        words = (
+            f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}; in "
+        )
+        words += f"this session: {accepted:,} accepted, {rejected:,} rejected, {skipped:,} skipped"
+    layout.caption(words)
     first = max(0, queue.at - BEHIND)
     ahead = queue.order[first : first + DRAWN]
     window = list(ahead if client else ahead[:AT_FIRST])
@@ -93,7 +100,7 @@ def decide(choice: Choice) -> None:
             with st.container(key="review-slot-end", border=True, gap="small"):
                 _end(queue)
     with st.container(key="review-keys"):
-        _component()(
+        load_component("review_keys", _FILES)(
             key=name,
             data={
                 "first": first,
@@ -180,16 +187,6 @@ def _slot(opened: Opened, item: ReviewItem | None) -> None:
         st.caption(f"Answer: **{escaped(item.answer)}** · {escaped(item.candidate_id)}")
 
 
-def _progress(opened: Opened) -> str:
-    queue, before = opened.queue, opened.before
-    if queue.keys is READ_ONLY_KEYS:
-        return escaped(f"{len(queue.order):,} candidates, in review order")
-    accepted, rejected = queue.count("accepted"), queue.count("rejected")
-    decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}"
-    now = f"in this session: {accepted:,} accepted, {rejected:,} rejected, {queue.count('skipped'):,} skipped"
-    return escaped(f"{decided}; {now}")
-
-
 def _nothing(choice: Choice) -> None:
     if choice.audit_id is not None:
         layout.empty_state(
@@ -214,12 +211,6 @@ def _end(queue: Queue) -> None:
         st.markdown(escaped(f"{words} All decisions are stored."))
         label = "Review skipped candidates" if skipped else label
     st.button(escaped(label), icon=":material/refresh:", on_click=reopen)
-
-
-@cache
-def _component() -> Any:
-    html, css, js = ((_HERE / f"queue.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
-    return st.components.v2.component("tagrpo_review_keys", html=html, css=css, js=js)
 
 
 def show_edit_form(choice: Choice, item: ReviewItem) -> None:

@@ -1,7 +1,7 @@
 """A version of a neighbor set: its numbers, statistics, verification and exports."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -47,9 +47,9 @@ _RATES = [
 _DIFFICULTY = "Compared with the question; level: the rates differ by at most one standard error."
 _WORDINGS = [
     Column("strategy", "strategy"),
-    Column("neighbors", "neighbors", "whole"),
+    Column("length_count", "neighbors", "whole"),
     Column(
-        "length",
+        "length_median",
         "length ratio, median",
         "number",
         hint="Characters of a neighbor divided by those of its question.",
@@ -57,7 +57,7 @@ _WORDINGS = [
     Column("length_p10", "10th percentile", "number"),
     Column("length_p90", "90th percentile", "number"),
     Column(
-        "distance",
+        "distance_median",
         "changed words, median %",
         "share",
         hint="Share of the words of neighbor and question that are not common to both in the same order.",
@@ -124,25 +124,28 @@ def show_statistics(header: SetHeader) -> None:
     if proposals:
         layout.caption(f"Acceptance rate: {RATE_DEFINITION}.")
     sizes = sorted(header.counts["questions_by_neighbors"].items(), key=lambda entry: int(entry[0]))
-    left, right = st.columns(2, gap="large")
-    with left:
-        named = {f"{size} neighbor{'' if size == '1' else 's'}": count for size, count in sizes}
-        _bars(named, "questions", "Questions by number of neighbors", "questions-by-neighbors")
-    with right:
-        strategies = header.counts["neighbors_by_strategy"]
-        _bars(strategies, "neighbors", "Neighbors by strategy", "neighbors-by-strategy")
+    named = {f"{size} neighbor{'' if size == '1' else 's'}": count for size, count in sizes}
+    bars = {"questions by number of neighbors": named}
+    bars |= {"neighbors by strategy": header.counts["neighbors_by_strategy"]}
+    for column, (title, counts) in zip(st.columns(2, gap="large"), bars.items(), strict=True):
+        unit = title.split()[0]
+        rows = [{"name": name, "part": unit, "count": count} for name, count in counts.items()]
+        if rows:
+            with column:
+                key, look = title.replace(" ", "-"), {"colours": {unit: PALETTE[0]}, "unit": unit}
+                draw_chart(stacked_bars, rows, key, key, title=title.capitalize(), **look)
     _show_wordings(fetch(wordings, header.id, questions=QUESTIONS_SAMPLED))
 
 
 def _rates(rates: Sequence[AcceptRate], by: str) -> None:
-    drawn = [rate for rate in rates if rate.rate is not None]
-    if not drawn:
+    rows = [{**vars(rate), "name": rate.strategy} for rate in rates]
+    if not any(row["rate"] is not None for row in rows):
         if by == "strategy":
             st.caption("No acceptance rates, because the version was imported or no answers were compared.")
         return
     draw_chart(
         rate_dots,
-        [{"name": rate.strategy, **dataclasses.asdict(rate)} for rate in drawn],
+        [row for row in rows if row["rate"] is not None],
         f"accept-rates-by-{by}",
         f"rates-{by}",
         rate="rate",
@@ -151,12 +154,7 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
         colour=PALETTE[2],
     )
     with layout.folded("Numbers"):
-        page_table(
-            [dataclasses.asdict(rate) for rate in rates],
-            _RATES,
-            f"rates-{by}-table",
-            name=f"accept-rates-by-{by}",
-        )
+        page_table(rows, _RATES, f"rates-{by}-table", name=f"accept-rates-by-{by}")
 
 
 def _successes(header: SetHeader) -> None:
@@ -173,12 +171,6 @@ def _successes(header: SetHeader) -> None:
     )
 
 
-def _bars(counts: Mapping[str, int], unit: str, title: str, name: str) -> None:
-    rows = [{"name": bar, "part": unit, "count": count} for bar, count in counts.items()]
-    if rows:
-        draw_chart(stacked_bars, rows, name, name, title=title, colours={unit: PALETTE[0]}, unit=unit)
-
-
 def _show_wordings(sampled: Wordings) -> None:
     words = f"On all {sampled.questions:,} questions."
     if sampled.questions >= QUESTIONS_SAMPLED:
@@ -189,20 +181,12 @@ def _show_wordings(sampled: Wordings) -> None:
         st.caption("These questions have no neighbors.")
         return
     pairs = {"all": (sampled.length, sampled.from_question), **sampled.by_strategy}
-    rows = [
-        {
-            "strategy": strategy,
-            "neighbors": length.count,
-            "length": length.median,
-            "length_p10": length.p10,
-            "length_p90": length.p90,
-            "distance": distance.median,
-            "distance_p10": distance.p10,
-            "distance_p90": distance.p90,
-        }
-        for strategy, (length, distance) in pairs.items()
-        if length is not None and distance is not None
-    ]
+    rows = []
+    for strategy, measured in pairs.items():
+        row: dict[str, Any] = {"strategy": strategy}
+        for name, spread in zip(("length", "distance"), measured, strict=True):
+            row |= {f"{name}_{field}": value for field, value in vars(spread).items()} if spread else {}
+        rows.append(row)
     page_table(rows, _WORDINGS, "wordings", name="wordings")
     if sampled.among_siblings is not None:
         siblings = sampled.among_siblings

@@ -111,10 +111,7 @@ def review_writer() -> Iterator[Session]:
     current = settings.current()
     if not current.review:
         raise DatabaseError("this UI is read-only. Start it with `tagrpo ui --review` to store decisions.")
-    with (
-        Database.open(current.database, create=False) as database,
-        database.write() as session,
-    ):
+    with Database.open(current.database, create=False) as database, database.write() as session:
         watch_statements(session.connection(), _check_statement)
         yield session
 

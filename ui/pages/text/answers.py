@@ -1,6 +1,7 @@
 """Answers to a question and its neighbor, as small bars side by side."""
 
 import html
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -40,9 +41,13 @@ def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
 def show_answers(evidence: Evidence) -> None:
     """Show the most frequent answers and how many responses of each side gave them, if there are any."""
+    if answer_rows(evidence):
+        st.html(answers_html(evidence, DARK_PALETTE if st.context.theme.type == "dark" else PALETTE))  # safe
+
+
+def answers_html(evidence: Evidence, colours: Sequence[str] = PALETTE) -> str:
+    """Return the answers as bars; texts are text in it, whatever they hold."""
     rows = answer_rows(evidence)
-    if not rows:
-        return
     sides = ("original", "neighbor")
     of = {side: sum(row[side] for row in rows) for side in sides}
     given, rest = rows[: len(evidence.classes)], rows[len(evidence.classes) :]
@@ -53,12 +58,11 @@ def show_answers(evidence: Evidence) -> None:
     lines += [(f"<span>{row['answer'].strip('()')}</span>", row) for row in rest]
     heads = f"<span class='head'>answer</span><span class='head'>question, {of['original']} responses</span>"
     heads += f"<span class='head'>neighbor, {of['neighbor']} responses</span>"
-    colours = DARK_PALETTE if st.context.theme.type == "dark" else PALETTE
     cells = "".join(
         name + "".join(_bar(row[side], of[side], colours[at]) for at, side in enumerate(sides))
         for name, row in lines
     )
-    st.html(f"<style>{_STYLE}</style><div class='answers'>{heads}{cells}</div>")  # safe: it escapes
+    return f"<style>{_STYLE}</style><div class='answers'>{heads}{cells}</div>"
 
 
 def _name(row: dict[str, Any]) -> str:

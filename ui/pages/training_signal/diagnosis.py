@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isclose
 from typing import Any
 
 import streamlit as st
@@ -21,7 +20,7 @@ from ui.pages.state import links, settings
 from ui.pages.state.database import cached, keep
 from ui.pages.state.records import open_run, recorded, run_id_of
 from ui.pages.widgets import charts, layout
-from ui.pages.widgets.choices import choose, note_absent
+from ui.pages.widgets.choices import asked_to_compute, choose, note_absent
 from ui.pages.widgets.tables import Column, page_table, pick_row
 
 LAST_STEPS = 20
@@ -135,6 +134,12 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
         f"spread {spread.sd_low:.2f} to {spread.sd_high:.2f} logits."
         f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
     )
+
+    def clicked() -> None:
+        dots = st.session_state[CHART]["selection"].get(DOT) or []
+        dot = _place(dots[0]["original"], dots[0]["neighbor"]) if dots else None
+        links.set_query(dot=dot, flagged=None)
+
     left, right = st.columns(2, gap="large")
     with left:
         charts.draw_chart(
@@ -142,13 +147,14 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
             rows,
             "tagrpo-difficulty",
             CHART,
-            on_select=_dot_clicked,
+            on_select=clicked,
             stretch=False,
             title=responses.words,
         )
         st.caption("Click a circle to list its neighbors.")
     with right:
-        at = rows_at(rows, links.text("dot"))
+        dot = links.text("dot")
+        at = [row for row in rows if _place(row["original_rate"], row["rate"]) == dot]
         if at:
             layout.section(
                 f"{len(at):,} neighbor{'s' * (len(at) > 1)} solved in {at[0]['rate']:.1%} of responses, the "
@@ -169,23 +175,9 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
             st.caption("No neighbor has an implausible rate at this false-discovery rate.")
 
 
-def _dot_clicked() -> None:
-    dots = st.session_state[CHART]["selection"].get(DOT) or []
-    dot = ",".join(repr(float(dots[0][name])) for name in ("original", "neighbor")) if dots else None
-    links.set_query(dot=dot, flagged=None)
-
-
-def rows_at(neighbors: Sequence[Row], dot: str) -> list[Row]:
-    """Return the neighbors with these rates: of the original, then their own ("0.5,0.25")."""
-    try:
-        original, own = (float(rate) for rate in dot.split(","))
-    except ValueError:
-        return []
-    return [
-        row
-        for row in neighbors
-        if isclose(row["original_rate"], original, abs_tol=1e-9) and isclose(row["rate"], own, abs_tol=1e-9)
-    ]
+def _place(original: float, neighbor: float) -> str:
+    """Return the rates of a circle, as the address has them."""
+    return f"{original:.6g},{neighbor:.6g}"
 
 
 def _neighbors(rows: Sequence[Row], name: str, columns: Sequence[Column]) -> None:
@@ -283,15 +275,8 @@ def _on_button(responses: Responses | None, part: Part) -> Diagnosis | None:
     """Return the diagnosis once it was asked for; the address says so, so that a link shows it."""
     if responses is None:
         return None
-    if not links.flag("made"):
-        st.button(
-            "Compute",
-            type="primary",
-            icon=":material/play_arrow:",
-            key=f"{part}-make",
-            on_click=lambda: links.set_query(made=True),
-        )
-        layout.caption(f"This takes a few seconds for {responses.words}; the result is cached.")
+    words = f"This takes a few seconds for {responses.words}; the result is cached."
+    if not asked_to_compute("Compute", words, f"{part}-make"):
         return None
     with (
         layout.or_stop("The diagnosis cannot be computed."),

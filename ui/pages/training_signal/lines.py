@@ -8,7 +8,7 @@ import streamlit as st
 
 from trainer_adapter.record.reading import Record as TrainingRecord
 from trainer_adapter.record.series import over_seeds
-from ui.charts.training_steps import POINT, Scale, most_steps, step_chart, window_for, window_means
+from ui.charts.training_steps import POINT, Scale, step_chart, window_for, window_means
 from ui.pages.state import links
 from ui.pages.state.records import recorded, stored_trainings
 from ui.pages.training_signal.runs import Chosen
@@ -73,6 +73,7 @@ def show(
     }
     drawn = [(panel, rows) for panel, rows in rows_of.items() if rows]
     spans = _spans(drawn) if level else {}
+    every_step = [step for steps, _ in logged.values() for step in steps]
     for start in range(0, len(drawn), columns):
         places = st.columns(columns, gap="medium")
         for place, (panel, rows) in zip(places, drawn[start : start + columns], strict=False):
@@ -91,7 +92,7 @@ def show(
                     zero_line=panel.zero_line,
                     forecast=panel.forecast,
                     window=width,
-                    steps=most_steps([steps for steps, _ in logged.values()]),
+                    steps=(min(every_step), max(every_step)),
                     span=spans.get(panel.y_title),
                     seeds=max(len(line.runs) for line in panel.lines),
                 )

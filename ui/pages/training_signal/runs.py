@@ -50,7 +50,7 @@ def _drew(record: Record, question_id: str) -> bool:
 
 
 def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
-    """Show the choice of runs (the newest by default) and of averaging; with `seeds`, of joining these too."""
+    """Show the choice of runs (the newest by default), of averaging, and with `seeds` of joining these."""
     names = [each.run.name for each in trainings]
     usual = [each.run.name for each in trainings if each.numbers.first_step is not None][-FIRST_SHOWN:]
     places = st.columns([5, 1], vertical_alignment="bottom")

@@ -122,6 +122,16 @@ def switch(
     )
 
 
+def asked_to_compute(label: str, words: str, key: str) -> bool:
+    """Say whether the address asks for a long computation; if not, offer it."""
+    if links.flag("made"):
+        return True
+    ask = {"type": "primary", "icon": ":material/play_arrow:", "key": key}
+    st.button(escaped(label), on_click=lambda: links.set_query(made=True), **ask)
+    layout.caption(words)
+    return False
+
+
 def note_absent(name: str, options: Sequence[str | int], what: str, instead: str) -> None:
     """Report that the address names a missing option, and what is shown instead."""
     if asked := links.unknown_value(name, options):

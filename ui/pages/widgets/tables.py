@@ -33,6 +33,7 @@ _FORMATS = {
     "usd": ",.4f",
 }
 _CELL_MAX = 400
+_FILES = Path(__file__).with_name("table")
 _LEAST, _LEAST_P = 1e-3, 1e-4
 """Smallest number, and smallest p-value, shown with four decimals."""
 
@@ -73,11 +74,14 @@ def page_table(
     place of a clicked row before the page is drawn again, and a second click `toggles` it. Above `height` rem
     the table scrolls: 25 rows below headings of two lines take 53.3. `words` appear below the table.
     """
-    columns_cells = []
+    head, columns_cells = [], []
     for column in columns:
-        values = [row.get(column.key) for row in rows]
-        decimals = _decimals(values) if column.kind == "number" else None
-        columns_cells.append([cell(value, column.kind, decimals) for value in values])
+        values, kind = [row.get(column.key) for row in rows], column.kind
+        decimals = _decimals(values) if kind == "number" else None
+        columns_cells.append([cell(value, kind, decimals) for value in values])
+        look = "number" if kind in _FORMATS or kind == "figure" else "text"
+        look = kind if kind in ("yes", "code") else look
+        head.append((cell(column.heading), look, column.hint, column.wide))
     cells = list(zip(*columns_cells, strict=True))
     rows_hash = zlib.crc32(repr(cells).encode("utf-8", "replace"))
 
@@ -88,7 +92,7 @@ def page_table(
             on_choose(place)
 
     data = {
-        "head": [(cell(column.heading), _look(column.kind), column.hint, column.wide) for column in columns],
+        "head": head,
         "rows": cells,
         "framed": framed,
         "height": height,
@@ -98,16 +102,17 @@ def page_table(
         "toggles": toggles,
         "shown": rows_hash,
     }
-    _component()(key=key, data=data, on_chosen_change=choose)
+    load_component("table", _FILES)(key=key, data=data, on_chosen_change=choose)
     if name:
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
 
 
 @cache
-def _component() -> Any:
-    here = Path(__file__).resolve().parent
-    html, css, js = ((here / f"table.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
-    return st.components.v2.component("tagrpo_table", html=html, css=css, js=js)
+def load_component(name: str, files: Path) -> Any:
+    """Return a part of pages that runs in the browser: `files` with the endings .html, .css and .js."""
+    kinds = ("html", "css", "js")
+    parts = {kind: files.with_suffix(f".{kind}").read_text(encoding="utf-8") for kind in kinds}
+    return st.components.v2.component(f"tagrpo_{name}", **parts)
 
 
 def pick_row(
@@ -136,14 +141,8 @@ def pick_row(
     return picked
 
 
-def _look(kind: Kind) -> str:
-    if kind in _FORMATS or kind == "figure":
-        return "number"
-    return kind if kind in ("yes", "code") else "text"
-
-
 def _decimals(values: Sequence[Any]) -> int | None:
-    """Return the decimals, at most four, that show each number with four digits; None if these are too few."""
+    """Return the decimals, at most four, that show each number with four digits; None if they do not."""
     numbers = [abs(float(value)) for value in values if value is not None and value == value]
     if any(0 < number < _LEAST or number == float("inf") for number in numbers):
         return None
