@@ -67,11 +67,7 @@ def difficulty_chart(
             color=colour_by("flag", fill),
             stroke=alt.condition(picked, alt.value(INK), alt.value("white")),
             strokeWidth=alt.condition(picked, alt.value(1.5), alt.value(0.5)),
-            tooltip=[
-                *percents("original", "neighbor"),
-                alt.Tooltip("neighbors:Q"),
-                alt.Tooltip("flag:N"),
-            ],
+            tooltip=[*percents("original", "neighbor"), alt.Tooltip("neighbors:Q"), alt.Tooltip("flag:N")],
         ).add_params(picked),
     ]
     mean = sum(_rate(row, "") - _rate(row, "original_") for row in data) / len(data)

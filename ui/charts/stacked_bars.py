@@ -42,13 +42,7 @@ def stacked_bars(
         sums[row["name"]] += row["count"]
     parts = [part for part in colours if any(of == part and count for (_, of), count in counts.items())]
     rows = [
-        {
-            "name": name,
-            "part": part,
-            "count": count,
-            "place": parts.index(part),
-            "share": count / sums[name],
-        }
+        {"name": name, "part": part, "count": count, "place": parts.index(part), "share": count / sums[name]}
         for (name, part), count in counts.items()
         if count
     ]

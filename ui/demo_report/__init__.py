@@ -128,6 +128,7 @@ def _document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Document:
     report = build_report(methods, ks=KS, paper=NO_PAPER)
     by_label = {method.label: method for method in methods}
     compared = [compare_methods(by_label[a], by_label[b], ks=KS) for a, b in comparisons(plan)]
+    slowest = [f"{step.title} ({took:.0f} s)" for step, took in sorted(steps, key=lambda each: -each[1])[:3]]
     sections = {
         "Which candidates became neighbors": _neighbors(score, header),
         "Forecast from the pilot": _pilot(plan, pilot),
@@ -138,7 +139,15 @@ def _document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Document:
             Text("Browse all results in the UI, including every response:"),
             Commands((f"tagrpo ui --db {shlex.quote(str(plan.database))}",)),
         ],
-        "All commands": _commands(steps),
+        "All commands": [
+            Text(
+                "The demo ran these commands in this order; interrupted trainings resumed from their last "
+                f"checkpoint. The longest steps were {joined(slowest)}. To repeat a command, change its "
+                "folder or name, because existing results are never overwritten. The environment variables "
+                "affect only speed."
+            ),
+            Commands((f"export {speed_settings()}", *(step.shell for step, _ in steps))),
+        ],
     }
     blocks = _intro(plan, report, compared, steps)
     for title, part in sections.items():
@@ -331,10 +340,15 @@ def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison
         _scores(report, KS),
     ]
     if plan.seeds > 1:
-        blocks += [
-            Text(f"Mean over {plan.seeds} seeds, with lowest and highest:"),
-            _over_seeds(plan, report),
-        ]
+        spread = []
+        for recipe in plan.recipes:
+            names = [each.name for each in plan.trainings() if each.recipe == recipe]
+            lines = [line for line in report.lines if line.label in names]
+            every = [[line.at(k).value for line in lines] for k in KS]
+            cells = (f"{percent(sum(each) / len(each))} {span(min(each), max(each))}" for each in every)
+            spread.append((recipe, *cells))
+        blocks.append(Text(f"Mean over {plan.seeds} seeds, with lowest and highest:"))
+        blocks.append(Table(("recipe", *(f"pass@{k}" for k in KS)), tuple(spread)))
     rows = [
         (
             f"{pair.label_a} - {pair.label_b}",
@@ -350,30 +364,3 @@ def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison
         Table(("difference", *(f"pass@{k}" for k in KS)), tuple(rows)),
     ]
     return blocks
-
-
-def _over_seeds(plan: DemoPlan, report: Report) -> Table:
-    rows = []
-    for recipe in plan.recipes:
-        names = [each.name for each in plan.trainings() if each.recipe == recipe]
-        lines = [line for line in report.lines if line.label in names]
-        cells = []
-        for k in KS:
-            values = [line.at(k).value for line in lines]
-            cells.append(f"{percent(sum(values) / len(values))} {span(min(values), max(values))}")
-        rows.append((recipe, *cells))
-    return Table(("recipe", *(f"pass@{k}" for k in KS)), tuple(rows))
-
-
-def _commands(steps: Sequence[tuple[Step, float]]) -> list[Block]:
-    slowest = sorted(steps, key=lambda step: -step[1])[:3]
-    return [
-        Text(
-            "The demo ran these commands in this order; interrupted trainings resumed from their last "
-            "checkpoint. The longest steps were "
-            f"{joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}. To repeat a "
-            "command, change its folder or name, because existing results are never overwritten. The "
-            "environment variables affect only speed."
-        ),
-        Commands((f"export {speed_settings()}", *(step.shell for step, _ in steps))),
-    ]

@@ -104,8 +104,29 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     if len(methods) < len(ready):
         st.caption(f"{len(methods)} of {len(ready)} methods")
     benchmarks = in_order(dict.fromkeys(name for method in methods.values() for name in method.benchmarks))
+    metric = links.choice("metric", METRICS, METRICS[0])
+    interval = links.choice("interval", INTERVAL_NAMES, INTERVAL_NAMES[0])
+    interval = interval if metric in WITH_SAME else INTERVAL_NAMES[0]
+    on = links.values("on", benchmarks) or benchmarks
+    summary = f"{metric}, intervals for {INTERVALS[interval]}"
+    if len(on) < len(benchmarks):
+        summary += f", {len(on)} of {len(benchmarks)} benchmarks"
     with layout.row():
-        metric, interval, on = _settings(benchmarks)
+        with st.popover(escaped(summary), icon=":material/tune:"):
+            choose_several(st.pills, "Benchmarks", "on", benchmarks, benchmarks)
+            choose(
+                st.segmented_control,
+                "Metric",
+                "metric",
+                METRICS,
+                label_visibility="visible",
+                help="pass@k: at least one of k samples is correct. pass^k: all are. g-pass@k: at least half "
+                "are. maj@k: the most frequent answer is.",
+                resets=["made"],
+            )
+            if metric in WITH_SAME:
+                words = INTERVAL_QUESTIONS.__getitem__
+                choose(st.radio, "Intervals for", "interval", INTERVAL_NAMES, words=words)
         show_ungraded(evaluated)
     # A label is linked to a training by its checkpoint's path or, if that does not match, by its name.
     trainings = {each.run.name: method_of(each) for each in list_trainings()}
@@ -116,32 +137,6 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     every = [*trainings.values(), *by_label.values()]
     colours = method_colours({label: by_label[label] for label in methods}, every)
     return Choice(methods, tuple(on), metric, interval, colours)
-
-
-def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
-    metric = links.choice("metric", METRICS, METRICS[0])
-    interval = links.choice("interval", INTERVAL_NAMES, INTERVAL_NAMES[0])
-    interval = interval if metric in WITH_SAME else INTERVAL_NAMES[0]
-    on = links.values("on", benchmarks) or benchmarks
-    summary = f"{metric}, intervals for {INTERVALS[interval]}"
-    if len(on) < len(benchmarks):
-        summary += f", {len(on)} of {len(benchmarks)} benchmarks"
-    with st.popover(escaped(summary), icon=":material/tune:"):
-        choose_several(st.pills, "Benchmarks", "on", benchmarks, benchmarks)
-        choose(
-            st.segmented_control,
-            "Metric",
-            "metric",
-            METRICS,
-            label_visibility="visible",
-            help="pass@k: at least one of k samples is correct. pass^k: all are. g-pass@k: at least half "
-            "are. maj@k: the most frequent answer is.",
-            resets=["made"],
-        )
-        if metric in WITH_SAME:
-            words = INTERVAL_QUESTIONS.__getitem__
-            choose(st.radio, "Intervals for", "interval", INTERVAL_NAMES, words=words)
-    return metric, interval, list(on)
 
 
 def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -61,13 +60,19 @@ class PageReport:
 def make_report(session: Session, choice: Choice, ks: Sequence[int] | None = None) -> PageReport:
     """Return the report of methods with its charts, for some `ks` or all."""
     methods = load_methods(session, choice.references())
-    majority = None
+    look: dict[str, Any] = {"ks": ks}
     if choice.metric == MAJ_AT_K:
         runs = [run for method in choice.methods.values() for run in method.runs]
         fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
-        ks, majority = curve_ks(min(max(fewest, 1), MOST_K), ()), partial(_score, session)
+
+        def majority(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
+            answers = [read_answers(session, each.run.id, each.grader_version) for each in entry.results]
+            with Grader() as grader:
+                return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
+
+        look = {"ks": curve_ks(min(max(fewest, 1), MOST_K), ()), "majority": majority}
     interval = INTERVALS[choice.interval]
-    report = build_report(methods, ks=ks, metric=Metric(choice.metric), interval=interval, majority=majority)
+    report = build_report(methods, metric=Metric(choice.metric), interval=interval, **look)
     curves = curve_rows(report)
     height = HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT
     charts = panel_charts(curves, metric=choice.metric, palette=choice.palette, height=height)
@@ -113,14 +118,6 @@ def majority_report(choice: Choice) -> PageReport:
     with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
         # The methods change whenever samples or grades of their runs change.
         return keep((settings.current().database, choice), make)
-
-
-def _score(
-    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
-) -> tuple[Score, ...]:
-    answers = [read_answers(session, result.run.id, result.grader_version) for result in entry.results]
-    with Grader() as grader:
-        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
 
 
 def show_panels(choice: Choice, report: PageReport) -> None:

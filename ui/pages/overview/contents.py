@@ -93,25 +93,21 @@ def show_holdings() -> None:
             )
         else:
             no_neighbors("No neighbors yet.")
-    with right:
-        _sets()
-
-
-def _sets() -> None:
-    rows = [
+    sets: list[dict[str, Any]] = [
         {"set": stored.name, "kind": "questions", "questions": members}
         for stored, members, _ in fetch(list_question_sets)
     ]
     newest = reversed(fetch(list_sets)[-20:])
-    rows += [{**header.counts, "set": header.ref, "kind": "neighbor set"} for header in newest]
+    sets += [{**header.counts, "set": header.ref, "kind": "neighbor set"} for header in newest]
     columns = [
         Column("set", "set"),
         Column("kind", "kind"),
         Column("questions", "questions", "whole"),
         Column("neighbors", "neighbors", "whole"),
     ]
-    if rows:
-        page_table(rows, columns, "holdings-sets", name="sets")
+    with right:
+        if sets:
+            page_table(sets, columns, "holdings-sets", name="sets")
 
 
 def _plural(count: int, word: str) -> str:

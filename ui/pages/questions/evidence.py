@@ -80,9 +80,25 @@ def parts(question: Question, card: NeighborCard) -> None:
     if opened == "numbers":
         _numbers(card)
     elif opened == "responses" and card.evidence.solvers:
-        _show_responses(question, card)
+        solver = card.evidence.solvers[0]
+        if others := card.evidence.solvers[1:]:
+            layout.caption(f"Responses by {solver}; {len(others):,} other solvers also answered.")
+        sides = (("Question", question.id), ("Neighbor", card.candidate_id))
+        for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
+            with column:
+                answers = fetch(page_answers, subject, solver, kind=question.kind, limit=MOST_RESPONSES + 1)
+                _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
     elif opened == "exchange" and card.ask_id is not None:
-        _show_exchange(card, card.ask_id)
+        with layout.or_stop("The prompt cannot be shown."):
+            exchange = fetch(proposing_exchange, card.ask_id)
+        for place, (role, text) in enumerate(exchange.prompt):
+            layout.caption(f"prompt, {role}")
+            show_text(text, f"prompt-{card.proposal_id}-{place}")
+        st.caption("raw model answer")
+        if exchange.text is None:
+            st.caption("none yet")
+        else:
+            show_text(exchange.text, f"raw-{card.proposal_id}")
 
 
 def _numbers(card: NeighborCard) -> None:
@@ -117,17 +133,6 @@ def _numbers(card: NeighborCard) -> None:
         tables.download(f"{card.candidate_id}-answers", answers, key=key, label="Answers as CSV")
 
 
-def _show_responses(question: Question, card: NeighborCard) -> None:
-    solver = card.evidence.solvers[0]
-    if others := card.evidence.solvers[1:]:
-        layout.caption(f"Responses by {solver}; {len(others):,} other solvers also answered.")
-    sides = (("Question", question.id), ("Neighbor", card.candidate_id))
-    for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
-        with column:
-            answers = fetch(page_answers, subject, solver, kind=question.kind, limit=MOST_RESPONSES + 1)
-            _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
-
-
 def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, key: str) -> None:
     headers = answers[:MOST_RESPONSES]
     words = f"{len(headers):,} responses" if headers else "no responses"
@@ -153,16 +158,3 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
     for row in rows:
         if str(row["place"]) == chosen:
             show_math_text(row["text"], f"response-{key}-{chosen}")
-
-
-def _show_exchange(card: NeighborCard, ask_id: int) -> None:
-    with layout.or_stop("The prompt cannot be shown."):
-        exchange = fetch(proposing_exchange, ask_id)
-    for place, (role, text) in enumerate(exchange.prompt):
-        layout.caption(f"prompt, {role}")
-        show_text(text, f"prompt-{card.proposal_id}-{place}")
-    st.caption("raw model answer")
-    if exchange.text is None:
-        st.caption("none yet")
-    else:
-        show_text(exchange.text, f"raw-{card.proposal_id}")

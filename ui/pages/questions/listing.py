@@ -65,6 +65,14 @@ def show() -> None:
 
 def _row(listed: ListedQuestion) -> None:
     question = listed.question
+    counts = listed.candidates
+    labels = [escaped(label) for label in (question.subject, question.level) if label]
+    chips = [
+        layout.chip(f"{counts[status]} {status}", layout.VERDICTS.get(status, ("gray", ""))[0])
+        for status in (*STATUSES, PENDING)
+        if counts.get(status)
+    ]
+    words = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
     with st.container(key=f"question-row-{question.id}", gap="xxsmall"):
         text = question.text
         st.markdown(safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN)))  # safe
@@ -76,16 +84,4 @@ def _row(listed: ListedQuestion) -> None:
                 type="tertiary",
                 on_click=lambda: links.set_query(id=question.id),
             )
-            st.markdown(_about(listed))  # safe
-
-
-def _about(listed: ListedQuestion) -> str:
-    question, counts = listed.question, listed.candidates
-    labels = [escaped(label) for label in (question.subject, question.level) if label]
-    chips = [
-        layout.chip(f"{counts[status]} {status}", layout.VERDICTS.get(status, ("gray", ""))[0])
-        for status in (*STATUSES, PENDING)
-        if counts.get(status)
-    ]
-    words = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
-    return f":gray[{words}] " + " ".join(chips or [":gray[no neighbors]"])
+            st.markdown(f":gray[{words}] " + " ".join(chips or [":gray[no neighbors]"]))  # safe

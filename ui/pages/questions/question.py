@@ -103,9 +103,7 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
         st.markdown(LEGEND)  # safe: a constant
     after = links.number("nafter", 0, low=1)
     wanted = CandidateFilters(
-        run_id=run_ids().get(run),
-        question_id=question.id,
-        status=None if status == "all" else status,
+        run_id=run_ids().get(run), question_id=question.id, status=None if status == "all" else status
     )
     with layout.or_stop("These neighbors cannot be shown."):
         cards = fetch(page_candidates, wanted, after=after or None, limit=NEIGHBORS + 1)

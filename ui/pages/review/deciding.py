@@ -81,11 +81,9 @@ def decide(choice: Choice) -> None:
     words = f"{len(queue.order):,} candidates, in review order"
     if queue.keys is REVIEW_KEYS:
         accepted, rejected, skipped = map(queue.count, ("accepted", "rejected", "skipped"))
-        before = opened.before
-        words = (
-            f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}; in "
-        )
-        words += f"this session: {accepted:,} accepted, {rejected:,} rejected, {skipped:,} skipped"
+        decided = opened.before.decided + accepted + rejected
+        words = f"{decided:,} of {opened.before.total:,} decided by {queue.reviewer}; in this session: "
+        words += f"{accepted:,} accepted, {rejected:,} rejected, {skipped:,} skipped"
     layout.caption(words)
     first = max(0, queue.at - BEHIND)
     ahead = queue.order[first : first + DRAWN]

@@ -67,7 +67,15 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         every = [joint_group(run_id, at, question_id) for at in (step, other) if at != NONE]
     _question(question_id)
     for joint in every:
-        _head(joint.group)
+        group = joint.group
+        words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
+        words += f" (from {group.reward_least:g} to {group.reward_most:g})"
+        if group.kind != "mixed" and group.reward_least == group.reward_most:
+            words += "; all rewards are equal, so there is no gradient"
+        words += f"; {group.truncated} truncated" if group.truncated else ""
+        words += f"; {group.timeouts} grader timeouts" if group.timeouts else ""
+        kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
+        st.caption(f"{layout.chip(f'step {group.step}', 'violet')} {kind} {escaped(words)}")  # safe
         if joint.problem:
             layout.error_box("The texts of this step cannot be read.", joint.problem)
     hint = "Color the tokens of a response by how much more likely they are under the anchor."
@@ -136,19 +144,6 @@ def _question(question_id: str) -> None:
                     layout.line(layout.chip(f"answer {question.answer}", "blue"))
                 words = "Question and neighbors"
                 links.link(words, "questions", icon=":material/arrow_forward:", id=question_id)
-
-
-def _head(group: RolloutGroup) -> None:
-    words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
-    words += f" (from {group.reward_least:g} to {group.reward_most:g})"
-    if group.kind != "mixed" and group.reward_least == group.reward_most:
-        words += "; all rewards are equal, so there is no gradient"
-    if group.truncated:
-        words += f"; {group.truncated} truncated"
-    if group.timeouts:
-        words += f"; {group.timeouts} grader timeouts"
-    kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
-    st.caption(f"{layout.chip(f'step {group.step}', 'violet')} {kind} {escaped(words)}")  # safe
 
 
 @st.fragment

@@ -214,7 +214,17 @@ def show_rescues(run_id: str, name: str) -> None:
         "If all first responses to a question are wrong, training samples its neighbors. The question is "
         "rescued if a neighbor gets a correct response.",
     )
-    _rescue_numbers(stages)
+    items = [
+        ("all wrong", _percent(stages.dead_share), "of all groups"),
+        ("rescued", _percent(stages.revived_share), "of groups with sampled neighbors"),
+        ("first stage", f"{stages.first:,}", "to every question"),
+        ("more to questions", f"{stages.more:,}", "second stage, groups not all wrong"),
+        ("to neighbors", f"{stages.to_neighbors:,}", "second stage, all-wrong groups"),
+    ]
+    if stages.weight is not None:
+        items.append(("weight", f"{stages.weight:.3f}", "mean of wrong responses to neighbors"))
+        items.append(("effective", _percent(stages.effective), "effective share of these responses"))
+    layout.numbers(*items)
     outcome = st.pills(
         "Questions that were",
         list(OUTCOMES),
@@ -260,20 +270,6 @@ def show_rescues(run_id: str, name: str) -> None:
         words=f"{len(questions)} questions, most often all wrong first. Click a row for its last such step",
         name="rescues-pager",
     )
-
-
-def _rescue_numbers(stages: RescueTotals) -> None:
-    items = [
-        ("all wrong", _percent(stages.dead_share), "of all groups"),
-        ("rescued", _percent(stages.revived_share), "of groups with sampled neighbors"),
-        ("first stage", f"{stages.first:,}", "to every question"),
-        ("more to questions", f"{stages.more:,}", "second stage, groups not all wrong"),
-        ("to neighbors", f"{stages.to_neighbors:,}", "second stage, all-wrong groups"),
-    ]
-    if stages.weight is not None:
-        items.append(("weight", f"{stages.weight:.3f}", "mean of wrong responses to neighbors"))
-        items.append(("effective", _percent(stages.effective), "effective share of these responses"))
-    layout.numbers(*items)
 
 
 def _percent(share: float | None) -> str:

@@ -120,7 +120,14 @@ def show_statistics(header: SetHeader) -> None:
     for column, by in zip(st.columns(2, gap="large"), ("strategy", "model"), strict=True):
         with column:
             _rates(accept_rates(proposals, by), by)
-    _successes(header)
+    if known := header.counts.get("successes"):  # difficulty compared with the questions, by the solvers
+        solvers = ", ".join(known["solvers"])
+        of = f"Mean share of correct answers on {known['neighbors']:,} neighbors, by {solvers}."
+        layout.numbers(
+            ("solved neighbors", f"{known['neighbor_rate']:.1%}", of),
+            ("their questions", f"{known['question_rate']:.1%}"),
+            *((name, f"{count:,}", _DIFFICULTY) for name, count in known["difficulty"].items()),
+        )
     if proposals:
         layout.caption(f"Acceptance rate: {RATE_DEFINITION}.")
     sizes = sorted(header.counts["questions_by_neighbors"].items(), key=lambda entry: int(entry[0]))
@@ -155,20 +162,6 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
     )
     with layout.folded("Numbers"):
         page_table(rows, _RATES, f"rates-{by}-table", name=f"accept-rates-by-{by}")
-
-
-def _successes(header: SetHeader) -> None:
-    """Show the difficulty of neighbors compared with their questions, measured by the solvers."""
-    known = header.counts.get("successes")
-    if not known:
-        return
-    solvers = ", ".join(known["solvers"])
-    of = f"Mean share of correct answers on {known['neighbors']:,} neighbors, by {solvers}."
-    layout.numbers(
-        ("solved neighbors", f"{known['neighbor_rate']:.1%}", of),
-        ("their questions", f"{known['question_rate']:.1%}"),
-        *((name, f"{count:,}", _DIFFICULTY) for name, count in known["difficulty"].items()),
-    )
 
 
 def _show_wordings(sampled: Wordings) -> None:

@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import pyarrow
 from sqlalchemy.orm import Session
 
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.runs.store import Run, list_runs
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import TrainRun, open_folder, read_numbers, stored_folder
@@ -31,14 +31,6 @@ def stored_trainings(session: Session) -> dict[str, tuple[Run, Path | None]]:
 def open_run(run_id: str) -> Record:
     """Return the record of a training; raises InputError if it cannot be opened."""
     return open_folder(*stored_trainings()[run_id])
-
-
-def run_id_of(name: str) -> str:
-    """Return the id of the training run with this name; raises NotFoundError if there is none."""
-    for run, _ in stored_trainings().values():
-        if run.name == name:
-            return run.id
-    raise NotFoundError(f"there is no training run {name!r}.")
 
 
 def recorded(function: Callable[Concatenate[Record, P], R]) -> Callable[Concatenate[str, P], R]:

@@ -54,7 +54,11 @@ def answers_html(evidence: Evidence, colours: Sequence[str] = PALETTE) -> str:
     if others := given[MOST_CLASSES:]:
         label = f"({len(others)} other answer{'s' * (len(others) > 1)})"
         rest.insert(0, {"answer": label, **{side: sum(row[side] for row in others) for side in sides}})
-    lines = [(_name(row), row) for row in given[:MOST_CLASSES]]
+    lines = []
+    for row in given[:MOST_CLASSES]:
+        title, name = (html.escape(one_line(row["answer"], most)) or "(empty)" for most in (240, 60))
+        gold = "<span class='gold'>gold</span>" if row["gold"] else ""
+        lines.append((f"<span class='name' title='{title}'>{name}{gold}</span>", row))
     lines += [(f"<span>{row['answer'].strip('()')}</span>", row) for row in rest]
     heads = f"<span class='head'>answer</span><span class='head'>question, {of['original']} responses</span>"
     heads += f"<span class='head'>neighbor, {of['neighbor']} responses</span>"
@@ -63,12 +67,6 @@ def answers_html(evidence: Evidence, colours: Sequence[str] = PALETTE) -> str:
         for name, row in lines
     )
     return f"<style>{_STYLE}</style><div class='answers'>{heads}{cells}</div>"
-
-
-def _name(row: dict[str, Any]) -> str:
-    title, name = (html.escape(one_line(row["answer"], most)) or "(empty)" for most in (240, 60))
-    gold = "<span class='gold'>gold</span>" if row["gold"] else ""
-    return f"<span class='name' title='{title}'>{name}{gold}</span>"
 
 
 def _bar(count: int, of: int, colour: str) -> str:

@@ -18,7 +18,7 @@ from trainer_adapter.record.runs import TrainRun
 from ui.charts.diagnosis import DOT, density_panel, difficulty_chart
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, keep
-from ui.pages.state.records import open_run, recorded, run_id_of
+from ui.pages.state.records import open_run, recorded
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import asked_to_compute, choose, note_absent
 from ui.pages.widgets.tables import Column, page_table, pick_row
@@ -49,10 +49,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Responses:
-    """Those of an evaluation run, whose `state` changes with its samples, or of steps of a training."""
+    """Those of an evaluation, whose `state` changes with its samples, or of steps of a training."""
 
     name: str
     state: str = ""
+    run_id: str = ""
     first: int = 0
     last: int = 0
     has_neighbors: bool = True
@@ -70,9 +71,7 @@ def evaluated(session: Session) -> dict[str, Responses]:
     """Return the responses of evaluation runs by name, those with neighbors first."""
     drawn = [
         Responses(
-            row.run.name,
-            f"{row.run.id}:{row.grader}:{row.samples}",
-            has_neighbors=row.groups < row.problems,
+            row.run.name, f"{row.run.id}:{row.grader}:{row.samples}", has_neighbors=row.groups < row.problems
         )
         for row in runs_overview(session)
         if row.samples
@@ -102,10 +101,10 @@ def diagnosed(responses: Responses, part: Part, wanted: DiagnosisSettings = Diag
             with Database.open(settings.current().database, read_only=True) as database:
                 return diagnose(eval_source(database, [responses.name]), [part], wanted)
         steps = (responses.first, responses.last)
-        source = training_source(open_run(run_id_of(responses.name)), responses.name, [steps])
+        source = training_source(open_run(responses.run_id), responses.name, [steps])
         return diagnose(source, [part], wanted)
 
-    state = responses.state or _content(run_id_of(responses.name), responses.first, responses.last)
+    state = responses.state or _content(responses.run_id, responses.first, responses.last)
     return keep((settings.current().database, responses, state, part, wanted), make)
 
 
@@ -268,7 +267,7 @@ def _choose(trainings: Sequence[TrainRun]) -> Responses | None:
     if first > last:
         st.caption("The first step comes after the last step.")
         return None
-    return Responses(name, first=first, last=last)
+    return Responses(name, run_id=trained[name].run.id, first=first, last=last)
 
 
 def _on_button(responses: Responses | None, part: Part) -> Diagnosis | None:

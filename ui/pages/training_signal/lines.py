@@ -1,6 +1,6 @@
 """Charts of logged metrics over steps, side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -96,7 +96,9 @@ def show(
                     span=spans.get(panel.y_title),
                     seeds=max(len(line.runs) for line in panel.lines),
                 )
-                _follow(state, panel, rows)
+                picked = (state or {}).get("selection", {}).get(POINT) or [{}]
+                if (at := picked[0].get("step")) is not None:
+                    _link_rollouts(panel, int(at), {row["label"] for row in rows if row["step"] == at})
 
 
 def _spans(drawn: Sequence[tuple[Panel, Sequence[Record]]]) -> dict[str, tuple[float, float]]:
@@ -127,14 +129,9 @@ def _rows(line: Line, logged: Mapping[str, Logged], width: int, scale: str) -> l
     return [{"label": line.label, "step": step, "value": value} for step, value in points]
 
 
-def _follow(state: Any, panel: Panel, rows: Sequence[Record]) -> None:
+def _link_rollouts(panel: Panel, step: int, labels: Set[str]) -> None:
     """Link to the rollouts of the clicked step, of every run that has a point of its own there."""
-    picked = (state or {}).get("selection", {}).get(POINT) or []
-    if not picked or picked[0].get("step") is None:
-        return
-    step = int(picked[0]["step"])
-    there = {row["label"] for row in rows if row["step"] == step}
-    ids = dict.fromkeys(line.runs[0] for line in panel.lines if line.label in there and len(line.runs) == 1)
+    ids = dict.fromkeys(line.runs[0] for line in panel.lines if line.label in labels and len(line.runs) == 1)
     for run in (stored_trainings()[id][0].name for id in ids):
         words = f"Rollouts of {run} at step {step}"
         links.link(words, "rollouts", icon=":material/arrow_forward:", run=run, step=step)

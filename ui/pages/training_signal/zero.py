@@ -80,7 +80,7 @@ def _choose_pilot(trainings: Sequence[TrainRun]) -> Responses | None:
         first, last = each.numbers.first_step, each.numbers.last_step
         if first is not None and last is not None and each.numbers.rollouts:
             name, until = each.run.name, min(last, first + PILOT_STEPS - 1)
-            pilots.setdefault(name, Responses(name, first=first, last=until))
+            pilots.setdefault(name, Responses(name, run_id=each.run.id, first=first, last=until))
     options = [NO_PILOT, *pilots]
     chosen = choices.choose(
         st.selectbox,
