@@ -65,11 +65,8 @@ def cost_points(
         orient="top", title=None, columns=3, labelLimit=150, symbolType="circle", symbolOpacity=1
     )
     base = alt.Chart(data_of(rows)).encode(x=x, color=colour_by("label", chosen, legend))
-    tooltip = [
-        alt.Tooltip("label:N"),
-        alt.Tooltip("cost:Q", title=x_title, format=",d"),
-        *percents("value", "low", "high"),
-    ]
+    tooltip = [alt.Tooltip("label:N"), alt.Tooltip("cost:Q", title=x_title, format=",d")]
+    tooltip += percents("value", "low", "high")
     bars, dots = interval_dots(base, "value", y, tooltip=tooltip)
     lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
     subtitle = SET_APART if len(names) > 1 else ""

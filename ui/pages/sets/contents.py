@@ -117,9 +117,13 @@ def show_versions(headers: list[SetHeader], name: str) -> None:
 
 def show_statistics(header: SetHeader) -> None:
     proposals = header.counts.get("proposals", ())
-    for column, by in zip(st.columns(2, gap="large"), ("strategy", "model"), strict=True):
-        with column:
-            _rates(accept_rates(proposals, by), by)
+    rates = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
+    if any(len(each) > 1 for each in rates.values()):
+        for column, by in zip(st.columns(2, gap="large"), rates, strict=True):
+            with column:
+                _rates(rates[by], by)
+    else:
+        page_table(list(map(vars, rates["strategy"])), _RATES, "rates")
     if known := header.counts.get("successes"):  # difficulty compared with the questions, by the solvers
         solvers = ", ".join(known["solvers"])
         of = f"Mean share of correct answers on {known['neighbors']:,} neighbors, by {solvers}."
