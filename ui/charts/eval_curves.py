@@ -115,7 +115,7 @@ def _layers(
     if dots:
         metric = metric.replace("k", str(ks[0]))
         axis = share_axis(ticks, grid=True, domain=False, labelFlush=False)
-        across = {"y": name_rows("label", list(palette), 260, labelFontSize=12)}
+        across: dict[str, Any] = {"y": name_rows("label", list(palette), 260, labelFontSize=12)}
     else:
         axis = share_axis(ticks)
         across = {"x": alt.X("k:Q", title="k (samples)", **sample_axis(ends, power_ticks(*ends, 8)))}
@@ -136,7 +136,7 @@ def _layers(
             layers.append(band.encode(y2="high:Q"))
     if unsure := [row for line in lines.values() if any(map(_is_unsure, line)) for row in line]:
         base = of(unsure, "value_high")
-        rings = {"size": 60, "strokeWidth": 1.2}
+        rings: dict[str, Any] = {"size": 60, "strokeWidth": 1.2}
         layers.append(base.mark_point(**rings) if dots else base.mark_line(strokeWidth=1, strokeDash=[4, 3]))
     if dots:
         return [*layers, _points(of(rows), 90, True, picked)]

@@ -125,12 +125,12 @@ def false_accept_chart(points: Rows) -> alt.LayerChart:
     )
 
     def y(field: str) -> Any:
-        axis = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
+        axis: dict[str, Any] = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
         return alt.Y(f"{field}:Q", title="rejected by reviewers", **axis)
 
     tooltip = [alt.Tooltip("reviewed:Q"), alt.Tooltip("rejected:Q"), *percents("share", "low", "high")]
     base, end = (alt.Chart(data_of(some)).encode(x=x, tooltip=tooltip) for some in (rows, [last]))
-    steps = {"color": PALETTE[0], "interpolate": "step-after"}
+    steps: dict[str, Any] = {"color": PALETTE[0], "interpolate": "step-after"}
     layers = [
         base.mark_area(opacity=0.16, **steps).encode(y=y("low"), y2="high:Q"),
         base.mark_line(**steps).encode(y=y("share")),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
+from typing import Any
 
 import altair as alt
 
@@ -57,7 +58,11 @@ def stacked_bars(
         labelSeparation=8,
         **count_axis(most),
     )
-    along = {"title": unit, "scale": alt.Scale(domain=[0, most * 1.3], nice=False), "axis": axis}
+    along: dict[str, Any] = {
+        "title": unit,
+        "scale": alt.Scale(domain=[0, most * 1.3], nice=False),
+        "axis": axis,
+    }
     legend = alt.Legend(
         orient="top",
         title=None,

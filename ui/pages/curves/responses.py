@@ -161,7 +161,7 @@ def _ask(run: Run, sample: SampleHeader) -> None:
                         raise InputError("enter your name first. It is stored with your grade.")
                     if value is not None:
                         grader = shown_grader(session, run.id)
-                        of = {"grader_id": None if grader is None else grader.id}
+                        of: dict[str, Any] = {"grader_id": None if grader is None else grader.id}
                         add_human_grade(session, sample.id, value, reviewer=name, comment=comment, **of)
             except TagrpoError as error:
                 st.session_state[f"{key}-problem"] = str(error)

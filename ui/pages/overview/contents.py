@@ -116,7 +116,7 @@ def _plural(count: int, word: str) -> str:
 
 @cached
 def _page(session: Session, kind: str, after: str) -> tuple[list[RunProgress], bool]:
-    choice = {"kind": None if kind == ALL else kind, "limit": PAGE + 1}
+    choice: dict[str, Any] = {"kind": None if kind == ALL else kind, "limit": PAGE + 1}
     try:
         runs = page_runs(session, after=after or None, **choice)
     except NotFoundError:  # the address names a run of another database

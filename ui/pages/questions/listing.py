@@ -1,5 +1,7 @@
 """The list of questions, paged by key."""
 
+from typing import Any
+
 import streamlit as st
 
 from rephraser.reviews.status import PENDING, STATUSES
@@ -26,7 +28,7 @@ def show() -> None:
     filters.show()
     wanted, after, before = filters.read(), links.text("after"), links.text("before")
     with layout.or_stop("These questions cannot be listed."):
-        ends = {"after": after or None, "before": None if after else before or None}
+        ends: dict[str, Any] = {"after": after or None, "before": None if after else before or None}
         page = fetch(page_questions, wanted, **ends, limit=PAGE)
         number, is_all = fetch(count_questions, wanted)
     if not page.questions and wanted == QuestionFilters() and not (after or before):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import streamlit as st
 
@@ -119,7 +120,7 @@ def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int]:
         counts = f"{visit.correct} of {visit.responses} correct"
         words[visit.step] = f"step {visit.step}: {counts}, {visit.kind}"
     left, right = st.columns(2)
-    look = {"words": words.__getitem__, "resets": list(_no_responses())}
+    look: dict[str, Any] = {"words": words.__getitem__, "resets": list(_no_responses())}
     with left:
         step = choose(st.selectbox, "Step", "at", steps, steps[-1], **look)
     with right:

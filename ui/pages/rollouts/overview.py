@@ -1,6 +1,7 @@
 """A run's groups: what each step drew, the groups that match the filters, and rescued questions."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -115,7 +116,7 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
-    look = {"title": f"Groups of {name} by step", "window": window, "chosen": filters.step}
+    look: dict[str, Any] = {"title": f"Groups of {name} by step", "window": window, "chosen": filters.step}
     charts.draw_chart(group_kinds_chart, rows, f"tagrpo-groups-{name}", key, on_select=clicked, **look)
     _show_filters(steps)
     chosen = run_steps(run_id, filters)

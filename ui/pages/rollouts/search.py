@@ -37,7 +37,7 @@ def _page(record: Record, filters: RolloutFilters, after: str | None) -> Rollout
 def show(run_id: str, text: str, steps: list[int]) -> None:
     with layout.row():
         step = choose_step(steps, PLACES, 150)
-        look = {"words": lambda grade: grade or "any grade", "width": 150, "resets": PLACES}
+        look: dict[str, Any] = {"words": lambda grade: grade or "any grade", "width": 150, "resets": PLACES}
         grades = ["", *(str(grade.value) for grade in GradeValue)]
         grade = choose(st.selectbox, "Grade", "grade", grades, **look)
     filters = RolloutFilters(step=step, grade=grade or None, text=text)

@@ -143,7 +143,8 @@ def show_statistics(header: SetHeader) -> None:
         rows = [{"name": name, "part": unit, "count": count} for name, count in counts.items()]
         if rows:
             with column:
-                key, look = title.replace(" ", "-"), {"colours": {unit: PALETTE[0]}, "unit": unit}
+                look: dict[str, Any] = {"colours": {unit: PALETTE[0]}, "unit": unit}
+                key = title.replace(" ", "-")
                 draw_chart(stacked_bars, rows, key, key, title=title.capitalize(), **look)
     _show_wordings(fetch(wordings, header.id, questions=QUESTIONS_SAMPLED))
 

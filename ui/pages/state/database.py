@@ -145,7 +145,8 @@ def _opened(place: Place) -> tuple[Database, sqlite3.Connection | None]:
     key = place, status and (status.st_dev, status.st_ino)
     with _lock:
         if key not in _open:
-            database, file = Database.open(place, read_only=True), None
+            database = Database.open(place, read_only=True)
+            file: sqlite3.Connection | None = None
             if isinstance(place, Path):
                 address = f"{place.resolve().as_uri()}?mode=ro"
                 file = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)

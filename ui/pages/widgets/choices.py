@@ -126,7 +126,7 @@ def asked_to_compute(label: str, words: str, key: str) -> bool:
     """Say whether the address asks for a long computation; if not, offer it."""
     if links.flag("made"):
         return True
-    ask = {"type": "primary", "icon": ":material/play_arrow:", "key": key}
+    ask: dict[str, Any] = {"type": "primary", "icon": ":material/play_arrow:", "key": key}
     st.button(escaped(label), on_click=lambda: links.set_query(made=True), **ask)
     layout.caption(words)
     return False
