@@ -49,20 +49,10 @@ def stacked_bars(
     ]
     y = name_rows("name", list(sums), 110)
     most = max([*sums.values(), 1])
-    axis = alt.Axis(
-        tickCount=4,
-        grid=True,
-        domain=False,
-        tickMinStep=1,
-        labelOverlap="greedy",
-        labelSeparation=8,
-        **count_axis(most),
-    )
-    along: dict[str, Any] = {
-        "title": unit,
-        "scale": alt.Scale(domain=[0, most * 1.3], nice=False),
-        "axis": axis,
-    }
+    look: dict[str, Any] = {"domain": False, "labelOverlap": "greedy", "labelSeparation": 8}
+    axis = alt.Axis(tickCount=4, tickMinStep=1, grid=True, **look, **count_axis(most))
+    scale = alt.Scale(domain=[0, most * 1.3], nice=False)
+    along: dict[str, Any] = {"title": unit, "scale": scale, "axis": axis}
     legend = alt.Legend(
         orient="top",
         title=None,

@@ -63,7 +63,7 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
     if asked > most:
         layout.caption(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here.")
     sides = {label: runs[label].run.id for label in (first, second)}
-    contrasts = fetch(contrast_runs, *sides.values(), k, originals=True)
+    contrasts = fetch(contrast_runs, sides[first], sides[second], k, originals=True)
     notes = []
     if contrasts.too_few:
         notes.append(f"{contrasts.too_few:,} problems have fewer than {k} graded samples and are excluded.")

@@ -25,7 +25,8 @@ OpenRun = tuple[RunProgress, datetime, Pace | None, dict[str, int]]
 
 @cached
 def _open_runs(session: Session) -> list[OpenRun]:
-    now, runs = datetime.now(UTC).timestamp(), []
+    now = datetime.now(UTC).timestamp()
+    runs: list[OpenRun] = []
     for progress in page_runs(session, limit=LOOKED_AT):
         if progress.state == "open":
             run = progress.run

@@ -96,11 +96,11 @@ def _no_responses() -> dict[str, None]:
 def _show_ways(run_id: str, filters: GroupFilters, question_id: str, visits: list[RolloutGroup]) -> None:
     """Show the way to the groups before and behind this one in the list that the filters leave."""
     key = (links.number("at", visits[-1].step), question_id)
-    for label, icon, ends in (
-        ("Previous group", ":material/chevron_left:", (None, key)),
-        ("Next group", ":material/chevron_right:", (key, None)),
+    for label, icon, after, before in (
+        ("Previous group", ":material/chevron_left:", None, key),
+        ("Next group", ":material/chevron_right:", key, None),
     ):
-        groups, *_ = listed(run_id, filters, *ends, limit=1)
+        groups, *_ = listed(run_id, filters, after, before, limit=1)
         there = groups[0] if groups else None
         st.button(
             escaped(label),

@@ -74,7 +74,8 @@ def page_table(
     place of a clicked row before the page is drawn again, and a second click `toggles` it. Above `height` rem
     the table scrolls: 25 rows below headings of two lines take 53.3. `words` appear below the table.
     """
-    head, columns_cells = [], []
+    head: list[tuple[str, str, str, bool]] = []
+    columns_cells: list[list[str]] = []
     for column in columns:
         values, kind = [row.get(column.key) for row in rows], column.kind
         decimals = _decimals(values) if kind == "number" else None
@@ -110,9 +111,8 @@ def page_table(
 @cache
 def load_component(name: str, files: Path) -> Any:
     """Return a part of pages that runs in the browser: `files` with the endings .html, .css and .js."""
-    kinds = ("html", "css", "js")
-    parts = {kind: files.with_suffix(f".{kind}").read_text(encoding="utf-8") for kind in kinds}
-    return st.components.v2.component(f"tagrpo_{name}", **parts)
+    html, css, js = (files.with_suffix(end).read_text("utf-8") for end in (".html", ".css", ".js"))
+    return st.components.v2.component(f"tagrpo_{name}", html=html, css=css, js=js)
 
 
 def pick_row(
