@@ -23,7 +23,7 @@ from sandbox.policy import write_shipped_policy
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.advantages.max_rl import max_rl_advantages
 from trainer_adapter.methods.recipes import find_recipe
-from trainer_adapter.methods.response_weights import anchor_weights
+from trainer_adapter.methods.step_advantages import anchor_weights
 
 QUESTIONS = [Question([[5, 6], [7], [8], [9]], "1"), Question([[10], [11], [12], [13]], "2")]
 

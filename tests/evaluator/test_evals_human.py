@@ -85,11 +85,12 @@ def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(
     assert counted(database, run)[1] == (0, 0, 4)
     with database.read() as session:
         rows = list_human_grades(session, run.id, find_grader(session, GRADER_VERSION))
-    assert [(row.reviewer, row.before, row.value, row.grader, row.comment) for row in rows] == [
+    names = ("reviewer", "before", "value", "grader", "comment")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         ("ada", "wrong", "correct", "wrong", "looked"),
         ("bob", "correct", "wrong", "wrong", "looked"),
     ]
-    assert all(row.withdrawn_at for row in rows)
+    assert all(row["withdrawn_at"] for row in rows)
     for table in ("human_grades", "human_grade_withdrawals"):
         for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET created_at = ''"):
             with pytest.raises((IntegrityError, SqlError), match="append-only"), database.write() as session:

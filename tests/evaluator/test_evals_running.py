@@ -56,7 +56,7 @@ def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db: 
         # The server told the sum of three together; the fourth came alone.
         assert (completion_tokens is None) == (ordinal < 3)
         assert "\\boxed{" in text
-    assert outcome.graded.samples == 16
+    assert outcome.graded.total() == 16
     assert finished(db, run)
     with db.read() as session:
         assert session.scalars(select(AskBodyRow.ask_id)).all() == []  # the texts are the samples'
@@ -135,7 +135,7 @@ def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(
         ("unauthorized", "authentication", "Incorrect API key"),
         ("no_model", "unknown model", ""),
         ("quota", "quota", ""),
-        ("no_room", "settings", "Lower max_tokens"),
+        ("no_room", "failing", "Lower max_tokens"),
         ("context_length", "failing", "3 consecutive requests failed"),
         ("bad_request", "failing", "Invalid value for 'temperature'"),
         ("no_template", "failing", "chat template"),

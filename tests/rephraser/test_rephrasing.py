@@ -12,7 +12,7 @@ from benchmarks.studies.verdict_simulation import PLAIN
 from evaluator.grading import Clustering, Grader
 from rephraser.proposing.strategies import load_strategy
 from rephraser.reviews.store import Decision, record_reviews
-from rephraser.run.rejudge import Rejudged, judge_again
+from rephraser.run.rejudge import judge_again
 from rephraser.run.rephrase import FEWEST_JUDGED
 from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
@@ -249,11 +249,11 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert (len(world.asked(PROPOSE)), len(world.asked(ANSWER))) == (1, 8)  # no round more, no answers more
     with Grader(workers=1) as grader:
         again = judge_again(world.db, world.run, world.spec.rule, grader, report=lambda *_: None)
-    assert (again.judged, again.changes) == (2, ())
+    assert (again["judged"], again["changes"]) == (2, [])
     found = summary(world)
     assert (found.unreadable_questions, found.candidates) == (1, {"undecided": 2})
     assert (
-        found.unfinished[0].reason
+        found.unfinished[0]["reason"]
         == "2 undecided, too many answers to the question are truncated or cannot be parsed"
     )
     with world.db.read() as session:
@@ -347,7 +347,7 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
     with world.db.read() as session:
         ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
         assert ask_id is not None
-        assert proposing_exchange(session, ask_id).prompt[1][1] == again
+        assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 
 def judged_world(path: Path) -> World:
@@ -357,7 +357,7 @@ def judged_world(path: Path) -> World:
     return world
 
 
-def judge_anew(world: World, rule: OverlapRule, *, dry_run: bool = False) -> Rejudged:
+def judge_anew(world: World, rule: OverlapRule, *, dry_run: bool = False) -> dict[str, Any]:
     with Grader(workers=1) as grader:
         return judge_again(world.db, world.run, rule, grader, dry_run=dry_run, report=lambda *_: None)
 
@@ -365,6 +365,6 @@ def judge_anew(world: World, rule: OverlapRule, *, dry_run: bool = False) -> Rej
 def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> None:
     world = judged_world(tmp_path)
     more = judge_anew(world, OverlapRule(looks=(16,)))
-    assert (more.judged, more.too_few, more.after) == (0, 1, {"accepted": 1})
+    assert (more["judged"], more["too_few"], more["after"]) == (0, 1, {"accepted": 1})
     later = judge_anew(world, OverlapRule(accept_overlap=13, looks=(12, 16)), dry_run=True)
-    assert later.after == {"undecided": 1}  # the look at 16 has no answers
+    assert later["after"] == {"undecided": 1}  # the look at 16 has no answers

@@ -230,20 +230,21 @@ def test_a_folder_that_is_no_export_is_never_replaced(
 
 @pytest.mark.parametrize("kind", list(FORMATS))
 def test_an_export_that_fails_leaves_the_old_one(
-    db: Database, header: SetHeader, tmp_path: Path, kind: str
+    db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     export, name = FORMATS[kind]
+    export(db, "math", tmp_path / name)
 
-    def fail(done: int, total: int) -> None:
+    def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(InputError, match=r"No space left on device.*No partial file was left"):
-        export(db, "math", tmp_path / "new" / name, report=fail)
-    assert not (tmp_path / "new" / name).exists()
-
-    export(db, "math", tmp_path / name)
-    with pytest.raises(InputError, match="No space left"):
-        export(db, "math", tmp_path / name, overwrite=True, report=fail)
+    with monkeypatch.context() as patched:
+        patched.setattr("rephraser.sets.export._to_row", fail)
+        with pytest.raises(InputError, match=r"No space left on device.*No partial file was left"):
+            export(db, "math", tmp_path / "new" / name)
+        assert not (tmp_path / "new" / name).exists()
+        with pytest.raises(InputError, match="No space left"):
+            export(db, "math", tmp_path / name, overwrite=True)
     assert (
         sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == header.content_hash
     )
@@ -285,8 +286,8 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     # Of four proposals three are judged and accepted: Clopper-Pearson gives (.025^(1/3), 1).
     assert "| all | 3 | 3 | 1 | 100.0% (95% interval 29.2% to 100.0%) |" in card.text
     assert "test/solver" in card.text
-    assert f"| perspectives | 5 | {make_spec().strategies[0].hash} |" in card.text
-    assert json.dumps(make_spec().to_json()["rule"], indent=2) in card.text
+    assert make_spec().strategies[0].hash in card.text
+    assert '"accept_overlap": 9' in card.text
     assert "load_dataset(" in card.text
 
 

@@ -9,6 +9,7 @@ import pytest
 from command_line import CommandLine, words
 
 from evaluator.passk.exact_interval import exact_interval
+from rephraser.reviews.status import update_standings
 from rephraser.tables import VerdictRow
 from sandbox.scoring import read_truth
 from service.database import Database
@@ -92,6 +93,8 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
                     created_at="2026-01-01T00:00:00Z",
                 )
             )
+        session.flush()
+        update_standings(session, decided)
     assert cli("rephrase", "review", good[3], "--reject", "--reason", "no").code == 0
     found = score(cli)
     assert found["broken"]["outcomes"]["rejected by answers"] == 1

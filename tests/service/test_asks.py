@@ -432,26 +432,6 @@ def test_progress_tells_tasks_rate_cost_and_what_is_left(
     assert replace(last, requests_per_s=0.02).words.startswith("0.02 requests/s")
 
 
-def test_tokens_of_unfinished_responses_count_but_not_those_of_earlier_runs(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(working, "REPORT_S", 0.02)
-
-    class Generating(ScriptedEndpoint):
-        generated_tokens = 10**9
-
-    endpoint, told = Generating(latency_s=0.5), list[Progress]()
-
-    def report(progress: Progress) -> None:
-        endpoint.generated_tokens += 50
-        told.append(progress)
-
-    work(db, make_run(db, tasks=1), endpoint, report=report)
-    unfinished = [each.tokens_per_s for each in told[1:] if not each.answered]
-    assert unfinished
-    assert all(0 < rate < 10**6 for rate in unfinished)
-
-
 def test_a_run_without_answers_says_what_it_waits_for(
     db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -62,7 +62,7 @@ def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Dat
         InputError, match=r'"dirty" has only 2 questions that do not overlap .*2 identical, 2 near'
     ):
         mix_sets(db, "m3", base="base", extra="dirty", chunk=3, chunks=1, seed=1)
-    assert report.overlaps["same_text"] <= 2
+    assert report["spec"]["overlaps"]["same_text"] <= 2
 
 
 def test_wrong_use_is_refused(db: Database) -> None:

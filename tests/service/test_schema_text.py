@@ -10,7 +10,7 @@ from schema_text import FOLDER, RENEW, schema_text
 from service.database import Database
 from service.database.engine import HEAD_REVISION
 
-DESCRIBED = ("1.4", "75b53ddf8cea")
+DESCRIBED = ("1.5", "beb0bbc2f06c")
 """A revision, and the hash of the schema that it names."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.missing import Block, block_item
+from evaluator.evals.counts import Block, block_item
 from evaluator.evals.problems import (
     PlacedProblem,
     Problem,

@@ -36,7 +36,7 @@ MEANINGS = {
 def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None) -> alt.ConcatChart:
     """Return curves of a metric over k with bands, k on a log scale; at a single k, dots with intervals.
 
-    Rows are those of `evaluator.reports.records.curve_rows`, whose order is kept. All panels share the
+    Rows are those of `evaluator.reports.layout.curve_rows`, whose order is kept. All panels share the
     vertical scale, unless one would lose half of its height.
     """
     alone = len({row["benchmark"] for row in data}) == 1

@@ -108,37 +108,3 @@ def difference_chart(
     return frame_chart(
         alt.layer(zero.encode(y=y("zero")), *layers), title, subtitle, height=300, **PANEL_TITLE
     )
-
-
-def false_accept_chart(points: Rows) -> alt.LayerChart:
-    """Return the false-accept rate over the reviewed accepted candidates, with its 95% interval.
-
-    A candidate that is decided again keeps its place in the count: the last point of each number is drawn.
-    """
-    rows = list({point["reviewed"]: point for point in points}.values())
-    last = rows[-1]
-    x = alt.X(
-        "reviewed:Q",
-        title="accepted candidates reviewed",
-        scale=alt.Scale(domain=[0, last["reviewed"]], nice=False),
-        axis=alt.Axis(tickCount=8, tickMinStep=1, format="d"),
-    )
-
-    def y(field: str) -> Any:
-        axis: dict[str, Any] = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
-        return alt.Y(f"{field}:Q", title="rejected by reviewers", **axis)
-
-    tooltip = [alt.Tooltip("reviewed:Q"), alt.Tooltip("rejected:Q"), *percents("share", "low", "high")]
-    base, end = (alt.Chart(data_of(some)).encode(x=x, tooltip=tooltip) for some in (rows, [last]))
-    steps: dict[str, Any] = {"color": PALETTE[0], "interpolate": "step-after"}
-    layers = [
-        base.mark_area(opacity=0.16, **steps).encode(y=y("low"), y2="high:Q"),
-        base.mark_line(**steps).encode(y=y("share")),
-        end.mark_circle(size=55, color=PALETTE[0], opacity=1).encode(y=y("share")),
-    ]
-    subtitle = (
-        f"{last['share']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, from "
-        f"{last['reviewed']:,} candidates. Band: exact interval at each point"
-    )
-    title = "False-accept rate as reviews accumulate"
-    return frame_chart(alt.layer(*layers), title, subtitle, height=320, width=560)

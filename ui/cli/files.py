@@ -69,8 +69,7 @@ class ReportFile:
         record: dict[str, Any],
     ) -> None:
         """Write or print the report."""
-        from evaluator.reports.documents.rendering import RENDERERS
-        from evaluator.reports.records import finite, render_csv
+        from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
         from service.writing import write_text
 
         if form is None:

@@ -61,9 +61,10 @@ def _list_evaluations(session: "Session") -> Iterator[Listed]:
 
     for each in runs_overview(session):
         done = f"{each.samples:,} samples of {plural(each.problems, 'problem')}"
-        done += f", {each.graded:,} graded" if each.graded < each.samples else ""
-        done += "" if each.mean is None else f", pass@1 {hundredths(each.mean)}%"
-        yield (each.run, each.benchmark, each.run.spec["model"], done, each.to_json())
+        record = each.to_json()
+        done += f", {record['graded']:,} graded" if record["graded"] < each.samples else ""
+        done += "" if record["pass_at_1"] is None else f", pass@1 {hundredths(record['pass_at_1'])}%"
+        yield (each.run, each.benchmark, record["model"], done, record)
 
 
 def _list_judgings(session: "Session") -> Iterator[Listed]:

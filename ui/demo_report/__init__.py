@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from evaluator.evals.sources import BOX
-from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.comparison_layout import ahead
+from evaluator.evals.counts import BOX
+from evaluator.reports.comparing import MethodComparison, ahead, compare_methods
 from evaluator.reports.diagnosis_layout import diagnosis_document
 from evaluator.reports.documents.document import (
     Block,
@@ -29,11 +28,10 @@ from evaluator.reports.documents.document import (
     table_of,
 )
 from evaluator.reports.documents.rendering import render_markdown
+from evaluator.reports.layout import curve_rows
 from evaluator.reports.methods import load_methods
-from evaluator.reports.records import curve_rows
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
-from evaluator.signal.diversity import densities
 from evaluator.signal.sources.eval_runs import eval_source
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets import find_set
@@ -244,7 +242,7 @@ def _scores(report: Report, ks: Sequence[int]) -> Table:
 
 def _pilot(plan: DemoPlan, pilot: Diagnosis) -> list[Block]:
     """Return the forecast and the audit of difficulty, as `tagrpo diagnose` prints them, with pictures."""
-    rows = [{**vars(row), "name": f"{row.group} = {row.responses}"} for row in pilot.predictions[0].rows]
+    rows = [{**row, "name": f"{row['group']} = {row['responses']}"} for row in pilot.tables["forecast"]]
     return [
         Text(
             f"The pilot has {plan.size.pilot} responses to every prompt. A joint group beats G responses "
@@ -265,12 +263,12 @@ def _pilot(plan: DemoPlan, pilot: Diagnosis) -> list[Block]:
         Picture(
             "difficulty",
             "Success rate of each neighbor against that of its original",
-            difficulty_chart(list(map(vars, pilot.audits[0].neighbors))).to_dict(),
+            difficulty_chart(pilot.tables["difficulty_neighbors"]).to_dict(),
         ),
         Picture(
             "diversity",
             "Density of distances between responses",
-            density_panel(densities(pilot.diversities[0]), title="Diversity of responses").to_dict(),
+            density_panel(pilot.tables["diversity_densities"], title="Diversity of responses").to_dict(),
         ),
         *diagnosis_document(pilot).blocks,
     ]

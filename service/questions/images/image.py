@@ -156,11 +156,7 @@ def count_placeholders(text: str) -> int:
 
 
 def place_images(text: str, images: int) -> str:
-    """Return the text with a placeholder for each image; where it has none they come before it.
-
-    Raises:
-        InputError: the text has placeholders, but not as many as there are images.
-    """
+    """Return the text with a placeholder for each image; where it has none they come before it."""
     count = count_placeholders(text)
     if not images or count == images:
         return text

@@ -83,15 +83,14 @@ def import_(
     from evaluator.benchmarks.types import LoadedBenchmark
     from evaluator.evals.evaluating import note_golds
     from evaluator.evals.grading import grade_run
+    from evaluator.evals.results import read_numbers
     from evaluator.evals.runs import model_slug, run_version
     from evaluator.exchange.agreement import agreement_document, read_agreement
     from evaluator.exchange.files import open_responses, with_thoughts_opened
     from evaluator.exchange.importing import import_responses, import_spec
     from evaluator.exchange.matching import survey
     from evaluator.grading import Grader
-    from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
-    from evaluator.reports.standing import read_numbers
     from service.runs.store import check_name
 
     check_grader(own_grader, answers)
@@ -132,7 +131,7 @@ def import_(
     run_name = check_name(f"{name or model_slug(drawn_by)}.{problems}")
     with (
         db.open(create=True) as database,
-        Grader(cache=GradeCache(database)) as rules,
+        Grader() as rules,
         Grader(own=own_grader) if own_grader else nullcontext(rules) as grader,
         terminal.progress(run_name) as bar,
     ):
@@ -142,15 +141,15 @@ def import_(
         stored = import_responses(database, run_name, spec, file, matcher, read, placed, storing)
         grading = bar.stage("grading")
         graded = grade_run(database, stored.run.id, grader, grading, version=run_version(stored.run))
-        numbers = read_numbers(database, stored.run)
+        numbers, _ = read_numbers(database, stored.run)
         with database.read() as session:
             agreement = read_agreement(session, stored.run.id)
     record = {
-        **numbers.record,
+        **numbers,
         "format": file.form,
         "imported": stored.new,
         "there_before": stored.there,
-        "graded": graded.samples,
+        "graded": graded.total(),
         "unmatched": _unmatched(read.unmatched, benchmark),
         "unclear": _unmatched(read.unclear, benchmark),
         "without_response": read.lost.total(),

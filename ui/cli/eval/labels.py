@@ -1,6 +1,5 @@
 """`tagrpo eval label`: a person's grade over the grader's, and all there are."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -68,7 +67,7 @@ def label(
     from evaluator.evals.overview import shown_grader
     from evaluator.evals.problems import run_problems
     from evaluator.evals.runs import find_eval_run
-    from evaluator.evals.samples import page_samples
+    from evaluator.evals.samples import SampleFilters, browse_samples
 
     if problem is None:
         if correct or wrong or withdraw:
@@ -79,7 +78,7 @@ def label(
             grades = list_human_grades(session, chosen.id, None if grader is None else grader.id)
             effect = _effect(session, chosen)
         hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
-        rows = [{**asdict(grade), **hidden} for grade in grades]
+        rows = [{**grade, **hidden} for grade in grades]
         notes = ["", *record_parts(effect)] if rows else []
         empty = f"run {chosen.name}: no human grades"
         terminal.rows("grades", rows, COLUMNS, *notes, empty=empty, run=chosen.name, **effect)
@@ -92,7 +91,10 @@ def label(
     with db.writing() as session:
         chosen = find_eval_run(session, run)
         place = find_problem(chosen, run_problems(session, chosen.id), problem)
-        page = page_samples(session, chosen.id, place.id, after_ordinal=sample - 1, limit=1)
+        filters, after = SampleFilters(position=place.position), (place.position, sample - 1)
+        page = [
+            header for _, header in browse_samples(session, chosen.id, filters, after=after, limit=1).samples
+        ]
         if not page or page[0].ordinal != sample:
             raise NotFoundError(
                 f"problem {place.position} of run {chosen.name} has no response {sample}. List them with "
@@ -122,7 +124,7 @@ def _effect(session: "Session", run: "Run") -> dict[str, Any]:
 
     try:
         result = load_result(session, run)
-        effects = [asdict(effect) for effect in human_effect(session, run)]
+        effects = human_effect(session, run)
     except InputError as error:
         return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
     return {"human_grades": result.human, "overruled": result.overruled, "pass_at_k": effects, "why": None}

@@ -15,8 +15,7 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from evaluator.reports.report import Majority
-    from evaluator.reports.scores import Metric
+    from evaluator.reports.report import Majority, Metric
     from service.database import Database
 
 References = Annotated[
@@ -70,10 +69,8 @@ def report(
             Default: the runs' model.
         chart: Plot the curves to a .png, .svg or .json file.
     """
-    from evaluator.reports.layout import report_document
-    from evaluator.reports.records import records
-    from evaluator.reports.report import build_report
-    from evaluator.reports.scores import INTERVALS, check_interval
+    from evaluator.reports.layout import records, report_document
+    from evaluator.reports.report import INTERVALS, build_report, check_interval
 
     form = file.choose(terminal)
     if chart is not None:
@@ -106,7 +103,7 @@ def report(
         "notes": list(document.notes),
     }
     if chart is not None:
-        from evaluator.reports.records import curve_rows
+        from evaluator.reports.layout import curve_rows
         from ui.charts.eval_curves import curve_chart
         from ui.charts.saving import save_chart
 
@@ -144,8 +141,7 @@ def compare(
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
-    from evaluator.reports.comparing import change_records, compare_methods, comparison_records
-    from evaluator.reports.comparison_layout import comparison_document
+    from evaluator.reports.comparing import compare_methods, comparison_document
 
     form = file.choose(terminal)
     if (b is None) != tool_grades:
@@ -173,7 +169,7 @@ def compare(
         *methods, ks=_whole_numbers(k), allow_missing="missing" in (allow or ()), common_only=common_only
     )
     document = comparison_document(comparison, warnings, changes=changes)
-    rows = comparison_records(comparison)
+    rows = comparison.rows
     record = {
         "a": comparison.label_a,
         "b": comparison.label_b,
@@ -181,14 +177,14 @@ def compare(
         "grades": counted.grades,
         "judge": counted.judge,
         "differences": rows,
-        "problems": change_records(comparison),
+        "problems": comparison.changes,
         "notes": list(document.notes),
     }
     file.deliver(terminal, form, document, rows, record)
 
 
 def _metric(text: str) -> "Metric":
-    from evaluator.reports.scores import Metric
+    from evaluator.reports.report import Metric
 
     name, colon, tau = text.partition(":")
     try:
@@ -213,9 +209,8 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
     """Return the scores of maj@k from the stored answers, grouped by the grader."""
     from evaluator.evals.votes import make_votes, read_answers
     from evaluator.grading import Grader
-    from evaluator.grading.versions import GradeCache
     from evaluator.reports.methods import Entry
-    from evaluator.reports.scores import Score, score_majority
+    from evaluator.reports.report import Score, score_majority
 
     def scores(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
         with database.read() as session:
@@ -224,7 +219,7 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
                 for result in entry.results
             ]
         with (
-            Grader(cache=GradeCache(database)) as grader,
+            Grader() as grader,
             output.progress(f"{'+'.join(entry.runs)}: grouping answers", quiet=quiet) as bar,
         ):
             votes = make_votes(answers, lambda jobs: grader.cluster_many(jobs, bar.update))

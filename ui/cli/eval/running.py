@@ -45,7 +45,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
     --base-url http://localhost:8000/v1 temperature=0.7
     """
     from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
-    from evaluator.reports.standing import read_numbers
+    from evaluator.evals.results import read_numbers
     from service.asks.ask import INTERRUPTED
     from service.models.stopping import deliver_signal
     from ui.cli.eval.summary import numbers_parts
@@ -62,18 +62,18 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
     records: list[dict[str, Any]] = []
 
     def add(run: "Run", outcome: "EvalOutcome") -> None:
-        numbers = read_numbers(database, run, config.n)
+        record, result = read_numbers(database, run, config.n)
         names = ("drawn", "stopped", "message", "failures")
         of_outcome = {name: getattr(outcome, name) for name in names}
-        records.append({**numbers.record, **of_outcome, "graded": outcome.graded.samples})
+        records.append({**record, **of_outcome, "graded": outcome.graded.total()})
         if not terminal.as_json:
-            output.say(*numbers_parts(numbers))
-        if (most := numbers.record["most_samples"]) > config.n:
+            output.say(*numbers_parts(record, result))
+        if (most := record["most_samples"]) > config.n:
             output.note(
                 f"run {run.name} has up to {plural(most, 'sample')} per problem; those beyond --n "
                 f"{config.n:,} count too"
             )
-        problems.extend(complaints(run, outcome, numbers.record["errors"]))
+        problems.extend(complaints(run, outcome, record["errors"]))
         reasons.add(outcome.stopped)
 
     loaded = load_benchmarks(config)  # a wrong name leaves no new database

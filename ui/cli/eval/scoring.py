@@ -75,9 +75,9 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
     from evaluator.evals.results import load_result
     from evaluator.evals.runs import run_answers
     from evaluator.grading import Grader
-    from evaluator.grading.versions import GradeCache, version_taking
+    from evaluator.grading.versions import version_taking
 
-    grading = Grader(workers=config.workers, cache=GradeCache(database), own=config.grader)
+    grading = Grader(workers=config.workers, own=config.grader)
     with grading as grader, terminal.progress(run.name) as bar:
         version = grader.version if config.grader else version_taking(config.answers or run_answers(run))
         graded = grade_run(database, run.id, grader, bar.stage("grading"), version=version)
@@ -92,7 +92,7 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
     record = {
         "run": run.name,
         "grader": version,
-        "graded": graded.samples,
+        "graded": graded.total(),
         "correct": correct,
         "wrong": result.samples - correct - result.unknown,
         "unknown": result.unknown,

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from evaluator.evals.results import read_numbers
 from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.grading.versions import answers_of
 from evaluator.reports.documents.document import hundredths
-from evaluator.reports.standing import RunNumbers, read_numbers
 from ui.cli.output import Heading, Part, Table, plural
 from ui.cli.records import record_parts
 from ui.cli.requests import error_words, open_words
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
     """Return the state of a stored evaluation and what needs attention, for `runs show`."""
-    numbers = read_numbers(database, run)
-    record = numbers.record
-    problems = open_words(
-        run.name, record["open_requests"], record["failed_requests"], numbers.record["errors"]
-    )
+    record, _ = read_numbers(database, run)
+    errors = record["errors"]
+    problems = open_words(run.name, record["open_requests"], record["failed_requests"], errors)
     imported = is_imported(EvalSpec.model_validate(run.spec))
     if lost := record["missing_for_good"]:
-        problems.append(lost_words(run.name, lost, imported=imported, errors=numbers.record["errors"]))
+        problems.append(lost_words(run.name, lost, imported=imported, errors=errors))
     if imported:  # their prompt and sampling are not known
         spec = {name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")}
         record = {**record, "spec": spec}
@@ -50,9 +48,8 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: Mapping[
     )
 
 
-def numbers_parts(numbers: RunNumbers) -> list[Part]:
+def numbers_parts(record: Mapping[str, Any], result: "RunResult | None") -> list[Part]:
     """Return a run's numbers: pass@k with both intervals, and what qualifies it."""
-    record = numbers.record
     fewest, most, missing = record["fewest_samples"], record["most_samples"], record["missing"]
     each = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     lacking = f", {plural(missing, 'sample')} missing" if missing else ""
@@ -68,22 +65,22 @@ def numbers_parts(numbers: RunNumbers) -> list[Part]:
         f"requests: {waiting:,} open, {failed:,} failed" if waiting or failed else None,
         *record_parts({"failed requests": [{"error": e, "count": n} for e, n in record["errors"].items()]}),
     ]
-    if numbers.result is None or numbers.curve is None:
+    if result is None or record["pass_at_k"] is None:
         return [*parts, record["why"] or "pass@k needs at least one sample of each problem"]
-    unknown = bool(numbers.result.counts.unknown.any())
+    unknown = bool(result.counts.unknown.any())
     rows = [
         [
-            point.k,
-            hundredths(point.value, 1) + (f" to {hundredths(point.value_high, 1)}" if unknown else ""),
+            point["k"],
+            hundredths(point["value"], 1) + (f" to {hundredths(point['value_high'], 1)}" if unknown else ""),
             *(
-                f"{hundredths(interval.low, 1)} to {hundredths(interval.high, 1)}"
-                for interval in (point.new_problems, point.same_problems)
+                " to ".join(hundredths(end, 1) for end in point[interval])
+                for interval in ("new_problems", "same_problems")
             ),
         ]
-        for point in numbers.curve.points
+        for point in record["pass_at_k"]
     ]
     columns = ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"]
-    return [*parts, Table(columns, rows), ", ".join(_remarks(numbers.result))]
+    return [*parts, Table(columns, rows), ", ".join(_remarks(result))]
 
 
 def _remarks(result: "RunResult") -> list[str]:

@@ -58,12 +58,20 @@ def list_(
 
     if name is not None:
         with db.reading() as session:
-            filters = browsing.Filters(level, subject, search, held)
-            page = browsing.page(session, name, filters, limit=limit, after=after)
-        reason = {"held back": "held"} if any(member.held for member in page.members) else {}
+            members, total, behind = browsing.page(
+                session,
+                name,
+                level=level,
+                subject=subject,
+                search=search,
+                held=held,
+                limit=limit,
+                after=after,
+            )
+        reason = {"held back": "held"} if any(member.held for member in members) else {}
         terminal.rows(
             "questions",
-            [member.to_json() for member in page.members],
+            [member.to_json() for member in members],
             {
                 "row": lambda row: str(row["row"]),
                 "id": lambda row: row["id"][: output.ID_SHOWN],
@@ -73,10 +81,10 @@ def list_(
                 "answer": lambda row: one_line(row["answer"], 30),
                 **reason,
             },
-            empty=f"no more questions of {name}" if page.total else f"no question of {name} matches",
+            empty=f"no more questions of {name}" if total else f"no question of {name} matches",
             set=name,
-            total=page.total,
-            after=page.after,
+            total=total,
+            after=behind,
         )
         return
     if filtered:

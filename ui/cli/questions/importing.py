@@ -144,16 +144,9 @@ def mix(
     from service.questions import mix_sets
 
     with terminal.progress("mix") as progress, db.open() as database:
-        report = mix_sets(
+        record = mix_sets(
             database, name, base=base, extra=extra, seed=seed, chunk=chunk, chunks=chunks, progress=progress
         )
-    record = {
-        "set": report.name,
-        "created": report.created,
-        "questions": report.base + report.extra,
-        "times": report.times,
-        "spec": report.spec,
-    }
     terminal.show(record, hidden=("spec",))
 
 

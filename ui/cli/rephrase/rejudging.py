@@ -48,4 +48,4 @@ def rejudge(
         with terminal.progress(run.name) as bar, Grader() as grader:
             report = bar.stage("comparing answers")
             rejudged = judge_again(database, run, rule, grader, dry_run=dry_run, report=report)
-    terminal.show({"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **vars(rejudged)})
+    terminal.show({"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **rejudged})

@@ -95,7 +95,7 @@ def _summary_parts(summary: "RunSummary", *, ended: bool) -> Iterator[Part]:
         "unusable replies": summary.unreadable,
         "failed requests": summary.errors,
         "cost": list(map(asdict, summary.ledger)),
-        f"{missing} with fewer than {summary.wanted} neighbors": list(map(asdict, summary.unfinished)),
+        f"{missing} with fewer than {summary.wanted} neighbors": summary.unfinished,
     }
     yield from record_parts(record)
     if summary.suspects:

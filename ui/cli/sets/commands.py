@@ -101,7 +101,6 @@ def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
     from evaluator.signal.cost import compare_choices
     from evaluator.signal.groups import count_groups
     from evaluator.signal.rate_model import fit_rates
-    from evaluator.signal.records import choice_record
     from rephraser.sets.counts import count_members, count_successes
     from service.errors import InputError
 
@@ -115,7 +114,7 @@ def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
         rows = compare_choices(draft.groups, model, g, most if model.shift else 0)
     except InputError as error:
         reason = str(error)
-    record = {"counts": counts, "choices": [choice_record(row) for row in rows], "no_choices": reason}
+    record = {"counts": counts, "choices": rows, "no_choices": reason}
     table = Document(choice_blocks(rows, g, len(draft.groups))) if rows else None
     terminal.show(record, "", table, hidden=("choices",))
 
@@ -183,7 +182,7 @@ def show(
         raise BadParameter("give only one of --diff and --verify")
     with db.reading() as session:
         if diff is not None:
-            terminal.show(sets.diff(session, diff, reference).to_json())
+            terminal.show(sets.diff(session, diff, reference))
             return
         if verify:
             report = sets.verify(session, reference)

@@ -60,15 +60,9 @@ def export(
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
     license_name = license_name or "other"
 
-    with terminal.progress("export") as bar, db.open() as database:
+    with db.open() as database:
         header = sets.export_set(
-            database,
-            config.set,
-            out,
-            form,
-            license_name=license_name,
-            overwrite=overwrite,
-            report=bar.update,
+            database, config.set, out, form, license_name=license_name, overwrite=overwrite
         )
     record = {
         "set": header.ref,

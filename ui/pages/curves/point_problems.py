@@ -8,9 +8,8 @@ import streamlit as st
 
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem
-from evaluator.evals.samples import SampleHeader, page_samples
-from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
-from service.errors import InputError
+from evaluator.evals.samples import SampleFilters, SampleHeader, browse_samples
+from evaluator.reports.comparing import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
 from ui.characters import one_line
 from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.curves.responses import COUNTED, show_response, show_statement
@@ -63,7 +62,7 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
     if asked > most:
         layout.caption(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here.")
     sides = {label: runs[label].run.id for label in (first, second)}
-    contrasts = fetch(contrast_runs, sides[first], sides[second], k, originals=True)
+    contrasts = fetch(contrast_runs, sides[first], sides[second], k)
     notes = []
     if contrasts.too_few:
         notes.append(f"{contrasts.too_few:,} problems have fewer than {k} graded samples and are excluded.")
@@ -82,7 +81,8 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
 
 def _list(contrasts: Contrasts, sides: Mapping[str, str], *, secret: bool) -> None:
     """Show the problems of two runs, given by the labels of their methods."""
-    numbers = contrasts.numbers() | {"all": len(contrasts.problems)}
+    kinds = [contrast.which for contrast in contrasts.problems]
+    numbers = {which: kinds.count(which) for which in WHICH} | {"all": len(kinds)}
     first, second = sides
     names = {"first only": f"only {first}", "second only": f"only {second}"}
     usual: Which = next((each for each in WHICH[:2] if numbers[each]), "all")
@@ -98,12 +98,10 @@ def _list(contrasts: Contrasts, sides: Mapping[str, str], *, secret: bool) -> No
         "more.",
         resets=["problem", "after"],
     )
-    after = links.text("after")
-    try:
-        page = contrasts.page(which, after=after or None, limit=PAGE + 1)
-    except InputError:  # a position in another list
-        after, page = "", contrasts.page(which, limit=PAGE + 1)
-    listed = page[:PAGE]
+    chosen = [each for each in contrasts.problems if which in ("all", each.which)]
+    ids, after = [each.problem_id for each in chosen], links.text("after")
+    start = ids.index(after) + 1 if after in ids else 0
+    listed = chosen[start : start + PAGE]
     if not listed:
         st.caption("None.")
         return
@@ -122,12 +120,14 @@ def _list(contrasts: Contrasts, sides: Mapping[str, str], *, secret: bool) -> No
         a, b = contrast.counts
         counts = {"correct_first": f"{a.correct} of {a.asked}", "correct_second": f"{b.correct} of {b.asked}"}
         text = {} if secret else {"text": texts[a.run_problem_id].text}
-        rows.append({**vars(contrast), "number": _positions(contrast, texts), **counts, **text})
+        values = dict(zip(("first", "second"), contrast.values, strict=True))
+        named = {"number": _positions(contrast, texts), "problem_id": contrast.problem_id}
+        rows.append({**named, **values, **counts, **text})
     look = {"parameter": "problem", "value": "problem_id", "name": "problems"}
     problem_id = pick_row(rows, columns, "point-problems", **look)
     pager(
-        {"after": listed[-1].problem_id} if len(page) > PAGE else None,
-        {"after": None} if after else None,
+        {"after": listed[-1].problem_id} if len(chosen) > start + PAGE else None,
+        {"after": None} if start else None,
         words=f"{len(listed):,} of {numbers[which]:,}, largest differences first. Click a row to see the "
         "responses.",
     )
@@ -151,13 +151,14 @@ def _show_problem(
         problem = texts[contrast.counts[0].run_problem_id]
         if not show_statement(problem, f"problem {_positions(contrast, texts)}", secret=secret):
             return
-        solved = contrast.first >= SOLVED, contrast.second >= SOLVED
         for place, (column, label) in enumerate(zip(st.columns(2, gap="large"), sides, strict=True)):
             with column:
                 st.markdown(f"**{escaped(label)}**")
-                problem_id = contrast.counts[place].run_problem_id
-                samples = fetch(page_samples, sides[label], problem_id, limit=MOST_SAMPLES)
-                _show_side(samples, problem_id, ("left", "right")[place], solved=solved[place])
+                counts, solved = contrast.counts[place], contrast.values[place] >= SOLVED
+                filters = SampleFilters(position=counts.position)
+                page = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
+                samples = [header for _, header in page.samples]
+                _show_side(samples, counts.run_problem_id, ("left", "right")[place], solved=solved)
 
 
 def _show_side(samples: list[SampleHeader], problem_id: int, name: str, *, solved: bool) -> None:

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.human import (
     MAX_COMMENT,
-    HumanGrade,
     HumanValue,
     add_human_grade,
     list_human_grades,
@@ -18,7 +17,7 @@ from evaluator.evals.human import (
 )
 from evaluator.evals.overview import RunOverview, shown_grader
 from evaluator.evals.problems import RunProblem, read_problems
-from evaluator.evals.results import Effect, human_effect
+from evaluator.evals.results import human_effect
 from evaluator.evals.samples import HUMAN, UNGRADED, SampleFilters, SampleHeader, browse_samples, read_texts
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
@@ -101,13 +100,13 @@ def show_response(sample: SampleHeader, name: str) -> None:
 
 
 @cached
-def _grades(session: Session, run_id: str, sample_id: int) -> list[HumanGrade]:
+def _grades(session: Session, run_id: str, sample_id: int) -> list[dict[str, Any]]:
     grader = shown_grader(session, run_id)
     return list_human_grades(session, run_id, None if grader is None else grader.id, sample_id)
 
 
 @cached
-def _effect(session: Session, run_id: str) -> list[Effect]:
+def _effect(session: Session, run_id: str) -> list[dict[str, Any]]:
     try:
         return human_effect(session, find_run(session, run_id))
     except InputError:
@@ -118,20 +117,20 @@ def show_human_grades(run: Run, sample: SampleHeader) -> None:
     grades = _grades(run.id, sample.id)
     for grade in grades:
         with layout.row():
-            layout.line(layout.grade_chip(grade.value))
-            withdrawn = f"; withdrawn {grade.withdrawn_at}" if grade.withdrawn_at else ""
-            before = grade.before or "none"
-            layout.caption(f"{grade.reviewer}, {grade.created_at}; before: {before}{withdrawn}")
-        if grade.comment:
-            show_text(grade.comment, f"comment-{grade.id}")
+            layout.line(layout.grade_chip(grade["value"]))
+            withdrawn = f"; withdrawn {grade['withdrawn_at']}" if grade["withdrawn_at"] else ""
+            before = grade["before"] or "none"
+            layout.caption(f"{grade['reviewer']}, {grade['created_at']}; before: {before}{withdrawn}")
+        if grade["comment"]:
+            show_text(grade["comment"], f"comment-{grade['id']}")
     if settings.current().review:
         _ask(run, sample)
     elif not grades:
         layout.caption("This response has no human grades. To add some, start tagrpo ui --review.")
     if grades:
         parts = [
-            f"pass@{effect.k} {hundredths(effect.grader)} by the grader, "
-            f"{hundredths(effect.human)} with human grades"
+            f"pass@{effect['k']} {hundredths(effect['grader'])} by the grader, "
+            f"{hundredths(effect['human'])} with human grades"
             for effect in _effect(run.id)
         ]
         words = f"Score of the run: {'; '.join(parts)}."

@@ -1,8 +1,11 @@
 """Evidence for a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
 
+from typing import Any
+
 import streamlit as st
 
-from rephraser.views.candidates import NeighborCard, SolverAnswer, page_answers, proposing_exchange
+from rephraser.reviews.status import PENDING
+from rephraser.views.candidates import NeighborCard, page_answers, proposing_exchange
 from service.questions.question import Question
 from ui.pages.state import links
 from ui.pages.state.database import fetch
@@ -23,9 +26,9 @@ _RESPONSES = (
 
 
 def provenance(card: NeighborCard) -> list[str]:
-    chips = [layout.verdict_chip(card.status), layout.chip(card.standing.strategy)]
-    if card.standing.model != card.standing.strategy:
-        chips.append(layout.chip(card.standing.model or card.standing.proposer))
+    chips = [layout.verdict_chip(card.status or PENDING), layout.chip(card.strategy)]
+    if card.model != card.strategy:
+        chips.append(layout.chip(card.model or card.proposer))
     return chips
 
 
@@ -91,14 +94,14 @@ def parts(question: Question, card: NeighborCard) -> None:
     elif opened == "exchange" and card.ask_id is not None:
         with layout.or_stop("The prompt cannot be shown."):
             exchange = fetch(proposing_exchange, card.ask_id)
-        for place, (role, text) in enumerate(exchange.prompt):
-            layout.caption(f"prompt, {role}")
-            show_text(text, f"prompt-{card.proposal_id}-{place}")
+        for place, message in enumerate(exchange["prompt"]):
+            layout.caption(f"prompt, {message['role']}")
+            show_text(message["content"], f"prompt-{card.proposal_id}-{place}")
         st.caption("raw model answer")
-        if exchange.text is None:
+        if exchange["text"] is None:
             st.caption("none yet")
         else:
-            show_text(exchange.text, f"raw-{card.proposal_id}")
+            show_text(exchange["text"], f"raw-{card.proposal_id}")
 
 
 def _numbers(card: NeighborCard) -> None:
@@ -112,7 +115,7 @@ def _numbers(card: NeighborCard) -> None:
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
-        ("final", "yes" if card.standing.final else "not final: more answers may follow"),
+        ("final", "yes" if card.final else "not final: more answers may follow"),
         ("shared answers", compared.overlap),
         ("most frequent answer of the question", compared.original_top),
         ("most frequent new answer of the neighbor", compared.new_top),
@@ -133,7 +136,7 @@ def _numbers(card: NeighborCard) -> None:
         tables.download(f"{card.candidate_id}-answers", answers, key=key, label="Answers as CSV")
 
 
-def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, key: str) -> None:
+def _choose_response(label: str, answers: list[dict[str, Any]], parameter: str, key: str) -> None:
     headers = answers[:MOST_RESPONSES]
     words = f"{len(headers):,} responses" if headers else "no responses"
     if len(answers) > len(headers):
@@ -142,7 +145,7 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
     if not headers:
         return
     rows = [
-        {**vars(header), "place": place, "extracted": header.extracted or "no answer found"}
+        {**header, "place": place, "extracted": header["extracted"] or "no answer found"}
         for place, header in enumerate(headers, start=1)
     ]
     chosen = tables.pick_row(

@@ -9,12 +9,11 @@ from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.store import list_sets
 from rephraser.sets.types import SetHeader
 from rephraser.sets.verify import verify
-from rephraser.sets.wordings import QUESTIONS_SAMPLED, Wordings, wordings
 from ui.charts.intervals import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
 from ui.pages.state import settings
-from ui.pages.state.database import cached, fetch, reading
+from ui.pages.state.database import cached, reading
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import draw_chart
@@ -45,26 +44,6 @@ _RATES = [
     Column("high", "to, %", "share"),
 ]
 _DIFFICULTY = "Compared with the question; level: the rates differ by at most one standard error."
-_WORDINGS = [
-    Column("strategy", "strategy"),
-    Column("length_count", "neighbors", "whole"),
-    Column(
-        "length_median",
-        "length ratio, median",
-        "number",
-        hint="Characters of a neighbor divided by those of its question.",
-    ),
-    Column("length_p10", "10th percentile", "number"),
-    Column("length_p90", "90th percentile", "number"),
-    Column(
-        "distance_median",
-        "changed words, median %",
-        "share",
-        hint="Share of the words of neighbor and question that are not common to both in the same order.",
-    ),
-    Column("distance_p10", "10th percentile, %", "share"),
-    Column("distance_p90", "90th percentile, %", "share"),
-]
 
 
 def choose_version(headers: list[SetHeader]) -> SetHeader:
@@ -146,7 +125,6 @@ def show_statistics(header: SetHeader) -> None:
                 look: dict[str, Any] = {"colours": {unit: PALETTE[0]}, "unit": unit}
                 key = title.replace(" ", "-")
                 draw_chart(stacked_bars, rows, key, key, title=title.capitalize(), **look)
-    _show_wordings(fetch(wordings, header.id, questions=QUESTIONS_SAMPLED))
 
 
 def _rates(rates: Sequence[AcceptRate], by: str) -> None:
@@ -167,32 +145,6 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
     )
     with layout.folded("Numbers"):
         page_table(rows, _RATES, f"rates-{by}-table", name=f"accept-rates-by-{by}")
-
-
-def _show_wordings(sampled: Wordings) -> None:
-    words = f"On all {sampled.questions:,} questions."
-    if sampled.questions >= QUESTIONS_SAMPLED:
-        words = f"On {sampled.questions:,} randomly sampled questions (seed {sampled.seed}) with "
-        words += f"{sampled.neighbors:,} neighbors."
-    layout.section("Length and wording", words)
-    if sampled.length is None:
-        st.caption("These questions have no neighbors.")
-        return
-    pairs = {"all": (sampled.length, sampled.from_question), **sampled.by_strategy}
-    rows = []
-    for strategy, measured in pairs.items():
-        row: dict[str, Any] = {"strategy": strategy}
-        for name, spread in zip(("length", "distance"), measured, strict=True):
-            row |= {f"{name}_{field}": value for field, value in vars(spread).items()} if spread else {}
-        rows.append(row)
-    page_table(rows, _WORDINGS, "wordings", name="wordings")
-    if sampled.among_siblings is not None:
-        siblings = sampled.among_siblings
-        layout.caption(
-            f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
-            f"of {siblings.count:,} pairs; 10th to 90th percentile: {100 * siblings.p10:.0f}% to "
-            f"{100 * siblings.p90:.0f}%)."
-        )
 
 
 def show_using(header: SetHeader) -> None:

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import runs_overview
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
-from evaluator.signal.records import neighbor_record, tables
 from evaluator.signal.sources.eval_runs import eval_source
 from service.database import Database
 from trainer_adapter.record.diagnosing import training_source
@@ -118,20 +117,19 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
     diagnosis = _on_button(responses, "difficulty")
     if responses is None or diagnosis is None:
         return
-    [audit] = diagnosis.audits
-    rows, flagged = (list(map(neighbor_record, part)) for part in (audit.neighbors, audit.flagged))
-    spread = audit.spread
+    rows, flagged = diagnosis.tables["difficulty_neighbors"], diagnosis.flagged
+    [spread] = diagnosis.tables["difficulty_spread"]
     layout.numbers(
-        ("questions", f"{audit.questions:,}"),
+        ("questions", f"{spread['questions']:,}"),
         ("neighbors", f"{len(rows):,}"),
         ("flagged", f"{len(flagged):,}", "at a false-discovery rate of 5%"),
-        ("mean shift", f"{spread.shift.mean:+.2f} logits", "above 0: neighbors are easier"),
-        ("spread of shifts", f"{spread.shift.sd:.2f} logits", "their standard deviation"),
+        ("mean shift", f"{spread['mean']:+.2f} logits", "above 0: neighbors are easier"),
+        ("spread of shifts", f"{spread['sd']:.2f} logits", "their standard deviation"),
     )
     layout.caption(
-        f"95% intervals: mean shift {spread.mean_low:+.2f} to {spread.mean_high:+.2f}, "
-        f"spread {spread.sd_low:.2f} to {spread.sd_high:.2f} logits."
-        f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
+        f"95% intervals: mean shift {spread['mean_low']:+.2f} to {spread['mean_high']:+.2f}, "
+        f"spread {spread['sd_low']:.2f} to {spread['sd_high']:.2f} logits."
+        + (f" But {spread['at_bound']}." if spread["at_bound"] else "")
     )
 
     def clicked() -> None:
@@ -200,7 +198,7 @@ def diversity(trainings: Sequence[TrainRun]) -> None:
     diagnosis = _on_button(responses, "diversity")
     if responses is None or diagnosis is None:
         return
-    made = tables(diagnosis)
+    made = diagnosis.tables
     densities = made["diversity_densities"]
     if densities:
         title = responses.words

@@ -105,16 +105,18 @@ def _predict(pilot: Responses, chosen: Chosen) -> dict[str, tuple[float, float, 
     try:
         with st.spinner(f"Fitting the pilot: {pilot.words}", show_time=True):  # safe
             wanted = DiagnosisSettings(g=g, n=n if pilot.has_neighbors else 0)
-            [prediction] = diagnosis.diagnosed(pilot, "forecast", wanted).predictions
+            tables = diagnosis.diagnosed(pilot, "forecast", wanted).tables
     except TagrpoError as error:
         layout.error_box("This pilot does not allow a forecast.", str(error))
         return {}
-    rows = {FORECAST_GROUPS[row.group]: row for row in prediction.rows if row.group in FORECAST_GROUPS}
-    shares = [f"{name} {row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for name, row in rows.items()]
-    words = f"Forecast from {pilot.words} ({prediction.forecast.questions:,} questions) for G = {g}, N = {n}"
+    forecast = [row for row in tables["forecast"] if row["group"] in FORECAST_GROUPS]
+    rows = {FORECAST_GROUPS[row["group"]]: (row["share"], row["low"], row["high"]) for row in forecast}
+    shares = [f"{name} {share:.1%} ({low:.1%} to {high:.1%})" for name, (share, low, high) in rows.items()]
+    questions = tables["forecast_models"][0]["questions"]
+    words = f"Forecast from {pilot.words} ({questions:,} questions) for G = {g}, N = {n}"
     lacks = " The pilot has no neighbors." if n and "joint" not in rows else ""
     layout.caption(f"{words}: {'; '.join(shares)}.{lacks}")
-    return {name: (row.share, row.low, row.high) for name, row in rows.items()}
+    return rows
 
 
 def _table(chosen: Chosen) -> None:
