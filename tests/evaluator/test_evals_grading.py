@@ -50,7 +50,7 @@ def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader
             ("correct", "tolerance", "box"),
         ]
         assert [row.extracted for row in rows] == [None, "02", None, "(B)", None, "3.05"]
-    assert grade_run(db, run.id, grader, silent).samples == 0
+    assert not grade_run(db, run.id, grader, silent)
 
 
 def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(

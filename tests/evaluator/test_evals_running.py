@@ -9,7 +9,7 @@ from evaluator.evals.running import sample_seed
 from service.asks.ask import RetryPolicy
 from service.asks.tables import AskBodyRow
 from service.database import Database
-from service.runs.spending import read_ledger, set_cap, spent_usd
+from service.runs.spending import read_ledger
 from service.runs.store import Run, find_run
 
 PROBLEMS = sums(4)
@@ -152,34 +152,3 @@ def test_a_server_that_refuses_everything_stops_the_run_and_nothing_is_final(
         assert len(server.requests) <= 7
         server.faults = no_faults
         assert draw(db, run, server, 64).missing == 0
-
-
-# Money
-
-
-def test_the_cap_is_kept_over_invocations_and_runs(db: Database) -> None:
-    first, second = (start(db, name, PROBLEMS, max_tokens=20, samples_per_request=1) for name in "ab")
-
-    def cap(max_usd: float) -> None:
-        with db.write() as session:
-            set_cap(session, [first.id, second.id], max_usd)
-
-    def spent() -> float:
-        with db.read() as session:
-            return spent_usd(session, first.id)
-
-    cap(1.0)
-    with running_server() as server:
-        outcome = draw(db, first, server, 64, price=PRICE)
-        assert (outcome.stopped, outcome.missing > 0) == ("budget", True)
-        assert draw(db, second, server, 64, price=PRICE).drawn == 0  # one cap for both
-        assert draw(db, first, server, 64, price=PRICE).drawn == 0  # over invocations
-        before = spent()
-        assert 0.8 <= before <= 1.0
-        assert before == pytest.approx(server.stats["tokens"] / 1000)
-        cap(2.0)
-        assert draw(db, first, server, 64, price=PRICE).drawn > 0
-    assert before < spent() <= 2.0
-
-
-# Processes

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, Said, World, make_spec, proposals
+from asking import Said
+from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 from sqlalchemy import select, text
 
 from benchmarks.studies.verdict_simulation import PLAIN
@@ -189,7 +190,7 @@ def failing_blocks(*places: int) -> Callable[[Any], Any]:
 
 def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.endpoints["s"].say = failing_blocks(4)
+    world.endpoints["s"].script = failing_blocks(4)
     world.work()
     # 8 of the first 12 are too few for a look; then 12 of 16.
     assert world.statuses()[1:] == [(GOOD[0], "undecided", False), (GOOD[0], "accepted", True)]
@@ -324,7 +325,7 @@ def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
 def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
     """Return a run whose first candidate a person reviews while the solver answers."""
     world = World(path, make_spec(n=2, content_attempts=2), proposed=[proposals(GOOD[0]), *replies])
-    solve = world.endpoints["s"].say
+    solve = world.endpoints["s"].script
     reviews = iter([decision])
 
     def solve_and_review(request: Request) -> Said:
@@ -332,7 +333,7 @@ def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
             review(world, first, "it is 12 anyway")
         return solve(request)
 
-    world.endpoints["s"].say = solve_and_review
+    world.endpoints["s"].script = solve_and_review
     return world
 
 

@@ -24,13 +24,13 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return CommandLine(monkeypatch, capsys)
 
 
-def prepare(cli: CommandLine, *, broken: float = 0.25) -> None:
+def prepare(cli: CommandLine) -> None:
     """Bring 40 questions with 3 candidates each to a run `checked`, which has no solver."""
     few = ("--per-question", 3)
     from_file = ("proposer=file", "proposer.candidates=c.jsonl")
     commands = [
         ("sandbox", "questions", "w", "--train", 40, "--heldout", 8),
-        ("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "t.jsonl", *few, "--broken", broken),
+        ("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "t.jsonl", *few, "--broken", 0.25),
         ("questions", "import", "w/train.jsonl", "--name", "train"),
         ("rephrase", "run", "train", "--name", "checked", *from_file, "--n", 3),
     ]

@@ -4,6 +4,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,16 @@ def test_known_revisions_are_the_migration_history() -> None:
         script.revision for script in ScriptDirectory.from_config(schema.alembic_config()).walk_revisions()
     ]
     assert tuple(reversed(history)) == KNOWN_REVISIONS
+
+
+def test_another_schema_has_another_revision(path: Path) -> None:
+    """Otherwise databases of before would be opened, and fail wherever a column is missing."""
+    Database.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    schema_text = "\n".join(sorted(" ".join(statement.split()) for (statement,) in found))
+    known = ("1.5", "88dd98581108")
+    assert (KNOWN_REVISIONS[-1], sha256(schema_text.encode()).hexdigest()[:12]) == known, "add a migration"
 
 
 MIGRATION = """

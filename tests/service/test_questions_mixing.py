@@ -20,11 +20,8 @@ def text(number: int) -> str:
     return f"{verb} the {noun}: {'abcdefghijklmnopqrstuvwxyz'[number % 26] * 30} and {number} more; how many?"
 
 
-def store(db: Database, name: str, texts: list[str], held: frozenset[int] = frozenset()) -> None:
-    members = [
-        Member(position, make_question(line, str(position)), "no answer" if position in held else None)
-        for position, line in enumerate(texts)
-    ]
+def store(db: Database, name: str, texts: list[str]) -> None:
+    members = [Member(place, make_question(line, str(place))) for place, line in enumerate(texts)]
     digest = members_hash((member.position, member.question.id) for member in members)
     with db.write() as session:
         store_set(session, name, members, {"kind": "import", "content_hash": digest, "source": name})

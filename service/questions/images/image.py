@@ -5,6 +5,7 @@ import hashlib
 import io
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def data_address(image: Image) -> str:
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
 
 
+@lru_cache(maxsize=16)  # responses to one problem follow each other
 def read_image(data: bytes) -> Image:
     """Return the image that the bytes hold, whole, upright and without metadata.
 
