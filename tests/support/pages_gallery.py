@@ -19,9 +19,7 @@ from ui.pages.widgets.tables import Column, page_table
 texts = json.loads(Path(os.environ["GALLERY_TEXTS"]).read_text(encoding="utf-8"))
 
 layout.title("Gallery", "Every text in every way.")
-layout.numbers(
-    [layout.Number("questions", "12,345", "", "all of them"), layout.Number("spent", "3.21", "USD")]
-)
+layout.numbers(("questions", "12,345", "all of them"), ("spent", "3.21 USD"))
 with layout.row():
     for verdict in layout.VERDICTS:
         layout.verdict_chip(verdict)
@@ -66,7 +64,5 @@ chart = (
         color=alt.Color("run:N", scale=alt.Scale(range=list(PALETTE[:2])), legend=None),
     )
 )
-show_chart(apply_theme(chart), "chart", "chart", rows=values)
-panels = alt.concat(*(chart.properties(width=400, title=name) for name in "abc"), columns=3)
-show_chart(apply_theme(panels), "panels", "panels")
+show_chart(apply_theme(chart).to_dict(), "chart", "chart", rows=values)
 layout.empty_state("Nothing here yet.", "Do this:", commands=("tagrpo questions list",))

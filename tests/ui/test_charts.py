@@ -12,12 +12,10 @@ import pytest
 
 import ui.charts
 from service.errors import InputError, PrerequisiteError
-from ui.charts.drawing.labels import wrap_label
-from ui.charts.eval_curves import curve_chart
+from ui.charts.eval_curves import curve_chart, wrap_label
 from ui.charts.intervals import SET_APART, cost_points
-from ui.charts.rollout_groups import KIND_COLOURS, group_kinds_chart
 from ui.charts.saving import save_chart
-from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
+from ui.charts.stacked_bars import KIND_COLOURS, VERDICT_COLOURS, group_kinds_chart, stacked_bars
 from ui.charts.theme import LINE_HEIGHT, colours
 from ui.charts.training_steps import step_chart, window_means
 
@@ -76,9 +74,9 @@ def test_unknown_grades_are_a_dashed_line_of_their_methods_only() -> None:
 
 def test_long_names_are_cut_in_the_middle_and_more_names_than_colours_are_refused() -> None:
     assert wrap_label("Qwen2.5-Math-7B-base") == ["Qwen2.5-Math-7B-", "base"]
-    assert wrap_label("x" * 60) == ["x" * 18, "x" * 9 + "…" + "x" * 8, "x" * 18]
+    assert wrap_label("x" * 60) == ["x" * 18, "x" * 7 + "…" + "x" * 10, "x" * 14]
     lines = wrap_label("Qwen2.5-Math-7B-ta_rescue-lr1e-6-bs512-seed1-step400")
-    assert (len(lines), lines[0][:8], lines[-1][-7:]) == (3, "Qwen2.5-", "step400")
+    assert (len(lines), lines[0][:8], lines[-1][-7:]) == (4, "Qwen2.5-", "step400")
     with pytest.raises(InputError, match=r"9 lines are too many to distinguish\. Draw at most 8"):
         colours([str(number) for number in range(9)])
 

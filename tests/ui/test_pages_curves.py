@@ -130,9 +130,9 @@ def test_where_training_started_stands_at_no_cost(tmp_path):
     found = training_costs(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
     assert found.keys() == {"demo/policy", "runs/joint/checkpoints/global_step_2/actor"}
     start, trained = found.values()
-    assert start[1:] == (0, 0, 0)
-    assert trained[:2] == ("joint", 2)
-    assert trained[2] > 0
+    assert [start[key] for key in ("step", "responses", "tokens")] == [0, 0, 0]
+    assert (trained["train_run"], trained["step"]) == ("joint", 2)
+    assert trained["responses"] > 0
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
     classes += [AnswerClass(str(n), 1, 0, False) for n in range(9)]
     evidence = read_evidence({"counts": {"original_unparsed": 2, "candidate_unsettled": 3}})
     evidence = type(evidence)(**{**vars(evidence), "classes": tuple(classes)})
-    html = answers.bars(evidence)
+    html = answers.answers_html(evidence)
     assert "<img" not in html
     assert "&lt;img src=x&gt;" in html
     assert "4 other answers" in html
@@ -182,4 +182,4 @@ def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
         {"answer": "(no answer found)", "gold": False, "original": 2, "neighbor": 0},
         {"answer": "(comparison timed out)", "gold": False, "original": 0, "neighbor": 3},
     ]
-    assert not answers.has_answers(read_evidence({}))
+    assert not answers.answer_rows(read_evidence({}))

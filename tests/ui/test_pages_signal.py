@@ -47,6 +47,15 @@ def test_the_address_chooses_runs_and_their_colour_stays(filled):
     assert app.button_group[-1].value == "all_wrong"
 
 
+def test_a_pilot_forecasts_what_its_groups_allow(filled):
+    app = opened(filled, pilot="plain")
+    assert "Forecast from training plain, steps 1 to 5 (8 questions) for G = 4, N = 1: original" in said(app)
+    rules = [layer["mark"] for chart in charts(app) for layer in json.loads(chart.spec)["layer"]]
+    assert [mark["strokeDash"] for mark in rules if mark["type"] == "rule"] == [[4, 3]] * 3
+    assert "dashed: forecast, 95% interval" in charts(app)[0].spec
+    assert "no pilot gone" in opened(filled, pilot="gone").warning[0].value
+
+
 @pytest.mark.parametrize("view", ["zero", "policy", "difficulty"])
 def test_a_link_to_what_is_not_there_says_so(filled, view):
     app = opened(filled, view=view, run=["joint", "gone"], of="gone")

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import altair as alt
 
-from ui.charts.theme import CONFIG
+from ui.charts.theme import CONFIG, MUTED
 
 C = TypeVar("C", alt.Chart, alt.LayerChart, alt.ConcatChart)
 Row: TypeAlias = Mapping[str, Any]
@@ -45,9 +45,8 @@ def frame_chart(
     **look: Any,
 ) -> C:
     """Return the finished chart of a page, titled and themed; `fit` says which sizes include the axes."""
-    look = look or {"fontSize": 13, "offset": 8}
     # `chart.properties` would copy the whole chart and compare each property with Vega-Lite's schema.
-    chart.title = alt.TitleParams(title, subtitle=subtitle, **look)
+    chart.title = alt.TitleParams(title, subtitle=subtitle, **{"fontSize": 13, "offset": 8, **look})
     chart.width, chart.height = width, height
     chart.autosize = alt.AutoSizeParams(type=fit, contains="padding")
     return apply_theme(chart)
@@ -65,9 +64,7 @@ def interval_dots(
 ) -> list[Any]:
     """Return two layers: a bar from `low` to `high`, and a dot at `value`.
 
-    Args:
-        across: returns the encoding of a field on the scale of the values, which is vertical if `upright`.
-        look: of bars and dots, such as their colour.
+    `across` returns the encoding of a field on the scale of the values, which is vertical if `upright`.
     """
     along = "y" if upright else "x"
     bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round", **look)
@@ -76,6 +73,13 @@ def interval_dots(
         bars.encode(**{along: across("low"), f"{along}2": "high:Q"}),
         dots.encode(**{along: across(value)}, tooltip=list(tooltip)),
     ]
+
+
+def name_rows(field: str, names: Sequence[str], width: int, **look: Any) -> Any:
+    """Return the vertical encoding of names, one row each in this order, `width` pixels at most."""
+    axis = alt.Axis(labelLimit=width, labelColor=MUTED, grid=False, domain=False, **look)
+    scale = alt.Scale(domain=list(names))
+    return alt.Y(f"{field}:N", title=None, sort=list(names), scale=scale, axis=axis)
 
 
 def percents(*names: str) -> list[Any]:

@@ -16,10 +16,7 @@ _FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
 
 
 def density_panel(data: Rows, *, title: str, height: int = 300) -> alt.LayerChart:
-    """Return densities of distances between responses of one checkpoint, one colour per series.
-
-    Rows are those of `evaluator.signal.diversity.densities`: series, distance, density.
-    """
+    """Return densities of distances between responses (`evaluator.signal.diversity.densities`) by series."""
     legend = alt.Legend(
         orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
     )
@@ -70,11 +67,7 @@ def difficulty_chart(
             color=colour_by("flag", fill),
             stroke=alt.condition(picked, alt.value(INK), alt.value("white")),
             strokeWidth=alt.condition(picked, alt.value(1.5), alt.value(0.5)),
-            tooltip=[
-                *percents("original", "neighbor"),
-                alt.Tooltip("neighbors:Q"),
-                alt.Tooltip("flag:N"),
-            ],
+            tooltip=[*percents("original", "neighbor"), alt.Tooltip("neighbors:Q"), alt.Tooltip("flag:N")],
         ).add_params(picked),
     ]
     mean = sum(_rate(row, "") - _rate(row, "original_") for row in data) / len(data)
@@ -88,7 +81,10 @@ def difficulty_chart(
         subtitle.append(", ".join(f"{count} flagged {flag}" for flag, count in flagged.items()))
     return apply_theme(
         alt.layer(*layers).properties(
-            width=_SIDE, height=_SIDE, title=alt.TitleParams(title, subtitle=subtitle, fontSize=13)
+            width=_SIDE,
+            height=_SIDE,
+            autosize="pad",  # on a page, the title would otherwise take the width of the square
+            title=alt.TitleParams(title, subtitle=subtitle, fontSize=13),
         )
     )
 

@@ -1,19 +1,25 @@
 """pass@k over k: one panel per benchmark, one colour per method, the names at the ends of the lines."""
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, percents
-from ui.charts.drawing.axes import power_ticks, sample_axis, share_axis, shared_ticks
-from ui.charts.drawing.labels import end_labels, wrap_label
-from ui.charts.theme import CONFIG, LINE_HEIGHT, MUTED, PANEL_TITLE, colours
+from ui.charts.axes import power_ticks, sample_axis, share_axis, shared_ticks
+from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, name_rows, percents
+from ui.charts.theme import CONFIG, LINE_HEIGHT, PANEL_TITLE, colours
 
 POINT = "point"
 """Parameter with the clicked point of `panel_charts`: its label and k."""
 
+LABEL_WIDTH, LABEL_MOST = 18, 50
+"""Maximum characters per line of a name, and in all."""
+
 _CHARACTER = 6.8  # pixels
+_NEAR, _FAR = 5, 16  # pixels right of a line's end: where the leader to its name starts and ends
+_APART = 2  # pixels between names
+_MOVED = 3  # pixels: a name closer to its line than this needs no leader
 _AROUND = 118  # pixels of titles, axis and padding above and below a plot
 _ROW = 32  # pixels of a dot
 _SAME = 1e-9
@@ -30,20 +36,17 @@ MEANINGS = {
 def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None) -> alt.ConcatChart:
     """Return curves of a metric over k with bands, k on a log scale; at a single k, dots with intervals.
 
-    Rows are those of `evaluator.reports.layout.curve_rows`. Methods and panels keep the order of their first
-    rows. All panels share the vertical scale, unless one would lose half of its height.
-
-    Raises:
-        InputError: more methods than colours.
+    Rows are those of `evaluator.reports.layout.curve_rows`, whose order is kept. All panels share the
+    vertical scale, unless one would lose half of its height.
     """
     alone = len({row["benchmark"] for row in data}) == 1
     panels = _panels(data, metric, colours(_labels(data)), 330 if alone else 230)
     drawn = [panel.properties(width=520 if alone else 330) for panel in panels.values()]
-    return apply_theme(
-        alt.concat(*drawn, columns=2, spacing=28).properties(
-            title=alt.TitleParams(title or _title(metric, _ks(data)))
-        )
-    )
+    meaning, ks = MEANINGS.get(metric, ""), _ks(data)
+    if len(ks) == 1:
+        metric, meaning = metric.replace("k", str(ks[0])), meaning.replace("of k ", f"of {ks[0]} ")
+    title = title or (f"{metric}: {meaning}" if meaning else metric)
+    return apply_theme(alt.concat(*drawn, columns=2, spacing=28).properties(title=alt.TitleParams(title)))
 
 
 def panel_charts(
@@ -55,8 +58,7 @@ def panel_charts(
 ) -> dict[str, alt.LayerChart]:
     """Return the panels of `curve_chart` as charts of their own, by benchmark, as wide as their places.
 
-    A point can be clicked: the parameter `POINT` then contains its label and k. `palette` has a colour for
-    each label, so that a method keeps its colour in every selection.
+    A point can be clicked: the parameter `POINT` then contains its label and k.
     """
     labels, dots = _labels(data), len(_ks(data)) == 1
     chosen = {name: palette[name] for name in labels} if palette else colours(labels)
@@ -78,111 +80,92 @@ def _panels(
     data: Rows, metric: str, palette: Mapping[str, str], height: int, picked: Any = None
 ) -> dict[str, alt.LayerChart]:
     """Return a chart per benchmark: lines over k, or dots at a single k, where a line would be invisible."""
-    panels: dict[str, list[Row]] = {}
+    panels: dict[str, list[Row]] = {row["benchmark"]: [] for row in data}
     for row in sorted(data, key=lambda row: float(row["k"])):
-        panels.setdefault(row["benchmark"], []).append(row)
-    panels = {name: panels[name] for name in dict.fromkeys(row["benchmark"] for row in data)}
+        panels[row["benchmark"]].append(row)
     ends = ("value", "value_high", "low", "high")
     ticks_of = shared_ticks(
         [[row[end] for row in rows for end in ends if row[end] is not None] for rows in panels.values()]
     )
-    ks = _ks(data)
+    dots = len(_ks(data)) == 1
+    height = _ROW * len(palette) if dots else height
     drawn = {}
     for (name, rows), ticks in zip(panels.items(), ticks_of, strict=True):
-        if len(ks) == 1:
-            layers = _dots(rows, ticks, palette, metric.replace("k", str(ks[0])), picked)
-        else:
-            layers = _lines(rows, ticks, palette, metric, height, picked)
-        subtitle = [_population(rows), *_legend(rows, len(ks) == 1)]
-        drawn[name] = alt.layer(*layers).properties(
-            height=_ROW * len(palette) if len(ks) == 1 else height,
-            title=alt.TitleParams(name, subtitle=subtitle, **PANEL_TITLE),
-        )
+        layers = _layers(rows, ticks, palette, metric, height, picked, dots=dots)
+        title = alt.TitleParams(name, subtitle=_population(rows, dots=dots), **PANEL_TITLE)
+        drawn[name] = alt.layer(*layers).properties(height=height, title=title)
     return drawn
 
 
-def _lines(
-    rows: Rows, ticks: Sequence[float], palette: Mapping[str, str], metric: str, height: int, picked: Any
+def _layers(
+    rows: Rows,
+    ticks: Sequence[float],
+    palette: Mapping[str, str],
+    metric: str,
+    height: int,
+    picked: Any,
+    *,
+    dots: bool,
 ) -> list[Any]:
-    """Return the layers of a panel: bands, lines, points, names at the ends."""
+    """Return the layers of a panel: bands, lines, points, and names at the ends; or dots in rows of names."""
     lines = {name: [row for row in rows if row["label"] == name] for name in palette}
     lines = {name: line for name, line in lines.items() if line}
-    ks, colour, axis = _ks(rows), colour_by("label", palette), share_axis(ticks)
-    x = alt.X("k:Q", title="k (samples)", **sample_axis((ks[0], ks[-1]), power_ticks(ks[0], ks[-1], 8)))
+    ks, colour = _ks(rows), colour_by("label", palette)
+    ends = ks[0], ks[-1]
+    if dots:
+        metric = metric.replace("k", str(ks[0]))
+        axis = share_axis(ticks, grid=True, domain=False, labelFlush=False)
+        across: dict[str, Any] = {"y": name_rows("label", list(palette), 260, labelFontSize=12)}
+    else:
+        axis = share_axis(ticks)
+        across = {"x": alt.X("k:Q", title="k (samples)", **sample_axis(ends, power_ticks(*ends, 8)))}
 
-    def y(field: str) -> Any:
-        return alt.Y(f"{field}:Q", title=metric, **axis)
+    def value(field: str) -> Any:
+        return (alt.X if dots else alt.Y)(f"{field}:Q", title=metric, **axis)
 
-    def of(some: Rows) -> Any:
-        return alt.Chart(data_of(some)).encode(x=x, color=colour)
+    def of(some: Rows, field: str = "value") -> Any:
+        return alt.Chart(data_of(some)).encode(**across, **{"x" if dots else "y": value(field)}, color=colour)
 
     layers = []
     if banded := [row for row in rows if _has_interval(row)]:
-        band = of(banded).mark_area(opacity=0.13 if len(lines) <= _BANDS_STRONG else 0.07)
-        layers.append(band.encode(y=y("low"), y2="high:Q"))
+        if dots:
+            bars = of(banded, "low").mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round")
+            layers.append(bars.encode(x2="high:Q"))
+        else:
+            band = of(banded, "low").mark_area(opacity=0.13 if len(lines) <= _BANDS_STRONG else 0.07)
+            layers.append(band.encode(y2="high:Q"))
     if unsure := [row for line in lines.values() if any(map(_is_unsure, line)) for row in line]:
-        dashed = of(unsure).mark_line(strokeWidth=1, strokeDash=[4, 3])
-        layers.append(dashed.encode(y=y("value_high")))
-    layers.append(of(rows).mark_line().encode(y=y("value")))
+        base = of(unsure, "value_high")
+        rings: dict[str, Any] = {"size": 60, "strokeWidth": 1.2}
+        layers.append(base.mark_point(**rings) if dots else base.mark_line(strokeWidth=1, strokeDash=[4, 3]))
+    if dots:
+        return [*layers, _points(of(rows), 90, True, picked)]
     few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
-    layers.append(_points(of(rows).encode(y=y("value")), 26 if few else 60, few, picked))
     per_pixel = (ticks[-1] - ticks[0]) / height
-    return layers + end_labels(
-        [(name, line[-1]["k"], line[-1]["value"]) for name, line in lines.items()],
-        x=x,
-        y=y,
-        colour=colour,
-        room=(ticks[0] - LINE_HEIGHT * per_pixel, ticks[-1] + LINE_HEIGHT * per_pixel),
-        per_pixel=per_pixel,
-    )
-
-
-def _dots(
-    rows: Rows, ticks: Sequence[float], palette: Mapping[str, str], x_title: str, picked: Any
-) -> list[Any]:
-    """Return the layers of a panel: one row per name, a dot on the bar of its interval."""
-    axis = share_axis(ticks, grid=True, domain=False, labelFlush=False)
-    y = alt.Y(
-        "label:N",
-        title=None,
-        sort=list(palette),
-        scale=alt.Scale(domain=list(palette)),
-        axis=alt.Axis(labelLimit=260, labelFontSize=12, labelColor=MUTED, grid=False, domain=False),
-    )
-
-    def x(field: str) -> Any:
-        return alt.X(f"{field}:Q", title=x_title, **axis)
-
-    def of(some: Rows) -> Any:
-        return alt.Chart(data_of(some)).encode(y=y, color=colour_by("label", palette))
-
-    layers = []
-    if banded := [row for row in rows if _has_interval(row)]:
-        bars = of(banded).mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round")
-        layers.append(bars.encode(x=x("low"), x2="high:Q"))
-    if unsure := [row for row in rows if _is_unsure(row)]:
-        layers.append(of(unsure).mark_point(size=60, strokeWidth=1.2).encode(x=x("value_high")))
-    return [*layers, _points(of(rows).encode(x=x("value")), 90, True, picked)]
+    return [
+        *layers,
+        of(rows).mark_line(),
+        _points(of(rows), 26 if few else 60, few, picked),
+        *_end_labels(
+            [(name, line[-1]["k"], line[-1]["value"]) for name, line in lines.items()],
+            x=across["x"],
+            y=value,
+            colour=colour,
+            room=(ticks[0] - LINE_HEIGHT * per_pixel, ticks[-1] + LINE_HEIGHT * per_pixel),
+            per_pixel=per_pixel,
+        ),
+    ]
 
 
 def _points(base: Any, size: int, visible: bool, picked: Any) -> Any:
-    tooltip = [
-        alt.Tooltip("label:N"),
-        alt.Tooltip("k:Q"),
-        *percents("value", "low", "high"),
-        alt.Tooltip("problems:Q"),
-    ]
+    tooltip = [alt.Tooltip("label:N"), alt.Tooltip("k:Q"), *percents("value", "low", "high")]
+    tooltip.append(alt.Tooltip("problems:Q"))
     if picked is None:
         return base.mark_circle(size=size, opacity=int(visible)).encode(tooltip=tooltip)
-    return (
-        base.mark_circle(cursor="pointer")
-        .encode(
-            tooltip=tooltip,
-            size=alt.condition(picked, alt.value(170), alt.value(max(size, 60))),
-            opacity=alt.condition(picked, alt.value(1), alt.value(int(visible))),
-        )
-        .add_params(picked)
-    )
+    sizes = alt.condition(picked, alt.value(170), alt.value(max(size, 60)))
+    opacity = alt.condition(picked, alt.value(1), alt.value(int(visible)))
+    points = base.mark_circle(cursor="pointer").encode(tooltip=tooltip, size=sizes, opacity=opacity)
+    return points.add_params(picked)
 
 
 def _has_interval(row: Row) -> bool:
@@ -201,30 +184,92 @@ def _ks(data: Rows) -> list[int]:
     return sorted({row["k"] for row in data})
 
 
-def _title(metric: str, ks: Sequence[int]) -> str:
-    meaning = MEANINGS.get(metric)
-    if len(ks) == 1:
-        metric = metric.replace("k", str(ks[0]))
-        meaning = meaning and meaning.replace("of k ", f"of {ks[0]} ")
-    return f"{metric}: {meaning}" if meaning else metric
-
-
-def _population(rows: Rows) -> str:
-    problems, samples = _range([row["problems"] for row in rows]), _range([row["samples"] for row in rows])
-    plural = "" if problems == "1" else "s"
-    return f"{problems} problem{plural}, {samples} sample{'' if samples == '1' else 's'} each"
-
-
-def _range(numbers: Sequence[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _legend(rows: Rows, dots: bool) -> list[str]:
-    words = []
+def _population(rows: Rows, *, dots: bool) -> list[str]:
+    """Return a panel's subtitle: numbers of problems and samples, and what bands and dashes mean."""
+    ranges = []
+    for name in ("problem", "sample"):
+        low, high = (end(row[f"{name}s"] for row in rows) for end in (min, max))
+        ranges.append(f"{low:,} to {high:,} {name}s" if low < high else f"{low:,} {name}{'s' * (low != 1)}")
+    words = [f"{', '.join(ranges)} each"]
     if any(map(_has_interval, rows)):
-        what = "Bars" if dots else "Bands"
-        words.append(f"{what}: 95% interval for {rows[0]['interval']}")
+        words.append(f"{'Bars' if dots else 'Bands'}: 95% interval for {rows[0]['interval']}")
     if any(map(_is_unsure, rows)):
         words.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted as correct")
     return words
+
+
+def _end_labels(
+    ends: Sequence[tuple[str, float, float]],
+    *,
+    x: Any,
+    y: Callable[[str], Any],
+    colour: Any,
+    room: tuple[float, float],
+    per_pixel: float,
+) -> list[Any]:
+    """Return layers with the name of each line right of its end, moved apart if names would overlap.
+
+    `ends` are name, last k and value there. `room` has the lowest and highest position of a label.
+    """
+    labels = ["\n".join(wrap_label(name)) for name, _, _ in ends]
+    heights = [((label.count("\n") + 1) * LINE_HEIGHT + _APART) * per_pixel for label in labels]
+    places = spread_labels([value for _, _, value in ends], heights, *room)
+    rightmost = max(last for _, last, _ in ends)
+    rows = [
+        {
+            "label": name,
+            "text": label,
+            "k": last,
+            "right": rightmost,
+            "value": value,
+            "place": place,
+            # A text of several lines is anchored at its first one.
+            "first": place + (height - (LINE_HEIGHT + _APART) * per_pixel) / 2,
+            "moved": abs(place - value) > _MOVED * per_pixel or last != rightmost,
+        }
+        for (name, last, value), label, height, place in zip(ends, labels, heights, places, strict=True)
+    ]
+    at_right = x.copy(deep=False)
+    at_right.shorthand = "right:Q"
+    base = alt.Chart(data_of(rows)).encode(color=colour)
+    leaders = (
+        base.transform_filter("datum.moved")
+        .mark_rule(strokeWidth=0.8, opacity=0.7, xOffset=_NEAR, x2Offset=_FAR)
+        .encode(x=x, x2="right:Q", y=y("value"), y2="place:Q")
+    )
+    names = base.mark_text(
+        align="left",
+        baseline="middle",
+        dx=_FAR + 3,
+        lineBreak="\n",
+        lineHeight=LINE_HEIGHT,
+        fontWeight=600,
+    ).encode(x=at_right, y=y("first"), text="text:N")
+    return [leaders, names]
+
+
+def spread_labels(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
+    """Return positions for the centres of labels: in order, without overlap, near the wanted ones.
+
+    Labels that do not fit between `low` and `high` exceed the lower end.
+    """
+    places = list(wanted)
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    for label in order:  # no lower than the one below allows
+        places[label] = max(places[label], low + heights[label] / 2)
+        low = places[label] + heights[label] / 2
+    for label in reversed(order):  # no higher than the one above allows
+        places[label] = min(places[label], high - heights[label] / 2)
+        high = places[label] - heights[label] / 2
+    return places
+
+
+def wrap_label(label: str) -> list[str]:
+    """Return a label in lines of up to `LABEL_WIDTH` characters; the middle of a long one is cut.
+
+    Model and checkpoint names differ more often at the ends than in the middle.
+    """
+    label = " ".join(label.split())
+    if len(label) > LABEL_MOST:
+        label = f"{label[: LABEL_MOST // 2].rstrip()}…{label[-(LABEL_MOST // 2 - 1) :].lstrip()}"
+    return textwrap.wrap(label, LABEL_WIDTH)

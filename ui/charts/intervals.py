@@ -5,9 +5,9 @@ from typing import Any
 
 import altair as alt
 
-from ui.charts.building import Rows, colour_by, data_of, frame_chart, interval_dots, percents
-from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
-from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, colours
+from ui.charts.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
+from ui.charts.building import Rows, colour_by, data_of, frame_chart, interval_dots, name_rows, percents
+from ui.charts.theme import PALETTE, PANEL_TITLE, RULE, colours
 
 SET_APART = "methods are moved apart a little; the tooltip and file give the exact cost"
 
@@ -24,29 +24,16 @@ def rate_dots(
     """Return one row per name, in order: a dot on the bar of its interval (name, low, high, and `rate`)."""
     ticks = share_ticks([row[key] for row in data for key in ("low", "high")])
     axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
-    names = [row["name"] for row in data]
-    y = alt.Y(
-        "name:N",
-        title=None,
-        sort=names,
-        scale=alt.Scale(domain=names),
-        axis=alt.Axis(labelLimit=180, labelColor=MUTED, grid=False, domain=False),
-    )
     layers = interval_dots(
-        alt.Chart(data_of(data)).encode(y=y),
+        alt.Chart(data_of(data)).encode(y=name_rows("name", [row["name"] for row in data], 180)),
         rate,
         lambda field: alt.X(f"{field}:Q", title=x_title, **axis),
-        tooltip=[
-            alt.Tooltip("name:N", title="of"),
-            *percents(rate, "low", "high"),
-        ],
+        tooltip=[alt.Tooltip("name:N", title="of"), *percents(rate, "low", "high")],
         upright=False,
         color=colour,
     )
     height = _ROW * len(data) + _AROUND
-    return frame_chart(
-        alt.layer(*layers), title, subtitle, height=height, fontSize=13, offset=8, frame="bounds"
-    )
+    return frame_chart(alt.layer(*layers), title, subtitle, height=height, frame="bounds")
 
 
 def cost_points(
@@ -54,8 +41,7 @@ def cost_points(
 ) -> alt.LayerChart:
     """Return scores over cost from 0, as wide as its place; points of one label are joined.
 
-    Methods are placed side by side around their cost, since matched budgets have one. Rows: label, cost,
-    value, low, high, run.
+    Methods are placed side by side around their cost, since matched budgets have one.
     """
     names = list(dict.fromkeys(row["label"] for row in data))
     chosen = {name: palette[name] for name in names} if palette else colours(names)
@@ -79,11 +65,8 @@ def cost_points(
         orient="top", title=None, columns=3, labelLimit=150, symbolType="circle", symbolOpacity=1
     )
     base = alt.Chart(data_of(rows)).encode(x=x, color=colour_by("label", chosen, legend))
-    tooltip = [
-        alt.Tooltip("label:N"),
-        alt.Tooltip("cost:Q", title=x_title, format=",d"),
-        *percents("value", "low", "high"),
-    ]
+    tooltip = [alt.Tooltip("label:N"), alt.Tooltip("cost:Q", title=x_title, format=",d")]
+    tooltip += percents("value", "low", "high")
     bars, dots = interval_dots(base, "value", y, tooltip=tooltip)
     lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
     subtitle = SET_APART if len(names) > 1 else ""
@@ -95,8 +78,7 @@ def difference_chart(
 ) -> alt.LayerChart:
     """Return differences over k on a log scale, as wide as its place; above 0 the first method is better.
 
-    Rows: k; difference, low, high, in shares; wins, losses. `reach` is the end of the vertical scale on both
-    sides of 0, for charts that are compared.
+    `reach` is the end of the vertical scale on both sides of 0, for charts that are compared.
     """
     points = [{**row, **{key: 100 * row[key] for key in ("difference", "low", "high")}} for row in data]
     most = 100 * reach if reach else max(abs(row[key]) for row in points for key in ("low", "high"))

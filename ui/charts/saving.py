@@ -16,12 +16,7 @@ WIDTH = 640
 def save_chart(chart: Any, path: str | Path) -> None:
     """Write a chart to .png (twice its size in pixels), .svg or .json, its Vega-Lite specification.
 
-    The file appears only when it is complete, and replaces an existing one. Nothing is fetched: data must be
-    in the chart, fonts come with vl-convert.
-
-    Raises:
-        InputError: another suffix, or the file cannot be written there.
-        PrerequisiteError: vl-convert is not installed.
+    Nothing is fetched: data must be in the chart, fonts come with vl-convert.
     """
     path = Path(path)
     suffix = path.suffix.lower()

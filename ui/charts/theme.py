@@ -1,6 +1,6 @@
 """Theme of charts and pages: a light one that also prints, a dark one, one palette in both."""
 
-from typing import Any
+from typing import Any, Literal
 
 from service.errors import InputError
 
@@ -78,11 +78,7 @@ _DARK: dict[str, str] = {
 
 
 def darken(spec: Any) -> Any:
-    """Return a finished chart's specification (`chart.to_dict()`) for the dark background.
-
-    Every colour of the light theme is replaced by its dark partner; data and other colours stay. The argument
-    is not changed.
-    """
+    """Return a finished chart's specification for the dark background; data and other colours stay."""
     if isinstance(spec, dict):
         return {key: value if key in ("data", "datasets") else darken(value) for key, value in spec.items()}
     if isinstance(spec, list):
@@ -91,11 +87,7 @@ def darken(spec: Any) -> Any:
 
 
 def colours(names: list[str]) -> dict[str, str]:
-    """Return a colour for each name, in order.
-
-    Raises:
-        InputError: there are more names than distinguishable colours.
-    """
+    """Return a colour for each name, in order; raises InputError if there are too many to distinguish."""
     if len(names) > len(PALETTE):
         raise InputError(
             f"{len(names)} lines are too many to distinguish. Draw at most {len(PALETTE)} in one chart."
@@ -118,32 +110,42 @@ _PAGE_COLOURS = {
 }
 """Colours that pages share with charts."""
 
-_LIGHT_PAGE = {"primary": PALETTE[0], "border": "#dfe2e8", "field": "#f5f6f8", "side": "#f8f9fb"}
-_DARK_PAGE = {"primary": "#1a80b6", "border": "#2d333f", "field": "#1c2028", "side": "#101318"}
-"""`primary` is also the background of white text: chosen methods, buttons."""
+_OWN_COLOURS = {  # `primary` is also the background of white text: chosen methods, buttons
+    "light": {"primary": PALETTE[0], "border": "#dfe2e8", "field": "#f5f6f8", "side": "#f8f9fb"},
+    "dark": {"primary": "#1a80b6", "border": "#2d333f", "field": "#1c2028", "side": "#101318"},
+}
+
+
+def page_colours(mode: Literal["light", "dark"]) -> dict[str, object]:
+    """Return the colours of the pages by the names of Streamlit's options."""
+    own, shared = _OWN_COLOURS[mode], _DARK if mode == "dark" else {}
+    fields = ("secondaryBackgroundColor", "dataframeHeaderBackgroundColor", "codeBackgroundColor")
+    return {
+        **{name: shared.get(colour, colour) for name, colour in _PAGE_COLOURS.items()},
+        "primaryColor": own["primary"],
+        "borderColor": own["border"],
+        **dict.fromkeys(fields, own["field"]),
+        "sidebar.backgroundColor": own["side"],
+        "chartCategoricalColors": [shared.get(colour, colour) for colour in PALETTE],
+    }
 
 
 def page_theme() -> dict[str, object]:
     """Return the pages' theme as Streamlit's options; its fonts come with Streamlit, so none is fetched."""
     options: dict[str, object] = {
-        "theme.font": "sans-serif",
-        "theme.codeFont": "monospace",
-        "theme.baseFontSize": 15,
-        "theme.headingFontSizes": ["1.7rem", "1.25rem", "1.05rem", "1rem", "0.95rem", "0.9rem"],
-        "theme.headingFontWeights": [600, 600, 600, 600, 600, 600],
-        "theme.metricValueFontSize": "1.55rem",
-        "theme.metricValueFontWeight": 500,
-        "theme.codeFontSize": "0.85rem",
-        "theme.baseRadius": "6px",
-        "theme.paddingTop": "2.5rem",
-        "theme.showSidebarBorder": True,
-        "theme.showWidgetBorder": True,
+        "font": "sans-serif",
+        "codeFont": "monospace",
+        "baseFontSize": 15,
+        "headingFontSizes": ["1.7rem", "1.25rem", "1.05rem", "1rem", "0.95rem", "0.9rem"],
+        "headingFontWeights": [600] * 6,
+        "metricValueFontSize": "1.55rem",
+        "metricValueFontWeight": 500,
+        "codeFontSize": "0.85rem",
+        "baseRadius": "6px",
+        "paddingTop": "2.5rem",
+        "showSidebarBorder": True,
+        "showWidgetBorder": True,
+        **{f"light.{name}": colour for name, colour in page_colours("light").items()},
+        **{f"dark.{name}": colour for name, colour in page_colours("dark").items()},
     }
-    for mode, own, shared in (("light", _LIGHT_PAGE, {}), ("dark", _DARK_PAGE, _DARK)):
-        colours = {name: shared.get(colour, colour) for name, colour in _PAGE_COLOURS.items()}
-        colours |= {"primaryColor": own["primary"], "borderColor": own["border"]}
-        fields = ("secondaryBackgroundColor", "dataframeHeaderBackgroundColor", "codeBackgroundColor")
-        colours |= dict.fromkeys(fields, own["field"]) | {"sidebar.backgroundColor": own["side"]}
-        options.update({f"theme.{mode}.{name}": colour for name, colour in colours.items()})
-        options[f"theme.{mode}.chartCategoricalColors"] = [shared.get(colour, colour) for colour in PALETTE]
-    return options
+    return {f"theme.{name}": value for name, value in options.items()}

@@ -1,15 +1,16 @@
-"""Training over its steps: one line per run (or prompt, or percentile)."""
+"""Training over its steps: one line per run (or prompt, or percentile), a forecast as a band."""
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, pairwise
 from math import ceil, floor, log10
 from typing import Any, Literal
 
 import altair as alt
 
 from service.errors import InputError
+from ui.charts.axes import share_axis, share_ticks
 from ui.charts.building import Rows, colour_by, data_of, frame_chart
-from ui.charts.drawing.axes import share_axis, share_ticks
 from ui.charts.theme import MUTED, PALETTE, RULE, colours
 
 POINT = "point"
@@ -41,6 +42,7 @@ def step_chart(
     palette: Mapping[str, str] | None = None,
     methods: Mapping[str, str] | None = None,
     zero_line: bool = False,
+    forecast: tuple[float, float, float] | None = None,
     window: int = 1,
     steps: tuple[float, float] | None = None,
     span: tuple[float, float] | None = None,
@@ -49,26 +51,17 @@ def step_chart(
 ) -> alt.LayerChart:
     """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
 
-    Args:
-        data: label (of the line), step, value; rows without a value are gaps that the line bridges. If lines
-            are means over seeds, also low, high and n: the band, and the number of seeds.
-        scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (others are omitted).
-        methods: of each label; lines of one method share its colour and differ in their dashes.
-        zero_line: draw the line of 0, for values of either sign.
-        window: number of steps that a point averages, for the subtitle.
-        steps, span: ends of the axes, for charts that are compared.
-        dots: mark each value, if most steps have none.
-        seeds: maximum number of seeds in a line's mean, for the subtitle.
-
-    Raises:
-        InputError: there are no values to draw, or more lines than colours.
+    Rows: label (of the line), step, value; of means over seeds also low and high. Rows without a value are
+    gaps that the line bridges; a log scale omits values that are not above 0. Lines of one of the `methods`
+    (by label) share its colour and differ in their dashes. `window` and `seeds` are for the subtitle, `steps`
+    and `span` the ends of the axes, for charts that are compared. `forecast` is the share from before
+    training, with its interval, drawn over all steps. `dots` marks each value, if most steps have none.
     """
     rows = [row for row in data if row["value"] is not None and (scale != "log" or row["value"] > 0)]
     if not rows:
         raise InputError(f"{title}: there are no values to plot.")
     names = list(dict.fromkeys(row["label"] for row in rows))
-    chosen = dict(palette or {})
-    chosen = {name: chosen[name] for name in names} if chosen else colours(names)
+    chosen = {name: palette[name] for name in names} if palette else colours(names)
     ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
 
     def x(field: str) -> Any:
@@ -81,7 +74,7 @@ def step_chart(
 
     spread = [row for row in rows if row.get("low") is not None]
     values = [row["value"] for row in rows]
-    values += [row[name] for row in spread for name in ("low", "high")]
+    values += [*(row[name] for row in spread for name in ("low", "high")), *(forecast or ())]
     y_scale, y_axis = _vertical(scale, [*values, *(span or ())], span)
 
     def y(field: str) -> Any:
@@ -96,16 +89,21 @@ def step_chart(
         symbolOpacity=1,
     )
     colour = colour_by("label", chosen, legend)
-    dash = _dashes(names, methods or {})
+    of_method: defaultdict[str, Iterator[int]] = defaultdict(count)  # the first line of a method is solid
+    dash = {name: next(of_method[(methods or {}).get(name, name)]) % len(_DASHES) for name in names}
     base = alt.Chart(data_of(rows)).encode(x=x("step"), y=y("value"), color=colour)
     layers = []
     if zero_line:
         zero = alt.Chart(data_of([{"zero": 0}])).mark_rule(color=RULE)
         layers.append(zero.encode(y=y("zero")))
+    if forecast:
+        predicted = alt.Chart(data_of([dict(zip(("share", "low", "high"), forecast, strict=True))]))
+        layers.append(predicted.mark_rect(opacity=0.12, color=MUTED).encode(y=y("low"), y2="high:Q"))
+        dashed = predicted.mark_rule(strokeWidth=1.4, strokeDash=[4, 3], color=MUTED)
+        layers.append(dashed.encode(y=y("share")))
     if spread:
         band = alt.Chart(data_of(spread)).mark_area(opacity=0.18)
-        drawn = band.encode(x=x("step"), y=y("low"), y2="high:Q", color=colour)
-        layers.append(drawn)
+        layers.append(band.encode(x=x("step"), y=y("low"), y2="high:Q", color=colour))
     line = base.mark_line(strokeWidth=1.8)
     if len(set(dash.values())) > 1:
         domain, ranges = list(dash), [list(_DASHES[place]) for place in dash.values()]
@@ -121,6 +119,8 @@ def step_chart(
     subtitle = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
     if seeds > 1:
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
+    if forecast:
+        subtitle.append("dashed: forecast, 95% interval")
     return frame_chart(alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH)
 
 
@@ -132,10 +132,9 @@ def window_for(steps: int, asked: int = 0) -> int:
 def window_means(
     steps: Sequence[int], values: Sequence[float | None], window: int
 ) -> list[tuple[float, float | None]]:
-    """Return (step, mean) of each window of `window` steps; steps without a value do not count.
+    """Return the last step and the mean of each window of `window` steps.
 
-    A point is placed at the last step of its window, so that it never shows later values early. A remainder
-    at the end joins the previous window if it is less than half of one.
+    Steps without a value do not count. A remainder of less than half a window joins the previous one.
     """
     if window < 1 or len(steps) != len(values):
         raise ValueError(f"invalid: {len(steps)} steps, {len(values)} values, a window of {window}")
@@ -149,45 +148,24 @@ def window_means(
     return means
 
 
-def most_steps(runs: Sequence[Sequence[int]]) -> tuple[float, float] | None:
-    """Return the first and the last step of all runs, to put their charts on one axis; None without any."""
-    every = [end for steps in runs if steps for end in (steps[0], steps[-1])]
-    return (min(every), max(every)) if every else None
-
-
 def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scale: Scale) -> Any:
-    """Return hover targets: a stripe for each step, whose tooltip has the values of all lines.
-
-    A dot for each point would be simpler but harder to hit, and thousands of them make a page slow.
-    """
+    """Return hover targets: a stripe for each step, whose tooltip has the values of all lines."""
     steps = sorted({row["step"] for row in rows})
     borders = [ends[0], *((left + right) / 2 for left, right in pairwise(steps)), ends[1]]
-    values = {
-        (row["step"], row["label"]): format(row["value"], ".1%" if scale == "share" else ".4g")
-        for row in rows
-    }
-    stripes = [
-        {
-            "step": step,
-            "from": low,
-            "to": high,
-            **{f"line{place}": values.get((step, name), "none") for place, name in enumerate(names)},
-        }
-        for step, (low, high) in zip(steps, pairwise(borders), strict=True)
-    ]
+    form = ".1%" if scale == "share" else ".4g"
+    values = {(row["step"], row["label"]): format(row["value"], form) for row in rows}
+    stripes = []
+    for step, (low, high) in zip(steps, pairwise(borders), strict=True):
+        texts = {f"line{place}": values.get((step, name), "none") for place, name in enumerate(names)}
+        stripes.append({"step": step, "from": low, "to": high, **texts})
     picked = alt.selection_point(name=POINT, fields=["step"], on="click", empty=False)
     tooltip = [
         alt.Tooltip("step:Q", format=",d"),
         *(alt.Tooltip(f"line{place}:N", title=name) for place, name in enumerate(names)),
     ]
     drawn = alt.Chart(data_of(stripes)).mark_rect(color=MUTED, cursor="pointer", aria=False)
-    encoded = drawn.encode(
-        x=x("from"),
-        x2="to:Q",
-        opacity=alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25}),
-        tooltip=tooltip,
-    )
-    return encoded.add_params(picked)
+    shade = alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25})
+    return drawn.encode(x=x("from"), x2="to:Q", opacity=shade, tooltip=tooltip).add_params(picked)
 
 
 def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] | None) -> tuple[Any, Any]:
@@ -210,31 +188,12 @@ def _apart(ends: tuple[float, float]) -> list[float]:
     return [ends[0] - 0.5, ends[1] + 0.5] if ends[0] == ends[1] else list(ends)
 
 
-def _dashes(names: Sequence[str], methods: Mapping[str, str]) -> dict[str, int]:
-    """Return the dash pattern of each line: the first of a method is solid."""
-    seen: dict[str, int] = {}
-    places = {}
-    for name in names:
-        method = methods.get(name, name)
-        places[name] = seen.get(method, 0) % len(_DASHES)
-        seen[method] = seen.get(method, 0) + 1
-    return places
-
-
 def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each label by its method, stable under any selection of labels.
-
-    `every` method, in a stable order: the first ones have the palette's colours.
-    """
-    order = list(dict.fromkeys(every))
-    wanted = list(dict.fromkeys(labels.values()))
-    places = [order.index(method) for method in wanted]
+    """Return the colour of each label by its method, stable under any selection of `every` method."""
+    wanted, order = list(dict.fromkeys(labels.values())), list(dict.fromkeys(every))
     if len(wanted) > len(PALETTE):
         raise InputError(f"{len(wanted)} methods are too many to distinguish. Draw at most {len(PALETTE)}.")
-    # After the eighth method colours repeat; methods that would share one are coloured by their order.
-    apart = len({place % len(PALETTE) for place in places}) == len(places)
-    by_method = {
-        method: PALETTE[place % len(PALETTE) if apart else number]
-        for number, (method, place) in enumerate(zip(wanted, places, strict=True))
-    }
-    return {label: by_method[method] for label, method in labels.items()}
+    places = {method: order.index(method) % len(PALETTE) for method in wanted}
+    if len(set(places.values())) < len(places):  # colours repeat after the eighth method
+        places = {method: place for place, method in enumerate(wanted)}
+    return {label: PALETTE[places[method]] for label, method in labels.items()}

@@ -21,11 +21,7 @@ SHIPPED = Path(__file__).with_name("demo.tar.xz")
 def shipped_demo(pack: Path = SHIPPED) -> tuple[Path, str]:
     """Return the shipped demo's database, unpacked if necessary, and its description on the pages.
 
-    It is below `XDG_CACHE_HOME` or `~/.cache`, in a folder named after the pack and the schema, so that each
-    version of tagrpo unpacks its own.
-
-    Raises:
-        InputError: the pack is damaged, or it cannot be unpacked there.
+    It is below `XDG_CACHE_HOME` or `~/.cache`; each version of tagrpo unpacks its own.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tagrpo")
     folder = cache / f"demo-{file_sha256(pack)[:12]}-{HEAD_REVISION}"
@@ -44,12 +40,7 @@ def shipped_demo(pack: Path = SHIPPED) -> tuple[Path, str]:
 def unpack(pack: Path, folder: Path, *, home: Path | None = None) -> Path:
     """Unpack a demo into a folder and return its database; an older schema is upgraded.
 
-    Args:
-        home: the folder that the caller moves all of it to; the database names it.
-
-    Raises:
-        InputError: the pack is damaged.
-        OSError: the files cannot be written.
+    The database names `home`, to which the caller moves the folder.
     """
     try:
         with tarfile.open(pack, "r:xz") as archive:

@@ -46,21 +46,6 @@ def test_back_and_forward_bring_the_search_back(url, view_of):
     view.check()
 
 
-def test_panels_are_scrolled_where_the_window_is_narrow_and_the_page_is_not(url, view_of):
-    view = view_of(url, width=400).open("/")
-    view.until("() => document.querySelectorAll('[data-testid=stVegaLiteChart] svg.marks').length === 2")
-    wide, shown = view.tab.evaluate(
-        """() => {
-            const box = [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].at(-1);
-            return [box.scrollWidth, box.clientWidth];
-        }"""
-    )
-    assert wide > 1200
-    assert shown <= 400
-    assert view.tab.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 400
-    view.check()
-
-
 def test_long_texts_are_cut_until_all_is_asked_for(url, view_of):
     view = view_of(url).open("/")
     assert "word " * 700 not in view.text()

@@ -14,7 +14,7 @@ from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached
-from ui.pages.state.records import list_trainings
+from ui.pages.state.records import list_trainings, method_of
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, choose_several, note_absent
@@ -32,41 +32,27 @@ POINT_PARAMETERS = ("problem", "after", "which")
 
 @dataclass(frozen=True)
 class Choice:
-    """The displayed choice.
+    """The displayed choice: methods by label, with their colours."""
 
-    `palette` contains the colour of every chosen method; `references` are those of `load_methods`, by label.
-    """
-
-    methods: tuple[MethodChoice, ...]
+    methods: dict[str, MethodChoice]
     benchmarks: tuple[str, ...]
     metric: str
     interval: str
-    palette: tuple[tuple[str, str], ...]
+    palette: dict[str, str]
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(method.label for method in self.methods)
+    def labels(self) -> list[str]:
+        return list(self.methods)
 
-    @property
-    def references(self) -> tuple[str, ...]:
-        return tuple(reference for label in self.labels for reference in self.references_of(label))
+    def references(self, *labels: str) -> tuple[str, ...]:
+        """Return what `load_methods` takes for these methods; for all if none is named."""
+        methods = [self.methods[label] for label in labels or self.labels]
+        return tuple(reference for method in methods for reference in method.references(self.benchmarks))
 
-    def references_of(self, label: str) -> tuple[str, ...]:
-        return self._method(label).references(self.benchmarks)
-
-    def benchmarks_of(self, label: str) -> set[str]:
-        return set(self._method(label).benchmarks) & set(self.benchmarks)
-
-    def shares(self, label: str) -> tuple[str, ...]:
-        mine = self.benchmarks_of(label)
-        return tuple(other for other in self.labels if other != label and mine & self.benchmarks_of(other))
-
-    def run(self, label: str, benchmark: str) -> RunOverview | None:
-        runs = self._method(label).runs
-        return next((run for run in runs if run.benchmark == benchmark), None)
-
-    def _method(self, label: str) -> MethodChoice:
-        return next(method for method in self.methods if method.label == label)
+    def shared(self, label: str) -> dict[str, int]:
+        """Return the other methods, with how many of the benchmarks they share with this one."""
+        on = {name: set(method.benchmarks) & set(self.benchmarks) for name, method in self.methods.items()}
+        return {other: len(on[label] & on[other]) for other in on if other != label and on[label] & on[other]}
 
 
 read_methods = cached(method_choices)
@@ -112,30 +98,12 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
         resets=["of", "against", "point", *POINT_PARAMETERS],
     )
     note_absent("run", list(ready), "graded evaluation of", "the methods above")
-    methods = tuple(method for label, method in ready.items() if label in picked)
+    methods = {label: method for label, method in ready.items() if label in picked}
     if not methods:
         return None
     if len(methods) < len(ready):
         st.caption(f"{len(methods)} of {len(ready)} methods")
-    benchmarks = in_order(dict.fromkeys(name for method in methods for name in method.benchmarks))
-    with layout.row():
-        metric, interval, on = _settings(benchmarks)
-        show_ungraded(evaluated)
-    # A label is linked to a training by its checkpoint's path or, if that does not match, by its name.
-    trainings = {each.run.name: each.recipe or each.run.name for each in list_trainings()}
-    by_label = {}
-    for method in ready.values():
-        checkpoint = trained_checkpoint(str(method.runs[0].run.spec["model"]), list(trainings))
-        name = checkpoint[0] if checkpoint else method.label
-        by_label[method.label] = trainings.get(name, method.label)
-    colours = method_colours(
-        {method.label: by_label[method.label] for method in methods},
-        [*trainings.values(), *by_label.values()],
-    )
-    return Choice(methods, tuple(on), metric, interval, tuple(colours.items()))
-
-
-def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
+    benchmarks = in_order(dict.fromkeys(name for method in methods.values() for name in method.benchmarks))
     metric = links.choice("metric", METRICS, METRICS[0])
     interval = links.choice("interval", INTERVAL_NAMES, INTERVAL_NAMES[0])
     interval = interval if metric in WITH_SAME else INTERVAL_NAMES[0]
@@ -143,27 +111,32 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
     summary = f"{metric}, intervals for {INTERVALS[interval]}"
     if len(on) < len(benchmarks):
         summary += f", {len(on)} of {len(benchmarks)} benchmarks"
-    with st.popover(escaped(summary), icon=":material/tune:"):
-        choose_several(st.pills, "Benchmarks", "on", benchmarks, benchmarks)
-        choose(
-            st.segmented_control,
-            "Metric",
-            "metric",
-            METRICS,
-            label_visibility="visible",
-            help="pass@k: at least one of k samples is correct. pass^k: all are. g-pass@k: at least half "
-            "are. maj@k: the most frequent answer is.",
-            resets=["made"],
-        )
-        if metric in WITH_SAME:
+    with layout.row():
+        with st.popover(escaped(summary), icon=":material/tune:"):
+            choose_several(st.pills, "Benchmarks", "on", benchmarks, benchmarks)
             choose(
-                st.radio,
-                "Intervals for",
-                "interval",
-                INTERVAL_NAMES,
-                words=INTERVAL_QUESTIONS.__getitem__,
+                st.segmented_control,
+                "Metric",
+                "metric",
+                METRICS,
+                label_visibility="visible",
+                help="pass@k: at least one of k samples is correct. pass^k: all are. g-pass@k: at least half "
+                "are. maj@k: the most frequent answer is.",
+                resets=["made"],
             )
-    return metric, interval, list(on)
+            if metric in WITH_SAME:
+                words = INTERVAL_QUESTIONS.__getitem__
+                choose(st.radio, "Intervals for", "interval", INTERVAL_NAMES, words=words)
+        show_ungraded(evaluated)
+    # A label is linked to a training by its checkpoint's path or, if that does not match, by its name.
+    trainings = {each.run.name: method_of(each) for each in list_trainings()}
+    by_label = {}
+    for label, method in ready.items():
+        checkpoint = trained_checkpoint(str(method.runs[0].run.spec["model"]), list(trainings))
+        by_label[label] = trainings.get(checkpoint[0] if checkpoint else label, label)
+    every = [*trainings.values(), *by_label.values()]
+    colours = method_colours({label: by_label[label] for label in methods}, every)
+    return Choice(methods, tuple(on), metric, interval, colours)
 
 
 def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:

@@ -8,9 +8,11 @@ import streamlit as st
 
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem
+from evaluator.evals.samples import SampleFilters, SampleHeader, browse_samples
 from evaluator.reports.comparing import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
+from ui.characters import one_line
 from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
-from ui.pages.curves.responses import COUNTED, Side, show_problem
+from ui.pages.curves.responses import COUNTED, show_response, show_statement
 from ui.pages.state import links
 from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped
@@ -20,17 +22,23 @@ from ui.pages.widgets.pager import pager
 from ui.pages.widgets.tables import Column, pick_row
 
 PAGE = 12
+MOST_SAMPLES = 256
 WHICH: tuple[Which, ...] = get_args(Which)
 
 
 @st.fragment
 def show_point_problems(choice: Choice, usual_k: int) -> None:
     layout.section("Problems at one k", "Problems that one method solves and the other does not.")
-    if len(choice.labels) < 2:
+    if len(choice.methods) < 2:
         st.caption("Choose a second method to compare with.")
         return
     measured = {
-        name: {label: run for label in choice.labels if (run := choice.run(label, name)) is not None}
+        name: {
+            label: run
+            for label, method in choice.methods.items()
+            for run in method.runs
+            if run.benchmark == name
+        }
         for name in choice.benchmarks
     }
     measured = {name: runs for name, runs in measured.items() if len(runs) > 1}
@@ -52,52 +60,39 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
         ks = sorted({2**power for power in range(max(most, 1).bit_length())} | {min(usual_k, max(most, 1))})
         k: int = select("k", "k", ks, min(usual_k, ks[-1]), width=90)
     if asked > most:
-        st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
-    sides = Side(first, runs[first].run.id), Side(second, runs[second].run.id)
-    contrasts = fetch(contrast_runs, sides[0].run_id, sides[1].run_id, k)
-    _notes(contrasts, first, second)
-    if contrasts.problems:
-        _list(contrasts, sides, is_secret(benchmark))
-
-
-def _notes(contrasts: Contrasts, first: str, second: str) -> None:
+        layout.caption(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here.")
+    sides = {label: runs[label].run.id for label in (first, second)}
+    contrasts = fetch(contrast_runs, sides[first], sides[second], k)
     notes = []
     if contrasts.too_few:
-        notes.append(
-            f"{contrasts.too_few:,} problems have fewer than {contrasts.k} graded samples and are excluded."
-        )
+        notes.append(f"{contrasts.too_few:,} problems have fewer than {k} graded samples and are excluded.")
     if contrasts.only_first or contrasts.only_second:
         notes.append(
             f"{contrasts.only_first:,} problems are only in the run of {first}, {contrasts.only_second:,} "
             f"only in the run of {second}."
         )
-    if notes:
-        st.caption(escaped(" ".join(notes)))
     if not contrasts.problems:
-        st.caption("The two runs have no common problem to compare.")
+        notes.append("The two runs have no common problem to compare.")
+    if notes:
+        layout.caption(" ".join(notes))
+    if contrasts.problems:
+        _list(contrasts, sides, secret=is_secret(benchmark))
 
 
-def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
+def _list(contrasts: Contrasts, sides: Mapping[str, str], *, secret: bool) -> None:
+    """Show the problems of two runs, given by the labels of their methods."""
     kinds = [contrast.which for contrast in contrasts.problems]
-    numbers = {which: kinds.count(which) for which in WHICH}
-    first, second = sides[0].label, sides[1].label
-    words = {
-        "first only": f"only {first}: {numbers['first only']:,}",
-        "second only": f"only {second}: {numbers['second only']:,}",
-        "both": f"both: {numbers['both']:,}",
-        "neither": f"neither: {numbers['neither']:,}",
-        "all": f"all: {len(contrasts.problems):,}",
-    }
-    usual: Which = (
-        "first only" if numbers["first only"] else "second only" if numbers["second only"] else "all"
-    )
+    numbers = {which: kinds.count(which) for which in WHICH} | {"all": len(kinds)}
+    first, second = sides
+    names = {"first only": f"only {first}", "second only": f"only {second}"}
+    usual: Which = next((each for each in WHICH[:2] if numbers[each]), "all")
     which = choose(
         st.segmented_control,
         "Solved by",
         "which",
         WHICH,
         usual,
-        words=words.__getitem__,
+        words=lambda which: f"{names.get(which, which)}: {numbers[which]:,}",
         label_visibility="visible",
         help=f"Solved: among {contrasts.k:d} samples, at least one is correct with probability {SOLVED:g} or "
         "more.",
@@ -105,66 +100,81 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     )
     chosen = [each for each in contrasts.problems if which in ("all", each.which)]
     ids, after = [each.problem_id for each in chosen], links.text("after")
-    first_place = ids.index(after) + 1 if after in ids else 0
-    listed = chosen[first_place : first_place + PAGE]
+    start = ids.index(after) + 1 if after in ids else 0
+    listed = chosen[start : start + PAGE]
     if not listed:
         st.caption("None.")
         return
     texts = fetch(contrast_texts, tuple(listed))
-    rows = [row(contrast, texts, secret=secret) for contrast in listed]
-    apart = any(row["number"] != row["number_second"] for row in rows)
-    problem_id = pick_row(
-        rows,
-        columns_of(contrasts.k, first, second, secret=secret, apart=apart),
-        "point-problems",
-        parameter="problem",
-        value="problem",
-        name="problems",
-    )
+    columns = [
+        Column("number", "problem", "figure", COUNTED),
+        Column("first", f"{first}: pass@{contrasts.k}, %", "share"),
+        Column("second", f"{second}: pass@{contrasts.k}, %", "share"),
+        Column("correct_first", f"{first}: correct"),
+        Column("correct_second", f"{second}: correct"),
+        *([] if secret else [Column("text", "text", wide=True)]),
+        Column("problem_id", "id"),
+    ]
+    rows = []
+    for contrast in listed:
+        a, b = contrast.counts
+        counts = {"correct_first": f"{a.correct} of {a.asked}", "correct_second": f"{b.correct} of {b.asked}"}
+        text = {} if secret else {"text": texts[a.run_problem_id].text}
+        values = dict(zip(("first", "second"), contrast.values, strict=True))
+        named = {"number": _positions(contrast, texts), "problem_id": contrast.problem_id}
+        rows.append({**named, **values, **counts, **text})
+    look = {"parameter": "problem", "value": "problem_id", "name": "problems"}
+    problem_id = pick_row(rows, columns, "point-problems", **look)
     pager(
-        {"after": listed[-1].problem_id} if len(chosen) > first_place + PAGE else None,
-        {"after": None} if first_place else None,
-        words=f"{len(listed):,} of {len(chosen):,}, largest differences "
-        "first. Click a row to see the responses.",
+        {"after": listed[-1].problem_id} if len(chosen) > start + PAGE else None,
+        {"after": None} if start else None,
+        words=f"{len(listed):,} of {numbers[which]:,}, largest differences first. Click a row to see the "
+        "responses.",
     )
     picked = next((contrast for contrast in contrasts.problems if contrast.problem_id == problem_id), None)
     if picked is not None:
-        show_problem(
-            picked, texts if picked in listed else fetch(contrast_texts, (picked,)), sides, secret=secret
-        )
+        texts = texts if picked in listed else fetch(contrast_texts, (picked,))
+        _show_problem(picked, texts, sides, secret=secret)
 
 
-def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) -> dict[str, Any]:
-    """Return a problem as a row; for a gated benchmark, without its text and answer."""
-    a, b = contrast.counts
-    problem, other = texts[a.run_problem_id], texts[b.run_problem_id]
-    return {
-        "number": problem.position,
-        "number_second": other.position,
-        "problem": contrast.problem_id,
-        "first": contrast.values[0],
-        "second": contrast.values[1],
-        "difference": contrast.difference,
-        "correct_first": f"{a.correct} of {a.asked}",
-        "correct_second": f"{b.correct} of {b.asked}",
-        **({} if secret else {"answer": problem.answer, "text": problem.text}),
-    }
+def _positions(contrast: Contrast, texts: Mapping[int, RunProblem]) -> str:
+    """Return the problem's position in both runs, or in one if it is the same."""
+    places = [str(texts[counts.run_problem_id].position) for counts in contrast.counts]
+    return " / ".join(dict.fromkeys(places))
 
 
-def columns_of(k: int, first: str, second: str, *, secret: bool, apart: bool) -> list[Column]:
-    """Return the columns; with the problem's position in both runs if they are `apart`."""
-    places = [Column("number", "problem", "figure", COUNTED)]
-    if apart:
-        places = [
-            Column("number", f"{first}: problem", "figure", COUNTED),
-            Column("number_second", f"{second}: problem", "figure", COUNTED),
-        ]
-    columns = [
-        *places,
-        Column("first", f"{first}: pass@{k}, %", "share"),
-        Column("second", f"{second}: pass@{k}, %", "share"),
-        Column("correct_first", f"{first}: correct"),
-        Column("correct_second", f"{second}: correct"),
-        Column("problem", "id"),
-    ]
-    return columns if secret else [*columns[:-1], Column("text", "text", wide=True), columns[-1]]
+def _show_problem(
+    contrast: Contrast, texts: Mapping[int, RunProblem], sides: Mapping[str, str], *, secret: bool
+) -> None:
+    """Show a problem, its gold answer, and a response of each run."""
+    with layout.card():
+        problem = texts[contrast.counts[0].run_problem_id]
+        if not show_statement(problem, f"problem {_positions(contrast, texts)}", secret=secret):
+            return
+        for place, (column, label) in enumerate(zip(st.columns(2, gap="large"), sides, strict=True)):
+            with column:
+                st.markdown(f"**{escaped(label)}**")
+                counts, solved = contrast.counts[place], contrast.values[place] >= SOLVED
+                filters = SampleFilters(position=counts.position)
+                page = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
+                samples = [header for _, header in page.samples]
+                _show_side(samples, counts.run_problem_id, ("left", "right")[place], solved=solved)
+
+
+def _show_side(samples: list[SampleHeader], problem_id: int, name: str, *, solved: bool) -> None:
+    if not samples:
+        st.caption("No samples.")
+        return
+    if len(samples) == MOST_SAMPLES:
+        st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval show` shows the others.")
+    by_ordinal = {sample.ordinal: sample for sample in samples}
+    expected = "correct" if solved else "wrong"
+    usual = next((sample for sample in samples if sample.counted == expected), samples[0]).ordinal
+
+    def label(ordinal: int) -> str:
+        answer = one_line(by_ordinal[ordinal].extracted or "", 30)
+        return f"{ordinal}: {by_ordinal[ordinal].counted or 'not graded'}" + (f", {answer}" if answer else "")
+
+    # The parameter contains the problem, so that the choice belongs to it and another problem starts fresh.
+    chosen = choose(st.selectbox, "Response", f"{name}-{problem_id}", list(by_ordinal), usual, words=label)
+    show_response(by_ordinal[chosen], name)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -20,7 +19,6 @@ from evaluator.reports.report import (
     INTERVALS,
     MAJ_AT_K,
     PASS_AT_K,
-    Majority,
     Metric,
     Score,
     build_report,
@@ -33,13 +31,12 @@ from ui.charts.eval_curves import MEANINGS, POINT, panel_charts
 from ui.charts.intervals import cost_points, difference_chart
 from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached, reading
+from ui.pages.state.database import cached, keep, reading
 from ui.pages.state.records import list_trainings, recorded
-from ui.pages.state.results import keep
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import cached_chart, show_chart
-from ui.pages.widgets.choices import choose, note_absent
+from ui.pages.widgets.charts import draw_chart, show_chart
+from ui.pages.widgets.choices import asked_to_compute, choose, note_absent
 from ui.pages.widgets.documents import show_document, show_table
 from ui.pages.widgets.tables import Column, download, page_table
 
@@ -50,20 +47,10 @@ MOST_K = 64
 
 UNITS = ("responses", "tokens")
 
-Cost = tuple[str, int, int, int]
-"""The training of a model, the step of its checkpoint, and the responses and tokens drawn until then.
-
-The model that trainings started from has no cost, at step 0.
-"""
-
 
 @dataclass(frozen=True)
 class PageReport:
-    """A report for the page.
-
-    `specs` are its charts by benchmark, `sources` where answers were found. `notes` name unfinished runs, and
-    count human grades and the agreement with another tool's grades.
-    """
+    """A report for the page: charts by benchmark, where answers were found, notes on runs and grades."""
 
     k: int
     curves: list[dict[str, Any]]
@@ -75,28 +62,26 @@ class PageReport:
     notes: list[str]
 
 
-def make_report(
-    session: Session,
-    references: tuple[str, ...],
-    metric: str,
-    interval: str,
-    palette: tuple[tuple[str, str], ...],
-    *,
-    ks: Sequence[int] | None = None,
-    majority: Majority | None = None,
-) -> PageReport:
-    """Return the report of methods with its charts; `ks` and `majority` are those of `build_report`."""
-    methods = load_methods(session, references)
-    report = build_report(
-        methods, ks=ks, metric=Metric(metric), interval=INTERVALS[interval], majority=majority
-    )
+def make_report(session: Session, choice: Choice, ks: Sequence[int] | None = None) -> PageReport:
+    """Return the report of methods with its charts, for some `ks` or all."""
+    methods = load_methods(session, choice.references())
+    look: dict[str, Any] = {"ks": ks}
+    if choice.metric == MAJ_AT_K:
+        runs = [run for method in choice.methods.values() for run in method.runs]
+        fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
+
+        def majority(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
+            answers = [read_answers(session, each.run.id, each.grader_version) for each in entry.results]
+            with Grader() as grader:
+                return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
+
+        look = {"ks": curve_ks(min(max(fewest, 1), MOST_K), ()), "majority": majority}
+    interval = INTERVALS[choice.interval]
+    report = build_report(methods, metric=Metric(choice.metric), interval=interval, **look)
     curves = curve_rows(report)
-    charts = panel_charts(
-        curves,
-        metric=metric,
-        palette=dict(palette),
-        height=HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT,
-    )
+    height = HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT
+    charts = panel_charts(curves, metric=choice.metric, palette=choice.palette, height=height)
+    lines = report.lines
     return PageReport(
         report.ks[-1],
         curves,
@@ -106,9 +91,9 @@ def make_report(
         source_table(report),
         list(source_notes(report)),
         [
-            *run_notes([line.entry for line in report.lines]),
-            *human_notes([(line.label, line.entry) for line in report.lines]),
-            *agreement_notes(session, [result.run for line in report.lines for result in line.entry.results]),
+            *run_notes([line.entry for line in lines]),
+            *human_notes([(line.label, line.entry) for line in lines]),
+            *agreement_notes(session, [result.run for line in lines for result in line.entry.results]),
         ],
     )
 
@@ -124,51 +109,25 @@ def load_comparison(session: Session, first: tuple[str, ...], second: tuple[str,
 
 def majority_report(choice: Choice) -> PageReport:
     """Return the report of maj@k, or offer to compute it and stop."""
-    if not links.flag("made"):
-        st.button(
-            "Compute maj@k",
-            type="primary",
-            icon=":material/play_arrow:",
-            on_click=lambda: links.set_query(made=True),
-        )
-        st.caption(
-            "The grader groups equivalent wrong answers of every problem. This takes seconds to minutes; "
-            "the result is cached."
-        )
+    words = (
+        "The grader groups equivalent wrong answers of every problem. This takes seconds to minutes; the "
+        "result is cached."
+    )
+    if not asked_to_compute("Compute maj@k", words, "maj-make"):
         st.stop()
+
+    def make() -> PageReport:
+        with reading() as session:
+            return make_report(session, choice)
+
     with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
         # The methods change whenever samples or grades of their runs change.
-        return keep((settings.current().database, choice), lambda: _make(choice))
-
-
-def _make(choice: Choice) -> PageReport:
-    fewest = min(
-        run.fewest for method in choice.methods for run in method.runs if run.benchmark in choice.benchmarks
-    )
-    ks = curve_ks(min(max(fewest, 1), MOST_K), ())
-    with reading() as session:
-        return make_report(
-            session,
-            choice.references,
-            MAJ_AT_K,
-            choice.interval,
-            choice.palette,
-            ks=ks,
-            majority=partial(_score, session),
-        )
-
-
-def _score(
-    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
-) -> tuple[Score, ...]:
-    answers = [read_answers(session, result.run.id, result.grader_version) for result in entry.results]
-    with Grader() as grader:
-        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
+        return keep((settings.current().database, choice), make)
 
 
 def show_panels(choice: Choice, report: PageReport) -> None:
     meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
-    st.caption(escaped(f"{choice.metric}: {meaning}. Click a point to see its problems."))
+    layout.caption(f"{choice.metric}: {meaning}. Click a point to see its problems.")
     for note in report.notes:
         st.caption(with_commands(note))  # safe
     columns = st.columns(2 if len(report.specs) > 1 else 1, gap="medium")
@@ -206,7 +165,7 @@ def show_report(choice: Choice, report: PageReport) -> None:
         k = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=POINT_PARAMETERS)
         note_absent("k", ks, "table at k =", f"k = {k}")
         if k != report.k:
-            report = load_report(choice.references, choice.metric, choice.interval, choice.palette, ks=(k,))
+            report = load_report(choice, ks=(k,))
     show_document(report.document, "report")
     download("report", report.records, key="report-csv", label="CSV, full precision")
 
@@ -219,7 +178,7 @@ def show_sources(report: PageReport) -> None:
 
 
 def show_differences(choice: Choice) -> None:
-    labels = [label for label in choice.labels if choice.shares(label)]
+    labels = [label for label in choice.methods if choice.shared(label)]
     if not labels:
         st.caption(
             "These methods have no common benchmark. Choose two methods evaluated on the same benchmark."
@@ -227,39 +186,31 @@ def show_differences(choice: Choice) -> None:
         return
     with layout.row():
         first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200)
-        others = choice.shares(first)
-        most_shared = max(
-            others, key=lambda label: len(choice.benchmarks_of(first) & choice.benchmarks_of(label))
-        )
-        second = choose(st.selectbox, "against", "against", others, most_shared, width=200)
+        others = choice.shared(first)
+        most_shared = max(others, key=others.__getitem__)
+        second = choose(st.selectbox, "against", "against", list(others), most_shared, width=200)
     with layout.or_stop(f"{first} and {second} cannot be compared."):
-        comparison = load_comparison(choice.references_of(first), choice.references_of(second))
+        comparison = load_comparison(choice.references(first), choice.references(second))
     rows = comparison.rows
-    st.caption(
-        escaped(
-            f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
-            f"Bars: 95% interval for {rows[0]['interval']}."
-            + ("" if choice.metric == PASS_AT_K else f" Differences are for pass@k, not for {choice.metric}.")
-        )
+    layout.caption(
+        f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
+        f"Bars: 95% interval for {rows[0]['interval']}."
+        + ("" if choice.metric == PASS_AT_K else f" Differences are for pass@k, not for {choice.metric}.")
     )
     reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
     columns = st.columns(2 if len(comparison.parts) > 1 else 1, gap="medium")
-    palette = dict(choice.palette)
     for place, part in enumerate(comparison.parts):
         mine = [row for row in rows if row["benchmark"] == part.benchmark]
         with columns[place % len(columns)]:
-            show_chart(
-                cached_chart(
-                    difference_chart,
-                    mine,
-                    title=part.benchmark,
-                    subtitle=f"{len(part.comparison.problem_ids):,} problems",
-                    reach=reach,
-                    colour=palette[first],
-                ),
+            draw_chart(
+                difference_chart,
+                mine,
                 f"difference-{part.benchmark}",
                 f"difference-{part.benchmark}",
-                rows=mine,
+                title=part.benchmark,
+                subtitle=f"{len(part.comparison.problem_ids):,} problems",
+                reach=reach,
+                colour=choice.palette[first],
             )
     page_table(rows, _columns(first, second), "differences", name="differences")
     st.caption(
@@ -287,27 +238,24 @@ def _columns(first: str, second: str) -> list[Column]:
     ]
 
 
-def training_costs(models: Sequence[str]) -> dict[str, Cost]:
-    trained = list_trainings()
-    runs = {training.run.name: training for training in trained}
-    starts = {
-        str(training.run.spec.get("model", "")): training.run.name
-        for training in trained
-        if training.numbers.rollouts
-    }
-    drawn: dict[str, Cost] = {}
+def training_costs(models: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return training run, step, responses and tokens drawn until each of these models.
+
+    The model that a training started from has no cost, at step 0.
+    """
+    runs = {training.run.name: training for training in list_trainings()}
+    drawn: dict[str, dict[str, Any]] = {}
     for model in models:
-        checkpoint = trained_checkpoint(model, list(runs))
-        if checkpoint is None:
-            start = next((run for path, run in starts.items() if same_model(model, path)), None)
-            if start is not None:
-                drawn[model] = (start, 0, 0, 0)
-            continue
-        name, step = checkpoint
-        steps = [] if runs[name].problem else drawn_by_step(runs[name].run.id)
-        until = [total for total in steps if total[0] <= step]
-        if until:
-            drawn[model] = (name, step, *max(until)[1:])
+        found = [name for name, each in runs.items() if each.numbers.rollouts and each.model is not None]
+        start = next((name for name in found if same_model(model, str(runs[name].model))), None)
+        if (checkpoint := trained_checkpoint(model, list(runs))) is not None:
+            name, step = checkpoint
+            steps = [] if runs[name].problem else drawn_by_step(runs[name].run.id)
+            if until := [total for total in steps if total[0] <= step]:
+                _, responses, tokens = max(until)
+                drawn[model] = {"train_run": name, "step": step, "responses": responses, "tokens": tokens}
+        elif start is not None:
+            drawn[model] = {"train_run": start, "step": 0, "responses": 0, "tokens": 0}
     return drawn
 
 
@@ -328,20 +276,23 @@ def same_model(first: str, second: str) -> bool:
 
 def show_cost(choice: Choice, report: PageReport) -> None:
     models = {
-        run.run.spec["model"]: method.label
-        for method in choice.methods
+        run.run.spec["model"]: label
+        for label, method in choice.methods.items()
         for run in method.runs
         if run.benchmark in choice.benchmarks
     }
     drawn = training_costs(tuple(models))
-    rows = cost_rows(report, drawn)
+    keys = ("label", "run", "benchmark", "k", "value", "low", "high")
+    rows = [
+        {**{key: row[key] for key in keys}, **drawn[row["model"]]}
+        for row in report.records
+        if row["source"] == "runs" and row["k"] == report.k and row["model"] in drawn
+    ]
     missing = sorted({label for model, label in models.items() if model not in drawn})
     if missing:
-        st.caption(
-            escaped(
-                f"Not shown: {', '.join(missing)}. Their models are neither checkpoints "
-                "(.../NAME/checkpoints/global_step_N/...) nor initial models of recorded training runs."
-            )
+        layout.caption(
+            f"Not shown: {', '.join(missing)}. Their models are neither checkpoints "
+            "(.../NAME/checkpoints/global_step_N/...) nor initial models of recorded training runs."
         )
     if not rows:
         layout.empty_state(
@@ -356,27 +307,13 @@ def show_cost(choice: Choice, report: PageReport) -> None:
     for place, name in enumerate(names):
         mine = [{**row, "cost": row[unit]} for row in rows if row["benchmark"] == name]
         with columns[place % len(columns)]:
-            show_chart(
-                cached_chart(
-                    cost_points,
-                    mine,
-                    title=name,
-                    x_title=f"{unit} sampled in training",
-                    y_title=choice.metric.replace("k", str(report.k)),
-                    palette=dict(choice.palette),
-                ),
+            draw_chart(
+                cost_points,
+                mine,
                 f"cost-{name}",
                 f"cost-{name}",
-                rows=mine,
+                title=name,
+                x_title=f"{unit} sampled in training",
+                y_title=choice.metric.replace("k", str(report.k)),
+                palette=choice.palette,
             )
-
-
-def cost_rows(report: PageReport, drawn: dict[str, Cost]) -> list[dict[str, Any]]:
-    return [
-        {
-            **{key: row[key] for key in ("label", "run", "benchmark", "k", "value", "low", "high")},
-            **dict(zip(("train_run", "step", "responses", "tokens"), cost, strict=True)),
-        }
-        for row in report.records
-        if row["source"] == "runs" and row["k"] == report.k and (cost := drawn.get(row["model"])) is not None
-    ]

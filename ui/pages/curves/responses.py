@@ -1,7 +1,6 @@
 """Responses of evaluations: filter, search, read, grade."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -9,7 +8,6 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import is_secret
-from evaluator.evals.counts import ProblemCounts
 from evaluator.evals.human import (
     MAX_COMMENT,
     HumanValue,
@@ -20,22 +18,13 @@ from evaluator.evals.human import (
 from evaluator.evals.overview import RunOverview, shown_grader
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.results import human_effect
-from evaluator.evals.samples import (
-    HUMAN,
-    UNGRADED,
-    SampleFilters,
-    SampleHeader,
-    browse_samples,
-    read_texts,
-)
+from evaluator.evals.samples import HUMAN, UNGRADED, SampleFilters, SampleHeader, browse_samples, read_texts
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
-from evaluator.reports.comparing import SOLVED, Contrast
 from evaluator.reports.documents.document import hundredths
 from evaluator.reports.published import in_order
 from service.errors import InputError, TagrpoError
 from service.runs.store import Run, find_run
-from ui.characters import one_line
 from ui.pages.review.choosing import ask_reviewer
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch, review_writer
@@ -46,8 +35,6 @@ from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.pictures import show_pictures
 from ui.pages.widgets.tables import Column, pick_row
 
-MOST_SAMPLES = 256
-_ANSWER_MAX = 30
 COUNTED = "Position in the run (from 0, with neighbors), for use in commands."
 GATED = (
     "The texts of this benchmark are gated. Downloads never include them. The UI shows them only if the "
@@ -56,28 +43,21 @@ GATED = (
 
 PAGE = 25
 ANY, NOWHERE = "", "nowhere"
-_GRADES = {ANY: "any grade", HUMAN: "by a person"}
-LENGTHS = (0, 1_000, 4_000, 16_000, 32_000)
+LENGTHS = {0: "any length", **{n: f"at least {n:,} tokens" for n in (1_000, 4_000, 16_000, 32_000)}}
 PLACES = ("from", "sample")
 """Parameters to reset when a filter changes."""
 
 COLUMNS = (
     Column("problem", "problem", "figure", COUNTED),
-    Column("sample", "sample", "whole"),
-    Column("grade", "grade"),
+    Column("ordinal", "sample", "whole"),
+    Column("value", "grade"),
     Column("human", "by a person"),
-    Column("answer", "answer", wide=True),
+    Column("extracted", "answer", wide=True),
     Column("source", "found in"),
     Column("reason", "reason"),
-    Column("tokens", "tokens", "whole"),
-    Column("end", "stop reason"),
+    Column("completion_tokens", "tokens", "whole"),
+    Column("stop_reason", "stop reason"),
 )
-
-
-@dataclass(frozen=True)
-class Side:
-    label: str
-    run_id: str
 
 
 def is_hidden(*, secret: bool) -> bool:
@@ -85,67 +65,16 @@ def is_hidden(*, secret: bool) -> bool:
     return secret and not settings.current().is_private
 
 
-def show_statement(problem: RunProblem, *, secret: bool, words: str = "") -> bool:
-    """Show a problem with its gold answer; return whether its responses may be shown too.
-
-    `words` describe its position if a number is not enough.
-    """
-    words = words or f"problem {problem.position}"
+def show_statement(problem: RunProblem, words: str, *, secret: bool) -> bool:
+    """Show a problem with its position in words; return whether its responses may be shown too."""
     layout.line(layout.chip(words, "blue"), layout.chip(problem.problem_id))
     if is_hidden(secret=secret):
-        st.caption(escaped(GATED))
+        layout.caption(GATED)
         return False
     show_math_text(problem.text, f"problem-{problem.id}")
     show_pictures(problem.images)
     st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
     return True
-
-
-def show_problem(
-    contrast: Contrast, texts: Mapping[int, RunProblem], sides: tuple[Side, Side], *, secret: bool
-) -> None:
-    """Show a problem, its gold answer, and a response of each run; `texts` are by `run_problem_id`."""
-    problem, other = (texts[counts.run_problem_id] for counts in contrast.counts)
-    numbers = problem.position, other.position
-    places = [f"{number} of {side.label}" for number, side in zip(numbers, sides, strict=True)]
-    words = f"problem {', '.join(places)}" if numbers[0] != numbers[1] else ""
-    with layout.card():
-        if not show_statement(problem, secret=secret, words=words):
-            return
-        columns = st.columns(2, gap="large")
-        for place, (column, side) in enumerate(zip(columns, sides, strict=True)):
-            with column:
-                _show_side(
-                    side,
-                    contrast.counts[place],
-                    solved=contrast.values[place] >= SOLVED,
-                    name=("left", "right")[place],
-                )
-
-
-def _show_side(side: Side, counts: ProblemCounts, *, solved: bool, name: str) -> None:
-    filters = SampleFilters(position=counts.position)
-    page = fetch(browse_samples, side.run_id, filters, limit=MOST_SAMPLES)
-    samples = [header for _, header in page.samples]
-    st.markdown(f"**{escaped(side.label)}**")
-    if not samples:
-        st.caption("No samples.")
-        return
-    if len(samples) == MOST_SAMPLES:
-        st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval show` shows the others.")
-    by_ordinal = {sample.ordinal: sample for sample in samples}
-    expected = "correct" if solved else "wrong"
-    usual = next((sample for sample in samples if sample.counted == expected), samples[0]).ordinal
-    # The parameter contains the problem, so that the choice belongs to it and another problem starts fresh.
-    chosen = choose(
-        st.selectbox,
-        "Response",
-        f"{name}-{counts.run_problem_id}",
-        list(by_ordinal),
-        usual,
-        words=lambda ordinal: sample_label(by_ordinal[ordinal]),
-    )
-    show_response(by_ordinal[chosen], name)
 
 
 def show_response(sample: SampleHeader, name: str) -> None:
@@ -170,11 +99,6 @@ def show_response(sample: SampleHeader, name: str) -> None:
     show(text, f"response-{name}-{sample.id}")
 
 
-def sample_label(sample: SampleHeader) -> str:
-    answer = one_line(sample.extracted or "", _ANSWER_MAX)
-    return f"{sample.ordinal}: {sample.counted or 'not graded'}" + (f", {answer}" if answer else "")
-
-
 @cached
 def _grades(session: Session, run_id: str, sample_id: int) -> list[dict[str, Any]]:
     grader = shown_grader(session, run_id)
@@ -192,25 +116,26 @@ def _effect(session: Session, run_id: str) -> list[dict[str, Any]]:
 def show_human_grades(run: Run, sample: SampleHeader) -> None:
     grades = _grades(run.id, sample.id)
     for grade in grades:
-        _show_grade(grade)
+        with layout.row():
+            layout.line(layout.grade_chip(grade["value"]))
+            withdrawn = f"; withdrawn {grade['withdrawn_at']}" if grade["withdrawn_at"] else ""
+            before = grade["before"] or "none"
+            layout.caption(f"{grade['reviewer']}, {grade['created_at']}; before: {before}{withdrawn}")
+        if grade["comment"]:
+            show_text(grade["comment"], f"comment-{grade['id']}")
     if settings.current().review:
         _ask(run, sample)
     elif not grades:
-        st.caption(
-            escaped("This response has no human grades. To add some, start the UI with tagrpo ui --review.")
-        )
+        layout.caption("This response has no human grades. To add some, start tagrpo ui --review.")
     if grades:
-        _show_effect(_effect(run.id))
-
-
-def _show_grade(grade: dict[str, Any]) -> None:
-    with layout.row():
-        layout.line(layout.grade_chip(grade["value"]))
-        withdrawn = f"; withdrawn {grade['withdrawn_at']}" if grade["withdrawn_at"] else ""
-        before = grade["before"] or "none"
-        st.caption(escaped(f"{grade['reviewer']}, {grade['created_at']}; before: {before}{withdrawn}"))
-    if grade["comment"]:
-        show_text(grade["comment"], f"comment-{grade['id']}")
+        parts = [
+            f"pass@{effect['k']} {hundredths(effect['grader'])} by the grader, "
+            f"{hundredths(effect['human'])} with human grades"
+            for effect in _effect(run.id)
+        ]
+        words = f"Score of the run: {'; '.join(parts)}."
+        unknown = "Human grades count after the grader has graded the whole run."
+        layout.caption(words if parts else unknown)
 
 
 def _ask(run: Run, sample: SampleHeader) -> None:
@@ -225,48 +150,29 @@ def _ask(run: Run, sample: SampleHeader) -> None:
             label_visibility="collapsed",
             key=f"{key}-comment",
         )
-        given = {"run": run, "sample": sample, "name": name, "comment": comment}
+
+        def store(value: HumanValue | None) -> None:
+            try:
+                with review_writer() as session:
+                    if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
+                        raise InputError(f"{name or 'this reviewer'} has not graded this response.")
+                    if value is not None and not name.strip():
+                        raise InputError("enter your name first. It is stored with your grade.")
+                    if value is not None:
+                        grader = shown_grader(session, run.id)
+                        of: dict[str, Any] = {"grader_id": None if grader is None else grader.id}
+                        add_human_grade(session, sample.id, value, reviewer=name, comment=comment, **of)
+            except TagrpoError as error:
+                st.session_state[f"{key}-problem"] = str(error)
+
         values: tuple[HumanValue, ...] = ("correct", "wrong")
         for value in values:
-            icon = layout.GRADES[value][1]
-            label = f"Grade as {value}"
-            st.button(
-                escaped(label), key=f"{key}-{value}", icon=icon, on_click=_store, args=(value,), kwargs=given
-            )
+            label, icon = escaped(f"Grade as {value}"), layout.GRADES[value][1]
+            st.button(label, key=f"{key}-{value}", icon=icon, on_click=store, args=(value,))  # safe
         if sample.human:
-            st.button("Withdraw my grade", key=f"{key}-withdraw", on_click=_store, args=(None,), kwargs=given)
-    problem = st.session_state.pop(f"{key}-problem", "")
-    if problem:
+            st.button("Withdraw my grade", key=f"{key}-withdraw", on_click=store, args=(None,))
+    if problem := st.session_state.pop(f"{key}-problem", ""):
         layout.error_box("The grade was not stored.", problem)
-
-
-def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, comment: str) -> None:
-    try:
-        with review_writer() as session:
-            if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
-                raise InputError(f"{name or 'this reviewer'} has not graded this response.")
-            if value is not None:
-                if not name.strip():
-                    raise InputError("enter your name first. It is stored with your grade.")
-                grader = shown_grader(session, run.id)
-                grader_id = None if grader is None else grader.id
-                add_human_grade(
-                    session, sample.id, value, reviewer=name, comment=comment, grader_id=grader_id
-                )
-    except TagrpoError as error:
-        st.session_state[f"label-{sample.id}-problem"] = str(error)
-
-
-def _show_effect(effects: list[dict[str, Any]]) -> None:
-    if not effects:
-        st.caption("Human grades count after the grader has graded the whole run.")
-        return
-    parts = [
-        f"pass@{effect['k']} {hundredths(effect['grader'])} by the grader, "
-        f"{hundredths(effect['human'])} with human grades"
-        for effect in effects
-    ]
-    st.caption(escaped(f"Score of the run: {'; '.join(parts)}."))
 
 
 @cached
@@ -290,8 +196,11 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     place = links.place("from")
     after = (place[0], int(place[1])) if place and place[1].isdecimal() and len(place[1]) < 10 else None
     page = fetch(browse_samples, overview.run.id, filters, after=after, limit=PAGE)
-    rows = [_row(position, header) for position, header in page.samples]
-    columns = [column for column in COLUMNS if not (secret and column.key == "answer")]
+    rows = [
+        {**vars(header), "problem": position, "value": header.value or "not graded"}
+        for position, header in page.samples
+    ]
+    columns = [column for column in COLUMNS if not (secret and column.key == "extracted")]
     chosen = ""
     if rows:
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
@@ -305,7 +214,8 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     header = next((header for _, header in page.samples if str(header.id) == chosen), None)
     if header is not None:
         with layout.card():
-            if show_statement(_problem(header.run_problem_id), secret=secret):
+            problem = _problem(header.run_problem_id)
+            if show_statement(problem, f"problem {problem.position}", secret=secret):
                 show_response(header, "sample")
                 show_human_grades(overview.run, header)
 
@@ -315,23 +225,14 @@ def _filters(problems: int, text: str) -> SampleFilters:
         position = links.number("at", -1, low=0, high=problems - 1)
         return None if position < 0 else position
 
-    grades = [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED, HUMAN]
-    sources = [ANY, *SOURCES, *PROGRAM_SOURCES, NOWHERE]
+    names = [*(str(grade.value) for grade in GradeValue), UNGRADED]
+    grades = {ANY: "any grade", **dict(zip(names, names, strict=True)), HUMAN: "by a person"}
+    sources = {ANY: "anywhere", **{name: name for name in (*SOURCES, *PROGRAM_SOURCES, NOWHERE)}}
     select: Callable[..., Any] = partial(choose, st.selectbox, resets=PLACES)
     with layout.row():
-        value: str = select(
-            "Grade", "grade", grades, words=lambda value: _GRADES.get(value, value), width=150
-        )
-        source: str = select(
-            "Answer found in", "source", sources, words=lambda value: value or "anywhere", width=160
-        )
-        tokens: int = select(
-            "Length",
-            "length",
-            LENGTHS,
-            words=lambda least: f"at least {least:,} tokens" if least else "any length",
-            width=190,
-        )
+        value: str = select("Grade", "grade", list(grades), words=grades.__getitem__, width=150)
+        source: str = select("Answer found in", "source", list(sources), words=sources.__getitem__, width=160)
+        tokens: int = select("Length", "length", list(LENGTHS), words=LENGTHS.__getitem__, width=190)
         position = st.number_input(
             "Problem",
             min_value=0,
@@ -349,18 +250,3 @@ def _filters(problems: int, text: str) -> SampleFilters:
         position=None if position is None else int(position),
         text=text or None,
     )
-
-
-def _row(position: int, header: SampleHeader) -> dict[str, Any]:
-    return {
-        "id": header.id,
-        "problem": position,
-        "sample": header.ordinal,
-        "grade": header.value or "not graded",
-        "human": header.human,
-        "answer": header.extracted,
-        "source": header.source,
-        "reason": header.reason,
-        "tokens": header.completion_tokens,
-        "end": header.stop_reason,
-    }

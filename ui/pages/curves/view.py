@@ -60,11 +60,7 @@ else:
         show_differences(choice)
         st.stop()
     with layout.or_stop("These runs cannot be reported together."):
-        report = (
-            majority_report(choice)
-            if choice.metric == "maj@k"
-            else load_report(choice.references, choice.metric, choice.interval, choice.palette)
-        )
+        report = majority_report(choice) if choice.metric == "maj@k" else load_report(choice)
     if view == "table":
         show_report(choice, report)
     elif view == "cost":

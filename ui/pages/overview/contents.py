@@ -1,6 +1,5 @@
 """Contents of the database: numbers, candidates and sets, and all runs."""
 
-from collections import Counter
 from typing import Any
 
 import streamlit as st
@@ -21,10 +20,9 @@ from ui.pages.curves.choosing import place_of
 from ui.pages.state import links
 from ui.pages.state.database import cached, fetch
 from ui.pages.state.records import list_trainings
-from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
-from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.charts import draw_chart
 from ui.pages.widgets.choices import choose
 from ui.pages.widgets.pager import pager
 from ui.pages.widgets.tables import Column, page_table, pick_row
@@ -48,14 +46,6 @@ _COLUMNS = [
 ]
 
 
-@cached
-def _verdicts(session: Session) -> Counter[tuple[str, str]]:
-    counts: Counter[tuple[str, str]] = Counter()
-    for standing in standing_counts(session):
-        counts[standing.strategy, standing.status] += standing.candidates
-    return counts
-
-
 def _questions() -> int:
     return sum(number for _, _, number in fetch(count_labels))
 
@@ -65,77 +55,60 @@ def is_empty() -> bool:
 
 
 def show_numbers() -> None:
-    verdicts, by_kind = _verdicts(), fetch(count_runs)
-    accepted = sum(count for (_, status), count in verdicts.items() if status == "accepted")
+    standing, by_kind = fetch(standing_counts), fetch(count_runs)
+    accepted = sum(each.candidates for each in standing if each.status == "accepted")
     runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(by_kind.items()))
     usd, unpriced = fetch(sum_costs)
+    priced = f"Excludes {_plural(unpriced, 'request')} without a known price."
     layout.numbers(
-        [
-            layout.Number(
-                "questions", f"{_questions():,}", hint=f"In {_plural(len(fetch(list_question_sets)), 'set')}."
-            ),
-            layout.Number(
-                "accepted neighbors",
-                f"{accepted:,}",
-                f"of {verdicts.total():,}",
-                "Candidates accepted by the verdict or a reviewer.",
-            ),
-            layout.Number("neighbor sets", f"{len(fetch(list_sets)):,}", hint="Published versions."),
-            layout.Number("runs", f"{sum(by_kind.values()):,}", hint=f"{runs}." if runs else None),
-            layout.Number(
-                "spent, at least" if unpriced else "spent",
-                f"{usd:,.2f}",
-                "USD",
-                f"Excludes {_plural(unpriced, 'request')} without a known price."
-                if unpriced
-                else "Computed from model prices; local models are free.",
-            ),
-        ]
+        ("questions", f"{_questions():,}", f"In {_plural(len(fetch(list_question_sets)), 'set')}."),
+        (
+            "accepted neighbors",
+            f"{accepted:,} of {sum(each.candidates for each in standing):,}",
+            "Candidates accepted by the verdict or a reviewer.",
+        ),
+        ("neighbor sets", f"{len(fetch(list_sets)):,}", "Published versions."),
+        ("runs", f"{sum(by_kind.values()):,}", f"{runs}." if runs else ""),
+        (
+            "spent, at least" if unpriced else "spent",
+            f"{usd:,.2f} USD",
+            priced if unpriced else "Computed from model prices; local models are free.",
+        ),
     )
 
 
 def show_holdings() -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
-        verdicts = sorted(_verdicts().items())
-        if verdicts:
-            rows = [{"name": name, "part": status, "count": count} for (name, status), count in verdicts]
-            chart = cached_chart(
+        standing = sorted(fetch(standing_counts), key=lambda each: each.strategy)
+        rows = [{"name": each.strategy, "part": each.status, "count": each.candidates} for each in standing]
+        if rows:
+            draw_chart(
                 stacked_bars,
                 rows,
+                "neighbors-by-verdict",
+                "holdings-verdicts",
                 title="Candidates by strategy and verdict",
                 colours=VERDICT_COLOURS,
                 unit="candidates",
             )
-            show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
         else:
             no_neighbors("No neighbors yet.")
-    with right:
-        _sets()
-
-
-def _sets() -> None:
-    rows = [
-        {"set": stored.name, "kind": "questions", "questions": members, "neighbors": None}
+    sets: list[dict[str, Any]] = [
+        {"set": stored.name, "kind": "questions", "questions": members}
         for stored, members, _ in fetch(list_question_sets)
     ]
-    rows += [
-        {"set": header.ref, "kind": "neighbor set"}
-        | {name: header.counts[name] for name in ("questions", "neighbors")}
-        for header in reversed(fetch(list_sets)[-20:])
+    newest = reversed(fetch(list_sets)[-20:])
+    sets += [{**header.counts, "set": header.ref, "kind": "neighbor set"} for header in newest]
+    columns = [
+        Column("set", "set"),
+        Column("kind", "kind"),
+        Column("questions", "questions", "whole"),
+        Column("neighbors", "neighbors", "whole"),
     ]
-    if rows:
-        page_table(
-            rows,
-            [
-                Column("set", "set"),
-                Column("kind", "kind"),
-                Column("questions", "questions", "whole"),
-                Column("neighbors", "neighbors", "whole"),
-            ],
-            "holdings-sets",
-            name="sets",
-        )
+    with right:
+        if sets:
+            page_table(sets, columns, "holdings-sets", name="sets")
 
 
 def _plural(count: int, word: str) -> str:
@@ -144,11 +117,11 @@ def _plural(count: int, word: str) -> str:
 
 @cached
 def _page(session: Session, kind: str, after: str) -> tuple[list[RunProgress], bool]:
-    only = None if kind == ALL else kind
+    choice: dict[str, Any] = {"kind": None if kind == ALL else kind, "limit": PAGE + 1}
     try:
-        runs = page_runs(session, kind=only, after=after or None, limit=PAGE + 1)
+        runs = page_runs(session, after=after or None, **choice)
     except NotFoundError:  # the address names a run of another database
-        runs = page_runs(session, kind=only, limit=PAGE + 1)
+        runs = page_runs(session, **choice)
     return runs[:PAGE], len(runs) > PAGE
 
 
@@ -198,16 +171,19 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
     asked = run.kind != "train" and not (
         run.kind == "eval" and is_imported(EvalSpec.model_validate(run.spec))
     )
+    requests = {
+        "done": progress.done,
+        "open": progress.open,
+        "failed": failures,
+        "tokens": progress.completion_tokens,
+        "usd": progress.usd if progress.usd or not progress.unpriced else None,
+    }
     return {
-        "run": progress.run.name,
-        "kind": KINDS.get(progress.run.kind, progress.run.kind),
+        "run": run.name,
+        "kind": KINDS.get(run.kind, run.kind),
         "state": state,
-        "done": progress.done if asked else None,
-        "open": progress.open if asked else None,
-        "failed": failures if asked else None,
-        "tokens": progress.completion_tokens if asked else None,
-        "usd": progress.usd if asked and (progress.usd or not progress.unpriced) else None,
-        "started": progress.run.created_at.replace("T", " ").removesuffix("Z"),
+        **(requests if asked else {}),
+        "started": run.created_at.replace("T", " ").removesuffix("Z"),
     }
 
 
@@ -216,28 +192,29 @@ def _details(name: str) -> None:
     if progress is None:
         layout.error_box(f"There is no run {name!r} in this database.")
         return
+    run = progress.run
     with layout.card():
         with layout.row():
-            layout.line(
-                layout.strong(progress.run.name),
-                layout.chip(KINDS.get(progress.run.kind, progress.run.kind), "blue"),
-            )
-            if progress.run.kind == "propose":
+            layout.line(layout.strong(run.name), layout.chip(KINDS.get(run.kind, run.kind), "blue"))
+            if run.kind == "propose":
                 links.link("Its neighbors", "questions", run=name)
                 links.link("Review", "review", run=name)
-            elif progress.run.kind == "eval":
-                if place := place_of(progress.run.id):
-                    label, benchmark, has_curve = place
-                    if has_curve:
-                        links.link("Its curve", "curves", run=label)
-                    samples = {"view": "samples", "of": label, "point": benchmark}
-                    links.link("Its responses", "curves", icon=":material/chat:", **samples)
-            elif progress.run.kind == "train":
-                links.link("Its rollouts", "rollouts", run=name)
-                links.link("Training signal", "signal", run=name)
+            elif run.kind == "train":
+                training_links(name)
+            elif run.kind == "eval" and (place := place_of(run.id)):
+                label, benchmark, has_curve = place
+                if has_curve:
+                    links.link("Its curve", "curves", run=label)
+                samples = {"view": "samples", "of": label, "point": benchmark}
+                links.link("Its responses", "curves", icon=":material/chat:", **samples)
         for kind, requests in progress.requests_by_kind.items():
-            st.caption(escaped(f"{kind}: {requests:,} requests"))
+            layout.caption(f"{kind}: {requests:,} requests")
         if progress.unpriced:
-            st.caption(escaped(f"{progress.unpriced:,} requests have no known price."))
+            layout.caption(f"{progress.unpriced:,} requests have no known price.")
         st.caption("Settings")
-        st.json(progress.run.spec, expanded=1)
+        st.json(run.spec, expanded=1)
+
+
+def training_links(name: str) -> None:
+    links.link("Its rollouts", "rollouts", run=name)
+    links.link("Training signal", "signal", run=name)

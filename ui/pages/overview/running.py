@@ -6,19 +6,10 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from service.errors import InputError
-from service.runs.progress import (
-    WINDOW_S,
-    Pace,
-    RunProgress,
-    frequent_errors,
-    last_ended,
-    pace,
-    page_runs,
-)
+from service.runs.progress import WINDOW_S, Pace, RunProgress, frequent_errors, last_ended, pace, page_runs
 from service.runs.store import Run
 from trainer_adapter.record.progress import TrainingProgress, training_progress
-from ui.pages.overview.contents import KINDS, UNITS
-from ui.pages.state import links
+from ui.pages.overview.contents import KINDS, UNITS, training_links
 from ui.pages.state.database import cached
 from ui.pages.state.records import open_run, stored_trainings
 from ui.pages.text.markup import escaped
@@ -35,21 +26,15 @@ OpenRun = tuple[RunProgress, datetime, Pace | None, dict[str, int]]
 @cached
 def _open_runs(session: Session) -> list[OpenRun]:
     now = datetime.now(UTC).timestamp()
-    return [
-        (
-            run,
-            _last_ended(session, run.run),
-            pace(session, run, now),
-            frequent_errors(session, run.run.id, limit=3) if run.failed + run.final else {},
-        )
-        for run in page_runs(session, limit=LOOKED_AT)
-        if run.state == "open"
-    ]
-
-
-def _last_ended(session: Session, run: Run) -> datetime:
-    ended = last_ended(session, run.id)
-    return datetime.fromisoformat(run.created_at) if ended is None else datetime.fromtimestamp(ended, UTC)
+    runs: list[OpenRun] = []
+    for progress in page_runs(session, limit=LOOKED_AT):
+        if progress.state == "open":
+            run = progress.run
+            ended = last_ended(session, run.id) or datetime.fromisoformat(run.created_at).timestamp()
+            errors = frequent_errors(session, run.id, limit=3) if progress.failed + progress.final else {}
+            last = datetime.fromtimestamp(ended, UTC)
+            runs.append((progress, last, pace(session, progress, now), errors))
+    return runs
 
 
 def is_quiet(run: OpenRun, now: datetime) -> bool:
@@ -84,11 +69,9 @@ def show_running() -> None:
     if quiet := [run[0] for run in runs if is_quiet(run, now)]:
         names = ", ".join(f"{progress.run.name} ({progress.open:,} open)" for progress in quiet[:5])
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
-        st.caption(
-            escaped(
-                f"Stopped with open requests: {names}{more}. No answer for {QUIET_MINUTES} minutes. Run the "
-                "same command again to resume; no request is paid for twice."
-            )
+        layout.caption(
+            f"Stopped with open requests: {names}{more}. No answer for {QUIET_MINUTES} minutes. Run the "
+            "same command again to resume; no request is paid for twice."
         )
 
 
@@ -110,31 +93,25 @@ def _card(run: OpenRun, now: datetime) -> None:
         st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} {unit}, {100 * share:.1f}%"))
         st.markdown(escaped("  ·  ".join(facts(progress, going))))
         for error, count in errors.items():
-            st.caption(escaped(f"{count:,} times: {error[:300]}"))
+            layout.caption(f"{count:,} times: {error[:300]}")
 
 
 def _training_card(training: TrainingProgress, now: datetime) -> None:
     with layout.card(key=f"running-{training.run.id}"):
         with layout.row():
             layout.line(layout.strong(training.run.name), layout.chip("training", "blue", ":material/sync:"))
-            links.link("Its rollouts", "rollouts", run=training.run.name)
-            links.link("Training signal", "signal", run=training.run.name)
+            training_links(training.run.name)
         if training.total:
             share = min(1.0, training.step / training.total)
             st.progress(share, text=f"step {training.step:d} of {training.total:d}, {100 * share:.1f}%")
-        st.markdown(escaped("  ·  ".join(training_facts(training, now))))
-
-
-def training_facts(training: TrainingProgress, now: datetime) -> list[str]:
-    words = [] if training.total else [f"step {training.step:,}"]
-    words += [
-        f"{training.responses:,} responses per step",
-        f"{duration(training.seconds_a_step / 60)} per step",
-    ]
-    if training.minutes_left is not None:
-        words.append(f"about {duration(training.minutes_left)} left")
-    ago = (now - training.written_at).total_seconds() / 60
-    return [*words, f"last step {duration(max(0.0, ago))} ago"]
+        words = [] if training.total else [f"step {training.step:,}"]
+        words.append(f"{training.responses:,} responses per step")
+        words.append(f"{duration(training.seconds_a_step / 60)} per step")
+        if training.minutes_left is not None:
+            words.append(f"about {duration(training.minutes_left)} left")
+        ago = (now - training.written_at).total_seconds() / 60
+        words.append(f"last step {duration(max(0.0, ago))} ago")
+        st.markdown(escaped("  ·  ".join(words)))
 
 
 def facts(progress: RunProgress, going: Pace | None) -> list[str]:

@@ -4,17 +4,12 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.checks.finding import Finding
 from rephraser.reviews.status import PENDING
-from rephraser.views.candidates import (
-    NeighborCard,
-    page_answers,
-    proposing_exchange,
-)
+from rephraser.views.candidates import NeighborCard, page_answers, proposing_exchange
 from service.questions.question import Question
 from ui.pages.state import links
 from ui.pages.state.database import fetch
-from ui.pages.text.answers import answer_rows, has_answers
+from ui.pages.text.answers import answer_rows
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout, tables
 
@@ -30,7 +25,7 @@ _RESPONSES = (
 )
 
 
-def provenance(card: NeighborCard) -> list[layout.Part]:
+def provenance(card: NeighborCard) -> list[str]:
     chips = [layout.verdict_chip(card.status or PENDING), layout.chip(card.strategy)]
     if card.model != card.strategy:
         chips.append(layout.chip(card.model or card.proposer))
@@ -43,11 +38,16 @@ def reasons(card: NeighborCard) -> None:
     words = [] if card.verdict_reason == fatal else [card.verdict_reason]
     words.append(successes(card))
     if any(words):
-        st.caption(escaped(" · ".join(filter(None, words))))
+        layout.caption(" · ".join(filter(None, words)))
     if card.reviewer and card.review_reason:
-        st.caption(escaped(f"{card.reviewer}: {card.review_reason}"))
-    if findings:
-        st.markdown("\\\n".join(map(_finding, findings)))  # safe
+        layout.caption(f"{card.reviewer}: {card.review_reason}")
+    chips = [
+        layout.chip(each.name.replace("_", " "), "red" if each.severity == "fatal" else "orange")
+        for each in findings
+    ]
+    lines = [f"{chip} :gray[{escaped(each.detail)}]" for chip, each in zip(chips, findings, strict=True)]
+    if lines:
+        st.markdown("\\\n".join(lines))  # safe: it escapes
 
 
 def successes(card: NeighborCard) -> str:
@@ -58,11 +58,6 @@ def successes(card: NeighborCard) -> str:
         f"neighbor: {counts.neighbor_right} of {counts.neighbor_drawn}; question: "
         f"{counts.question_right} of {counts.question_drawn} ({counts.difficulty})"
     )
-
-
-def _finding(finding: Finding) -> str:
-    colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
-    return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
 
 
 def parts(question: Question, card: NeighborCard) -> None:
@@ -88,9 +83,25 @@ def parts(question: Question, card: NeighborCard) -> None:
     if opened == "numbers":
         _numbers(card)
     elif opened == "responses" and card.evidence.solvers:
-        _show_responses(question, card)
+        solver = card.evidence.solvers[0]
+        if others := card.evidence.solvers[1:]:
+            layout.caption(f"Responses by {solver}; {len(others):,} other solvers also answered.")
+        sides = (("Question", question.id), ("Neighbor", card.candidate_id))
+        for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
+            with column:
+                answers = fetch(page_answers, subject, solver, kind=question.kind, limit=MOST_RESPONSES + 1)
+                _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
     elif opened == "exchange" and card.ask_id is not None:
-        _show_exchange(card, card.ask_id)
+        with layout.or_stop("The prompt cannot be shown."):
+            exchange = fetch(proposing_exchange, card.ask_id)
+        for place, message in enumerate(exchange["prompt"]):
+            layout.caption(f"prompt, {message['role']}")
+            show_text(message["content"], f"prompt-{card.proposal_id}-{place}")
+        st.caption("raw model answer")
+        if exchange["text"] is None:
+            st.caption("none yet")
+        else:
+            show_text(exchange["text"], f"raw-{card.proposal_id}")
 
 
 def _numbers(card: NeighborCard) -> None:
@@ -120,24 +131,9 @@ def _numbers(card: NeighborCard) -> None:
         f"numbers-{card.proposal_id}",
         name=f"{card.candidate_id}-numbers",
     )
-    if has_answers(compared):
+    if answers := answer_rows(compared):
         key = f"answers-{card.proposal_id}"
-        tables.download(
-            f"{card.candidate_id}-answers", answer_rows(compared), key=key, label="Answers as CSV"
-        )
-
-
-def _show_responses(question: Question, card: NeighborCard) -> None:
-    solver = card.evidence.solvers[0]
-    if len(card.evidence.solvers) > 1:
-        st.caption(
-            escaped(f"Responses by {solver}; {len(card.evidence.solvers) - 1:,} other solvers also answered.")
-        )
-    sides = (("Question", question.id), ("Neighbor", card.candidate_id))
-    for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
-        with column:
-            answers = fetch(page_answers, subject, solver, kind=question.kind, limit=MOST_RESPONSES + 1)
-            _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
+        tables.download(f"{card.candidate_id}-answers", answers, key=key, label="Answers as CSV")
 
 
 def _choose_response(label: str, answers: list[dict[str, Any]], parameter: str, key: str) -> None:
@@ -148,37 +144,20 @@ def _choose_response(label: str, answers: list[dict[str, Any]], parameter: str, 
     st.caption(f"{escaped(label)}: {escaped(words)}")
     if not headers:
         return
+    rows = [
+        {**header, "place": place, "extracted": header["extracted"] or "no answer found"}
+        for place, header in enumerate(headers, start=1)
+    ]
     chosen = tables.pick_row(
-        [
-            {**row, "place": place, "extracted": row["extracted"] or "no answer found"}
-            for place, row in enumerate(headers, start=1)
-        ],
+        rows,
         _RESPONSES,
         f"responses-{key}",
         parameter=parameter,
         value="place",
+        name=f"{key}-responses",
         words="Choose a response to read it.",
         height=_HEIGHT,
     )
-    tables.download(
-        f"{key}-responses",
-        headers,
-        ["ordinal", "extracted", "finish_reason"],
-        key=f"responses-{key}-csv",
-    )
-    for place, header in enumerate(headers, start=1):
-        if str(place) == chosen:
-            show_math_text(header["text"], f"response-{key}-{place - 1}")
-
-
-def _show_exchange(card: NeighborCard, ask_id: int) -> None:
-    with layout.or_stop("The prompt cannot be shown."):
-        exchange = fetch(proposing_exchange, ask_id)
-    for place, message in enumerate(exchange["prompt"]):
-        st.caption(escaped(f"prompt, {message['role']}"))
-        show_text(message["content"], f"prompt-{card.proposal_id}-{place}")
-    st.caption("raw model answer")
-    if exchange["text"] is None:
-        st.caption("none yet")
-    else:
-        show_text(exchange["text"], f"raw-{card.proposal_id}")
+    for row in rows:
+        if str(row["place"]) == chosen:
+            show_math_text(row["text"], f"response-{key}-{chosen}")

@@ -89,18 +89,11 @@ def read() -> QuestionFilters:
 def show() -> None:
     known = choices()
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        search_field(
-            "words of a question, answer or neighbor", "q", PLACES, width=320, label_visibility="collapsed"
-        )
+        hidden = {"label_visibility": "collapsed"}
+        search_field("words of a question, answer or neighbor", "q", PLACES, width=320, **hidden)
         select: Callable[..., Any] = partial(choose, st.selectbox, resets=PLACES)
-        select(
-            "Verdict",
-            "verdict",
-            [ANY, *known["verdict"]],
-            words=lambda value: value or "any verdict",
-            label_visibility="collapsed",
-            width=165,
-        )
+        verdicts = [ANY, *known["verdict"]]
+        select("Verdict", "verdict", verdicts, words=lambda it: it or "any verdict", width=165, **hidden)
         with st.popover("Filters", icon=":material/filter_list:", key="question-filters"):
             for name, (label, unset) in FOLDED.items():
                 select(label, name, [ANY, *known[name]], words=lambda value, unset=unset: value or unset)

@@ -5,12 +5,7 @@ from typing import Any
 import streamlit as st
 
 from rephraser.reviews.status import PENDING, STATUSES
-from rephraser.views.questions import (
-    ListedQuestion,
-    QuestionFilters,
-    count_questions,
-    page_questions,
-)
+from rephraser.views.questions import ListedQuestion, QuestionFilters, count_questions, page_questions
 from ui.pages.questions import filters
 from ui.pages.state import links
 from ui.pages.state.database import fetch
@@ -33,16 +28,20 @@ def show() -> None:
     filters.show()
     wanted, after, before = filters.read(), links.text("after"), links.text("before")
     with layout.or_stop("These questions cannot be listed."):
-        page = fetch(
-            page_questions,
-            wanted,
-            after=after or None,
-            before=None if after else before or None,
-            limit=PAGE,
-        )
+        ends: dict[str, Any] = {"after": after or None, "before": None if after else before or None}
+        page = fetch(page_questions, wanted, **ends, limit=PAGE)
         number, is_all = fetch(count_questions, wanted)
+    if not page.questions and wanted == QuestionFilters() and not (after or before):
+        no_questions("There are no questions yet.")
+        return
     if not page.questions:
-        _nothing(wanted, at_start=not (after or before))
+        layout.empty_state(
+            "No question matches.",
+            "Use fewer words or filters. One text must contain all words; put a phrase in quotation marks "
+            "to match it exactly.",
+        )
+        every = dict.fromkeys((*filters.NAMES, *filters.PLACES))
+        st.button("Show all questions", on_click=lambda: links.set_query(**every))
         return
     st.html(_STYLE)  # safe: a constant
     with st.container(gap="small"):
@@ -58,11 +57,24 @@ def show() -> None:
         words=words,
         to_start=False,
     )
-    tables.download("questions", [_as_row(listed) for listed in page.questions], key="questions-csv")
+    rows = []
+    for listed in page.questions:
+        labels = {name: getattr(listed.question, name) for name in ("answer", "subject", "level")}
+        counts = {status: listed.candidates.get(status, 0) for status in (*STATUSES, PENDING)}
+        rows.append({"id": listed.question.id, "question": listed.question.text, **labels, **counts})
+    tables.download("questions", rows, key="questions-csv")
 
 
 def _row(listed: ListedQuestion) -> None:
     question = listed.question
+    counts = listed.candidates
+    labels = [escaped(label) for label in (question.subject, question.level) if label]
+    chips = [
+        layout.chip(f"{counts[status]} {status}", layout.VERDICTS.get(status, ("gray", ""))[0])
+        for status in (*STATUSES, PENDING)
+        if counts.get(status)
+    ]
+    words = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
     with st.container(key=f"question-row-{question.id}", gap="xxsmall"):
         text = question.text
         st.markdown(safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN)))  # safe
@@ -74,38 +86,4 @@ def _row(listed: ListedQuestion) -> None:
                 type="tertiary",
                 on_click=lambda: links.set_query(id=question.id),
             )
-            st.markdown(_about(listed))  # safe
-
-
-def _about(listed: ListedQuestion) -> str:
-    question, counts = listed.question, listed.candidates
-    labels = [escaped(label) for label in (question.subject, question.level) if label]
-    chips = [
-        layout.chip(f"{counts[status]} {status}", layout.VERDICTS.get(status, ("gray", ""))[0])
-        for status in (*STATUSES, PENDING)
-        if counts.get(status)
-    ]
-    words = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
-    return f":gray[{words}] " + " ".join(chips or [":gray[no neighbors]"])
-
-
-def _as_row(listed: ListedQuestion) -> dict[str, Any]:
-    question = listed.question
-    counts = {status: listed.candidates.get(status, 0) for status in (*STATUSES, PENDING)}
-    labels = {name: getattr(question, name) for name in ("answer", "subject", "level")}
-    return {"id": question.id, "question": question.text, **labels, **counts}
-
-
-def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
-    if wanted == QuestionFilters() and at_start:
-        no_questions("There are no questions yet.")
-        return
-    layout.empty_state(
-        "No question matches.",
-        "Use fewer words or filters. One text must contain all words; put a phrase in quotation marks "
-        "to match it exactly.",
-    )
-    st.button(
-        "Show all questions",
-        on_click=lambda: links.set_query(**dict.fromkeys((*filters.NAMES, *filters.PLACES))),
-    )
+            st.markdown(f":gray[{words}] " + " ".join(chips or [":gray[no neighbors]"]))  # safe

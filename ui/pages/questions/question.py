@@ -14,7 +14,7 @@ from ui.pages.questions import evidence
 from ui.pages.questions.filters import choices, run_ids, show_active, warn_absent
 from ui.pages.state import links
 from ui.pages.state.database import cached, fetch
-from ui.pages.text.answers import has_answers, show_answers
+from ui.pages.text.answers import show_answers
 from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.training_signal.runs import runs_with
@@ -83,7 +83,7 @@ def _question(question: Question, stands: list[Place]) -> None:
                     f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are "
                     f"{suspect.agreed}, but only {suspect.gold_given} equal the gold answer."
                 )
-            st.caption(escaped(question.id))
+            layout.caption(question.id)
             if runs_with(question.id):
                 links.link("Rollouts", "rollouts", q=question.id)
 
@@ -103,9 +103,7 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
         st.markdown(LEGEND)  # safe: a constant
     after = links.number("nafter", 0, low=1)
     wanted = CandidateFilters(
-        run_id=run_ids().get(run),
-        question_id=question.id,
-        status=None if status == "all" else status,
+        run_id=run_ids().get(run), question_id=question.id, status=None if status == "all" else status
     )
     with layout.or_stop("These neighbors cannot be shown."):
         cards = fetch(page_candidates, wanted, after=after or None, limit=NEIGHBORS + 1)
@@ -115,8 +113,12 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
         cards = [*own, *(card for card in cards if card.proposal_id not in first)]
     for card in cards[:NEIGHBORS]:
         _neighbor(question, card, neighbor_set if card.candidate_id in members else "")
-    if not cards:
-        _none(status, stands)
+    if not cards and status != "all":
+        layout.empty_state(f"No neighbor of this question is {status}.")
+    elif not cards and run:
+        layout.empty_state("No neighbor of this run.")
+    elif not cards:
+        no_neighbors("This question has no neighbors yet.", stands[0].set_name if stands else "")
     closed = dict.fromkeys(evidence.OPENED)
     pager(
         {"nafter": cards[NEIGHBORS - 1].proposal_id, **closed} if len(cards) > NEIGHBORS else None,
@@ -133,17 +135,7 @@ def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:
         if card.reviewer:
             chips.append(layout.chip(f"reviewed by {card.reviewer}", "blue", ":material/person:"))
         layout.line(*chips)
-        show_side_by_side(question.text, card.text, key, gap="medium")
+        show_side_by_side(question.text, card.text, key)
         evidence.reasons(card)
-        if has_answers(card.evidence):
-            show_answers(card.evidence)
+        show_answers(card.evidence)
         evidence.parts(question, card)
-
-
-def _none(status: str, stands: list[Place]) -> None:
-    if status != "all" or links.text("run"):
-        layout.empty_state(
-            f"No neighbor of this question is {status}." if status != "all" else "No neighbor of this run."
-        )
-    else:
-        no_neighbors("This question has no neighbors yet.", stands[0].set_name if stands else "")

@@ -1,7 +1,7 @@
 """Choice of queue, reviewer and mode: read from the address, changed with widgets at the top."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -49,61 +49,45 @@ audits_of = cached(list_audits)
 
 def choose_queue() -> Choice | None:
     """Show the widgets and return their settings; None if there is no run with neighbors yet."""
-    runs = {run.name: run for run in neighbor_runs()}
+    runs = {run.name: run.id for run in neighbor_runs()}
     if not runs:
         no_neighbors("There are no neighbors to review yet.")
         return None
-    with layout.row():
-        chosen = _what(runs)
-        reviewer = ask_reviewer()
-    note_absent("run", list(runs), "run with neighbors", chosen.run)
-    note_absent("audit", [audit.id for audit in audits_of(chosen.run_id)], "audit", f"the {WHOLE}")
-    return replace(chosen, reviewer=reviewer.strip())
-
-
-def _what(runs: dict[str, Run]) -> Choice:
-    """Show the choice as a button that opens the widgets."""
     names = list(runs)
-    run = runs[links.choice("run", names, names[0])]
-    audits = {audit.id: audit for audit in audits_of(run.id)}
-    numbers = [NO_AUDIT, *audits]
-    number = links.choice("audit", numbers, NO_AUDIT)
+    name = links.choice("run", names, names[0])
+    audits = {audit.id: audit for audit in audits_of(runs[name])}
+    number = links.choice("audit", [NO_AUDIT, *audits], NO_AUDIT)
     blind = number != NO_AUDIT or links.flag("blind", True)
 
     def queue(number: int) -> str:
         return WHOLE if number == NO_AUDIT else f"audit {number}: {describe(audits[number])}"
 
-    label = f"{run.name}, {queue(number)}, {'blind' if blind else 'with verdicts'}"
-    with st.popover(escaped(label), icon=":material/tune:", key="review-what"):
-        choose(st.selectbox, "Run", "run", names, resets=["audit"])
-        choose(st.selectbox, "Queue", "audit", numbers, words=queue)
-        if number != NO_AUDIT:
-            st.caption("An audit has its own order and is always blind.")
-            if audits[number].kind == "groups":
-                st.caption("Shows the accepted neighbors of a question one after another.")
-        else:
-            switch(
-                "Blind",
-                "blind",
-                default=True,
-                help="Hides verdict, strategy and model, and shuffles the candidates with the seed.",
-            )
-        switch("Mark differences", "marks", default=True)
-        rest = (0, USUAL) if number != NO_AUDIT else _more(blind=blind)
-    return Choice(run.id, run.name, None if number == NO_AUDIT else number, "", blind, *rest)
-
-
-def _more(*, blind: bool) -> tuple[int, tuple[str, ...]]:
-    statuses = choose_several(st.pills, "Candidates with status", "verdict", STATUSES, USUAL)
-    seed = 0
-    if blind:
-        seed = st.number_input(
-            "Shuffle seed",
-            0,
-            _MAX_SEED,
-            **links.bind("seed", lambda: links.number("seed", low=0, high=_MAX_SEED), lambda n: n or None),
-        )
-    return int(seed), tuple(statuses) or USUAL
+    seed, statuses = 0, USUAL
+    label = f"{name}, {queue(number)}, {'blind' if blind else 'with verdicts'}"
+    with layout.row():
+        with st.popover(escaped(label), icon=":material/tune:", key="review-what"):
+            choose(st.selectbox, "Run", "run", names, resets=["audit"])
+            choose(st.selectbox, "Queue", "audit", [NO_AUDIT, *audits], words=queue)
+            if number != NO_AUDIT:
+                st.caption("An audit has its own order and is always blind.")
+                if audits[number].kind == "groups":
+                    st.caption("Shows the accepted neighbors of a question one after another.")
+            else:
+                hint = "Hides verdict, strategy and model, and shuffles the candidates with the seed."
+                switch("Blind", "blind", default=True, help=hint)
+            switch("Mark differences", "marks", default=True)
+            if number == NO_AUDIT:
+                picked = choose_several(st.pills, "Candidates with status", "verdict", STATUSES, USUAL)
+                statuses = tuple(picked) or USUAL
+                if blind:
+                    usual = links.number("seed", low=0, high=_MAX_SEED)
+                    bound = links.bind("seed", lambda: usual, lambda seed: seed or None)
+                    seed = st.number_input("Shuffle seed", 0, _MAX_SEED, **bound)
+        reviewer = ask_reviewer()
+    note_absent("run", names, "run with neighbors", name)
+    note_absent("audit", list(audits), "audit", f"the {WHOLE}")
+    audit_id = None if number == NO_AUDIT else number
+    return Choice(runs[name], name, audit_id, reviewer.strip(), blind, seed, statuses)
 
 
 def describe(audit: Audit) -> str:

@@ -3,9 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -28,11 +26,12 @@ from ui.pages.review.choosing import Choice
 from ui.pages.review.keys import READ_ONLY_KEYS, REVIEW_KEYS, Queue, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
-from ui.pages.text.answers import has_answers, show_answers
+from ui.pages.text.answers import show_answers
 from ui.pages.text.differences import show_side_by_side
 from ui.pages.text.markup import MARKDOWN_MAX, escaped, show_math_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.pictures import show_pictures
+from ui.pages.widgets.tables import load_component
 
 BEHIND, AT_FIRST, DRAWN = 2, 12, 24
 """Items kept for undo, items rendered at the start, and items rendered after the browser's first message.
@@ -41,7 +40,7 @@ The browser requests the others. Twenty keys per second are about six items ahea
 
 _OPENED, _MENDED = "review-opened", "review-mended"
 _FIELD_HEIGHT = 160
-_HERE = Path(__file__).parent
+_FILES = Path(__file__).with_name("queue")
 _STYLE = """<style>
 html:not([data-review-ready]) [class*="st-key-review-slot-"] { display: none; }
 .st-key-review-items { min-height: 46vh; }
@@ -55,16 +54,12 @@ div:has(> .st-key-review-keys) { position: sticky; bottom: 0.75rem; z-index: 20;
 
 @dataclass
 class Opened:
-    """A queue as opened in this browser tab, and the reviewer's earlier decisions.
-
-    The token is new for every opening, so that keys of an earlier one do not count.
-    """
+    """A queue as opened in a browser tab, with a new token, so that keys of an earlier one do not count."""
 
     choice: Choice
     queue: Queue
     token: str
     before: ReviewProgress
-    items: dict[str, ReviewItem] = field(default_factory=dict)
     cards: dict[str, NeighborCard | None] = field(default_factory=dict)
 
 
@@ -81,23 +76,29 @@ def decide(choice: Choice) -> None:
     except TagrpoError as problem:
         error = str(problem)
     if not queue.order:
-        _nothing(opened)
+        _nothing(choice)
         return
-    st.caption(_progress(opened))  # safe: it escapes
+    words = f"{len(queue.order):,} candidates, in review order"
+    if queue.keys is REVIEW_KEYS:
+        accepted, rejected, skipped = map(queue.count, ("accepted", "rejected", "skipped"))
+        decided = opened.before.decided + accepted + rejected
+        words = f"{decided:,} of {opened.before.total:,} decided by {queue.reviewer}; in this session: "
+        words += f"{accepted:,} accepted, {rejected:,} rejected, {skipped:,} skipped"
+    layout.caption(words)
     first = max(0, queue.at - BEHIND)
     ahead = queue.order[first : first + DRAWN]
     window = list(ahead if client else ahead[:AT_FIRST])
-    _read(opened, window)
+    items = _read(opened, window)
     st.html(_STYLE)  # safe: a constant
     with st.container(key="review-items", gap=None):
         for place in range(DRAWN):
             at = (place - first) % DRAWN  # an item keeps its slot of the page while it is rendered
-            _slot(opened, window[at] if at < len(window) else None)
-        with st.container(key="review-slot-end" if queue.current == "" else None):
-            if queue.current == "":
-                _end(opened)
+            _slot(opened, items.get(window[at]) if at < len(window) else None)
+        if queue.current == "":
+            with st.container(key="review-slot-end", border=True, gap="small"):
+                _end(queue)
     with st.container(key="review-keys"):
-        _component()(
+        load_component("review_keys", _FILES)(
             key=name,
             data={
                 "first": first,
@@ -114,13 +115,13 @@ def decide(choice: Choice) -> None:
             },
             on_keys_change=lambda: None,
         )
-    if queue.keys is REVIEW_KEYS and queue.current in opened.items:
-        show_edit_form(choice, opened.items[queue.current])
+    if queue.keys is REVIEW_KEYS and queue.current in items:
+        show_edit_form(choice, items[queue.current])
 
 
 def _opened(choice: Choice) -> Opened:
-    kept = st.session_state.get(_OPENED)
-    if isinstance(kept, Opened) and kept.choice == choice:
+    kept: Opened | None = st.session_state.get(_OPENED)
+    if kept is not None and kept.choice == choice:
         return kept
     run_id, reviewer = choice.run_id, choice.reviewer
     with reading() as session:
@@ -129,13 +130,8 @@ def _opened(choice: Choice) -> Opened:
             order = audit_queue(session, audit, reviewer)
             before = audit_progress(session, audit.id, len(audit.members), reviewer)
         else:
-            order = open_queue(
-                session,
-                run_id,
-                reviewer,
-                statuses=choice.statuses,
-                seed=choice.seed if choice.blind else None,
-            )
+            seed = choice.seed if choice.blind else None
+            order = open_queue(session, run_id, reviewer, statuses=choice.statuses, seed=seed)
             before = run_progress(session, run_id, reviewer)
     keys = REVIEW_KEYS if settings.current().review else READ_ONLY_KEYS
     queue = Queue(order, reviewer, choice.audit_id, keys)
@@ -154,24 +150,17 @@ def _store(changes: Sequence[Decision | Withdrawal]) -> None:
         record_changes(session, changes)
 
 
-def _read(opened: Opened, window: Sequence[str]) -> None:
-    missing = [id for id in window if id not in opened.items]
-    for id in [id for id in opened.items if id not in window]:
-        del opened.items[id]
-        opened.cards.pop(id, None)
-    if not missing:
-        return
+def _read(opened: Opened, window: Sequence[str]) -> dict[str, ReviewItem]:
     with reading() as session:
-        opened.items.update((item.candidate_id, item) for item in read_items(session, missing))
-        if not opened.choice.blind:
-            for id in missing:
+        for id in () if opened.choice.blind else window:
+            if id not in opened.cards:
                 of_run = (card for card in read_cards(session, id) if card.run_id == opened.choice.run_id)
                 opened.cards[id] = next(of_run, None)
+        return {item.candidate_id: item for item in read_items(session, window)}
 
 
-def _slot(opened: Opened, id: str | None) -> None:
-    item = opened.items.get(id or "")
-    with st.container(key=f"review-slot-{id}" if item else None):
+def _slot(opened: Opened, item: ReviewItem | None) -> None:
+    with st.container(key=f"review-slot-{item.candidate_id}" if item else None):
         if item is None:
             return
         card = opened.cards.get(item.candidate_id)
@@ -179,7 +168,7 @@ def _slot(opened: Opened, id: str | None) -> None:
             with layout.row():
                 layout.line(*provenance(card))
                 if reason := card.review_reason or card.verdict_reason:
-                    st.caption(escaped(reason))
+                    layout.caption(reason)
         show_pictures(item.images)
         key = f"review-{item.candidate_id}"
         if links.flag("marks", True):
@@ -190,24 +179,13 @@ def _slot(opened: Opened, id: str | None) -> None:
                 show_math_text(item.question, f"{key}-q", cut_at=MARKDOWN_MAX)
             with right:
                 show_math_text(item.candidate, f"{key}-n", cut_at=MARKDOWN_MAX)
-        if card is not None and has_answers(card.evidence):
+        if card is not None:
             show_answers(card.evidence)
         # This is the last element and contains the id: once it appears, the whole item is on the screen.
         st.caption(f"Answer: **{escaped(item.answer)}** · {escaped(item.candidate_id)}")
 
 
-def _progress(opened: Opened) -> str:
-    queue, before = opened.queue, opened.before
-    if queue.keys is READ_ONLY_KEYS:
-        return escaped(f"{len(queue.order):,} candidates, in review order")
-    accepted, rejected = queue.count("accepted"), queue.count("rejected")
-    decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}"
-    now = f"in this session: {accepted:,} accepted, {rejected:,} rejected, {queue.count('skipped'):,} skipped"
-    return escaped(f"{decided}; {now}")
-
-
-def _nothing(opened: Opened) -> None:
-    choice = opened.choice
+def _nothing(choice: Choice) -> None:
     if choice.audit_id is not None:
         layout.empty_state(
             f"{choice.reviewer or 'No reviewer'} has decided all candidates of audit {choice.audit_id}.",
@@ -222,26 +200,15 @@ def _nothing(opened: Opened) -> None:
     st.button("Refresh", icon=":material/refresh:", on_click=reopen)
 
 
-def _end(opened: Opened) -> None:
-    queue = opened.queue
-    skipped = queue.count("skipped")
-    with st.container(border=True, gap="small"):
-        st.markdown("**That was the last candidate.**")
-        if queue.keys is REVIEW_KEYS:
-            st.markdown(
-                escaped(
-                    f"{queue.count('accepted'):,} accepted, {queue.count('rejected'):,} rejected, "
-                    f"{skipped:,} skipped. All decisions are stored."
-                )
-            )
-        label = "Review skipped candidates" if skipped and queue.keys is REVIEW_KEYS else "Start again"
-        st.button(escaped(label), icon=":material/refresh:", on_click=reopen)
-
-
-@cache
-def _component() -> Any:
-    html, css, js = ((_HERE / f"queue.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
-    return st.components.v2.component("tagrpo_review_keys", html=html, css=css, js=js)
+def _end(queue: Queue) -> None:
+    st.markdown("**That was the last candidate.**")
+    label = "Start again"
+    if queue.keys is REVIEW_KEYS:
+        accepted, rejected, skipped = map(queue.count, ("accepted", "rejected", "skipped"))
+        words = f"{accepted:,} accepted, {rejected:,} rejected, {skipped:,} skipped."
+        st.markdown(escaped(f"{words} All decisions are stored."))
+        label = "Review skipped candidates" if skipped else label
+    st.button(escaped(label), icon=":material/refresh:", on_click=reopen)
 
 
 def show_edit_form(choice: Choice, item: ReviewItem) -> None:
@@ -252,15 +219,11 @@ def show_edit_form(choice: Choice, item: ReviewItem) -> None:
             if problem:
                 layout.error_box("The text was not stored.", problem)
             else:
-                st.caption(escaped(f"Stored as {identity}. To check and judge it, resume {choice.run}:"))
+                layout.caption(f"Stored as {identity}. To check and judge it, resume {choice.run}:")
                 st.code(settings.command(f"resume {choice.run}"), language=None)
         key = f"mended-{item.candidate_id}"
-        st.text_area(
-            escaped(f"Text of {item.candidate_id}; the original candidate stays unchanged"),
-            item.candidate,
-            key=key,
-            height=_FIELD_HEIGHT,
-        )
+        label = f"Text of {item.candidate_id}; the original candidate stays unchanged"
+        st.text_area(escaped(label), item.candidate, key=key, height=_FIELD_HEIGHT)
         st.button("Store as a new candidate", on_click=_store_edit, args=(choice, item.candidate_id, key))
 
 
@@ -268,9 +231,8 @@ def _store_edit(choice: Choice, candidate_id: str, key: str) -> None:
     text = str(st.session_state.get(key, ""))
     try:
         with review_writer() as session:
-            edited, _ = mend_candidate(
-                session, candidate_id, text, reviewer=choice.reviewer, run=choice.run_id
-            )
+            who = {"reviewer": choice.reviewer, "run": choice.run_id}
+            edited, _ = mend_candidate(session, candidate_id, text, **who)
     except TagrpoError as error:
         st.session_state[_MENDED] = ("", str(error))
     else:

@@ -69,14 +69,9 @@ _EVENT = TypeAdapter(Event)
 class Queue:
     """The state of a reviewer's queue.
 
-    Attributes:
-        order: ids of candidates, in the order of display.
-        reviewer, audit_id: stored with each decision.
-        keys: the active ones.
-        at: position of the current item; the length of the order after the last one.
-        marks: actions on items on this page; the newest counts.
-        heard: the highest number handled, for each browser tab that reported (of the last few).
-        refused: keys that were pressed on another item than the current one.
+    `at` is the position of the current item in the `order`, `marks` are the actions on items on this page
+    (the newest counts). `heard` is the highest number handled for each of the last browser tabs, and
+    `refused` the keys that were pressed on another item than the current one.
     """
 
     order: Sequence[str]
@@ -142,13 +137,12 @@ class Queue:
             del self.heard[next(iter(self.heard))]
 
     def _decide(self, key: Key, event: Event) -> Decision | None:
+        words = " ".join(event.words.split())[:MAX_REASON]
         if key.act == "skip":
             return None
-        if key.act == "accept":
-            return Decision(event.item, "accepted", "", self.reviewer, self.audit_id)
-        words = " ".join(event.words.split())[:MAX_REASON]
-        if key.act == "accept in words":
-            return Decision(event.item, "accepted", words, self.reviewer, self.audit_id)
+        if key.act.startswith("accept"):
+            comment = words if key.act == "accept in words" else ""
+            return Decision(event.item, "accepted", comment, self.reviewer, self.audit_id)
         reason = key.reason or words or "no reason given"
         return Decision(event.item, "rejected", reason, self.reviewer, self.audit_id)
 

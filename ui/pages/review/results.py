@@ -7,13 +7,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import audit_groups, audit_rates, get_audit
-from rephraser.reviews.queue import (
-    ReviewProgress,
-    audit_progress,
-    read_decisions,
-    read_items,
-    run_progress,
-)
+from rephraser.reviews.queue import ReviewProgress, audit_progress, read_decisions, read_items, run_progress
 from rephraser.reviews.rates import (
     Agreement,
     ErrorRates,
@@ -24,7 +18,6 @@ from rephraser.reviews.rates import (
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
-from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.tables import Column, download, page_table, pick_row
 
@@ -54,65 +47,50 @@ def _audit_results(
 
 def show_results(choice: Choice) -> None:
     st.caption("These numbers reveal the verdicts. If you review blind, look at them afterwards.")
-    if choice.audit_id is not None:
-        _audit(choice, choice.audit_id)
-    else:
+    if choice.audit_id is None:
         _run(choice)
+    else:
+        _audit(choice, choice.audit_id)
 
 
 def _audit(choice: Choice, audit_id: int) -> None:
     rates, groups, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
-        layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by any reviewer"),
+        ("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "by any reviewer"),
         _rate("false accepts", rates.false_accept, "verdict: accepted"),
         _rate("false rejects", rates.false_reject, "rejected by the verdict"),
     ]
     if groups is not None:
         numbers[1:] = [
-            layout.Number(
-                "groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors reviewed"
-            ),
-            layout.Number("groups open", f"{groups.open:,}", "", "none rejected, but some undecided"),
+            ("groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "all neighbors reviewed"),
+            ("groups open", f"{groups.open:,}", "none rejected, but some undecided"),
             _rate("groups with a broken neighbor", groups.broken, "among fully reviewed groups"),
-            layout.Number(
+            (
                 "broken neighbors",
                 f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
-                "",
                 "errors within a question may be correlated, so rely on the group rate",
             ),
         ]
     elif rates.broken.share is not None:
         low, high = rates.broken.low or 0.0, rates.broken.high or 0.0
-        numbers.append(
-            layout.Number(
-                "broken in a published set",
-                f"{rates.broken.share:.1%}",
-                "",
-                f"95% interval {low:.1%} to {high:.1%}, strata weighted by size",
-            )
-        )
+        hint = f"95% interval {low:.1%} to {high:.1%}, strata weighted by size"
+        numbers.append(("broken in a published set", f"{rates.broken.share:.1%}", hint))
     if choice.reviewer:
-        numbers.insert(1, layout.Number(f"by {choice.reviewer}", f"{progress.decided:,}"))
-    layout.numbers(numbers)
+        numbers.insert(1, (f"by {choice.reviewer}", f"{progress.decided:,}", ""))
+    layout.numbers(*numbers)
     if groups is None:
         _verdicts(rates, audit_id)
     elif groups.complete < groups.drawn:
-        st.caption(escaped(f"Of all groups, {groups.bounds}."))
+        layout.caption(f"Of all groups, {groups.bounds}.")
     if rates.complete:
-        accepts, rejects = rates.false_accepts, rates.false_rejects
         words = "Verdict errors in this sample, according to the newest decision on each candidate."
-        _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", audit_id)
-        _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", audit_id)
+        for name, ids in (("accepts", rates.false_accepts), ("rejects", rates.false_rejects)):
+            _candidates(f"False {name}", words, ids, f"audit-{audit_id}-false-{name}-list", audit_id)
     elif rates.false_accepts or rates.false_rejects:
         st.caption("The lists of false accepts and false rejects appear after all candidates are reviewed.")
     _agreements("Agreement between reviewers", rates.agreements, f"audit-{audit_id}-reviewers")
-    _candidates(
-        "Disagreements",
-        "The newest decision counts.",
-        rates.disputed,
-        f"audit-{audit_id}-disputed",
-        audit_id,
-    )
+    name = f"audit-{audit_id}-disputed"
+    _candidates("Disagreements", "The newest decision counts.", rates.disputed, name, audit_id)
 
 
 def _verdicts(rates: ErrorRates, audit_id: int) -> None:
@@ -144,11 +122,9 @@ def _run(choice: Choice) -> None:
     progress = fetch(run_progress, choice.run_id, choice.reviewer)
     if choice.reviewer:
         layout.numbers(
-            [
-                layout.Number(f"decided by {choice.reviewer}", f"{progress.decided:,} of {progress.total:,}"),
-                layout.Number("accepted", f"{progress.accepted:,}"),
-                layout.Number("rejected", f"{progress.rejected:,}"),
-            ]
+            (f"decided by {choice.reviewer}", f"{progress.decided:,} of {progress.total:,}"),
+            ("accepted", f"{progress.accepted:,}"),
+            ("rejected", f"{progress.rejected:,}"),
         )
     audits = audits_of(choice.run_id)
     layout.section("Error rates", "Error rates need a random sample from an audit.")
@@ -168,9 +144,8 @@ def _run(choice: Choice) -> None:
             "Create an audit and choose it as the queue:",
             commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
-    _agreements(
-        "Agreement between reviewers and with the verdict", agreement.pairs, f"{choice.run}-reviewers"
-    )
+    heading = "Agreement between reviewers and with the verdict"
+    _agreements(heading, agreement.pairs, f"{choice.run}-reviewers")
     _candidates(
         "Decisions that differ from the verdict",
         "By any reviewer.",
@@ -180,13 +155,11 @@ def _run(choice: Choice) -> None:
     _candidates("Disagreements", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed")
 
 
-def _rate(name: str, rate: Rate, of: str) -> layout.Number:
+def _rate(name: str, rate: Rate, of: str) -> tuple[str, str, str]:
     if rate.share is None:
-        return layout.Number(name, "none yet", hint=f"no candidate {of} has been reviewed")
+        return name, "none yet", f"no candidate {of} has been reviewed"
     interval = f"95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
-    return layout.Number(
-        name, f"{rate.share:.1%}", hint=f"{rate.count:,} of {rate.reviewed:,} {of}; {interval}"
-    )
+    return name, f"{rate.share:.1%}", f"{rate.count:,} of {rate.reviewed:,} {of}; {interval}"
 
 
 def _agreements(heading: str, pairs: Sequence[Agreement], name: str) -> None:
@@ -204,33 +177,22 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
     many = f"{len(ids):,} candidate{'s' * (len(ids) > 1)}"
     layout.section(heading, f"{many}. {words} Choose one to read its decisions and open its question.")
     decisions = _decisions(tuple(ids), audit_id)
+    items = fetch(read_items, tuple(ids[:LISTED]))
     chosen = pick_row(
-        [
-            {
-                "candidate": item.candidate_id,
-                "question": item.question,
-                "text": item.candidate,
-                "decided": decisions[item.candidate_id],
-            }
-            for item in fetch(read_items, tuple(ids[:LISTED]))
-        ],
+        [{**vars(item), "decided": decisions[item.candidate_id]} for item in items],
         [
             Column("question", "question", wide=True),
-            Column("text", "neighbor", wide=True),
+            Column("candidate", "neighbor", wide=True),
             Column("decided", "decided"),
         ],
         name,
         parameter="candidate",
-        value="candidate",
+        value="candidate_id",
     )
     if chosen in ids:
-        st.caption(escaped(decisions[chosen]))
-        links.link(
-            f"Candidate {chosen} next to its question",
-            "questions",
-            icon=":material/arrow_forward:",
-            candidate=chosen,
-        )
+        layout.caption(decisions[chosen])
+        words = f"Candidate {chosen} next to its question"
+        links.link(words, "questions", icon=":material/arrow_forward:", candidate=chosen)
     if len(ids) > LISTED:
         st.caption(f"The list shows the first {LISTED:d}; the file contains all.")
     download(name, [{"candidate": id, "decided": decisions[id]} for id in ids], key=f"{name}-csv")

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui.pages.review.choosing import Choice, choose_queue
+from ui.pages.review.choosing import choose_queue
 from ui.pages.review.deciding import decide
 from ui.pages.review.results import show_results
 from ui.pages.state import settings
@@ -10,24 +10,20 @@ from ui.pages.state.database import begin_page
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
 
-
-def show_queue(choice: Choice) -> None:
-    current = settings.current()
-    if not current.review:
-        with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(":material/lock: **Read only.** To store decisions, start the UI with")
-            to_review = "tagrpo ui --review --demo" if current.shipped else settings.command("ui --review")
-            st.code(to_review, language=None)
-    elif not choice.reviewer:
-        layout.empty_state("Who reviews?", "Enter your name above; it is stored with every decision.")
-        return
-    decide(choice)
-
-
 begin_page("Review", "Does the neighbor pose the same problem as the question? Decide with the keyboard.")
 choice = choose_queue()
-if choice is not None:
-    if choose(st.segmented_control, "View", "view", ["Queue", "Results"]) == "Results":
-        show_results(choice)
-    else:
-        show_queue(choice)
+if choice is None:
+    st.stop()
+if choose(st.segmented_control, "View", "view", ["Queue", "Results"]) == "Results":
+    show_results(choice)
+    st.stop()
+current = settings.current()
+if current.review and not choice.reviewer:
+    layout.empty_state("Who reviews?", "Enter your name above; it is stored with every decision.")
+    st.stop()
+if not current.review:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(":material/lock: **Read only.** To store decisions, start the UI with")
+        to_review = "tagrpo ui --review --demo" if current.shipped else settings.command("ui --review")
+        st.code(to_review, language=None)
+decide(choice)

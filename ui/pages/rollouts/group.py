@@ -9,8 +9,7 @@ import streamlit as st
 from service.errors import TagrpoError
 from trainer_adapter.record.groups import GroupFilters, RolloutGroup
 from trainer_adapter.record.reading import FoundRollout, GroupColumn, JointGroup, Record
-from trainer_adapter.record.rollout import RolloutHeader, TokenRatios
-from ui.characters import one_line
+from trainer_adapter.record.rollout import TokenRatios
 from ui.charts.training_steps import step_chart
 from ui.pages.rollouts import token_shading
 from ui.pages.rollouts.overview import asked, listed
@@ -23,39 +22,21 @@ from ui.pages.widgets.pictures import show_pictures
 from ui.pages.widgets.tables import Column, download, pick_row
 
 MARKS = {"correct": "✓", "wrong": "✗", "unknown": "?"}
-_ANSWER_MAX = 60
 
+_LOG_RATIO = "nats per token: how much more likely the response is under the anchor"
 RESPONSES = (
     Column("response", "response"),
-    Column("answer", "answer", "code"),
+    Column("extracted", "answer", "code"),
     Column("reward", "reward", "number"),
     Column("advantage", "advantage", "fixed"),
     Column("tokens", "tokens", "whole"),
-    Column(
-        "log_ratio",
-        "log-ratio",
-        "fixed",
-        "nats per token: how much more likely the response is under the anchor",
-    ),
+    Column("log_ratio", "log-ratio", "fixed", _LOG_RATIO),
 )
 
 NONE = -1
 
 joint_group = recorded(Record.joint_group)
 rollout = recorded(Record.rollout)
-
-
-def response_row(place: int, rollout: RolloutHeader) -> dict[str, Any]:
-    """Return the response at this place of its prompt as a row."""
-    return {
-        "place": place,
-        "response": f"{MARKS.get(rollout.grade, '')} {place}" + (", cut" if rollout.truncated else ""),
-        "answer": one_line(rollout.extracted or "", _ANSWER_MAX),
-        "reward": rollout.reward,
-        "advantage": rollout.advantage,
-        "tokens": rollout.tokens,
-        "log_ratio": rollout.mean_log_ratio,
-    }
 
 
 @recorded
@@ -73,12 +54,10 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
             on_click=lambda: links.set_query(q=None, at=None, to=None, **_no_responses()),
         )
         if visits:
-            _neighbours(run_id, filters, question_id, visits)
+            _show_ways(run_id, filters, question_id, visits)
     if not visits:
-        layout.empty_state(
-            "This question has no rollouts in this run.",
-            f"{question_id}: {'these runs have some:' if having else 'no other run has any.'}",
-        )
+        words = "these runs have some:" if having else "no other run has any."
+        layout.empty_state("This question has no rollouts in this run.", f"{question_id}: {words}")
         for run in having:
             links.link(run, "rollouts", run=run, q=question_id)
         return
@@ -86,28 +65,27 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
     step, other = _steps(visits, steps)
     note_absent("at", steps, "group of this question at step", f"step {step}")
     with layout.or_stop("The group cannot be shown."):
-        group = joint_group(run_id, step, question_id)
-        second = None if other is None else joint_group(run_id, other, question_id)
+        every = [joint_group(run_id, at, question_id) for at in (step, other) if at != NONE]
     _question(question_id)
-    every = [group] if second is None else [group, second]
     for joint in every:
-        _head(joint.group)
+        group = joint.group
+        words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
+        words += f" (from {group.reward_least:g} to {group.reward_most:g})"
+        if group.kind != "mixed" and group.reward_least == group.reward_most:
+            words += "; all rewards are equal, so there is no gradient"
+        words += f"; {group.truncated} truncated" if group.truncated else ""
+        words += f"; {group.timeouts} grader timeouts" if group.timeouts else ""
+        kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
+        st.caption(f"{layout.chip(f'step {group.step}', 'violet')} {kind} {escaped(words)}")  # safe
         if joint.problem:
             layout.error_box("The texts of this step cannot be read.", joint.problem)
-    if any(joint.has_tokens for joint in every):
-        _shading()
-    _columns(run_id, group, second)
-    download(
-        f"tagrpo-{name}-{question_id}",
-        [
-            {**asdict(header), "log_ratio": header.mean_log_ratio}
-            for joint in every
-            for column in joint.columns
-            for header in column.rollouts
-        ],
-        key="group-csv",
-        label="These responses as CSV",
-    )
+    hint = "Color the tokens of a response by how much more likely they are under the anchor."
+    if any(joint.has_tokens for joint in every) and switch("Shade tokens by log-ratio", "shade", help=hint):
+        token_shading.show_key()
+    _columns(run_id, every)
+    headers = [header for joint in every for column in joint.columns for header in column.rollouts]
+    rows = [{**asdict(header), "log_ratio": header.mean_log_ratio} for header in headers]
+    download(f"tagrpo-{name}-{question_id}", rows, key="group-csv", label="These responses as CSV")
     _signal(name, question_id, visits)
 
 
@@ -115,17 +93,15 @@ def _no_responses() -> dict[str, None]:
     return {name: None for name in st.query_params if name.startswith("r") and name != "run"}
 
 
-def _neighbours(run_id: str, filters: GroupFilters, question_id: str, visits: list[RolloutGroup]) -> None:
+def _show_ways(run_id: str, filters: GroupFilters, question_id: str, visits: list[RolloutGroup]) -> None:
     """Show the way to the groups before and behind this one in the list that the filters leave."""
-    at = links.number("at", visits[-1].step)
-    key = (at, question_id)
-    before, *_ = listed(run_id, filters, None, key, limit=1)
-    behind, *_ = listed(run_id, filters, key, None, limit=1)
-    for label, icon, groups_there in (
-        ("Previous group", ":material/chevron_left:", before),
-        ("Next group", ":material/chevron_right:", behind),
+    key = (links.number("at", visits[-1].step), question_id)
+    for label, icon, after, before in (
+        ("Previous group", ":material/chevron_left:", None, key),
+        ("Next group", ":material/chevron_right:", key, None),
     ):
-        there = groups_there[0] if groups_there else None
+        groups, *_ = listed(run_id, filters, after, before, limit=1)
+        there = groups[0] if groups else None
         st.button(
             escaped(label),
             icon=icon,
@@ -138,84 +114,47 @@ def _neighbours(run_id: str, filters: GroupFilters, question_id: str, visits: li
         )
 
 
-def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int | None]:
-    by_step = {visit.step: visit for visit in visits}
-
-    def in_words(step: int) -> str:
-        if step == NONE:
-            return "no other step"
-        visit = by_step[step]
-        return f"step {step}: {visit.correct} of {visit.responses} correct, {visit.kind}"
-
+def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int]:
+    words = {NONE: "no other step"}
+    for visit in visits:
+        counts = f"{visit.correct} of {visit.responses} correct"
+        words[visit.step] = f"step {visit.step}: {counts}, {visit.kind}"
     left, right = st.columns(2)
+    look: dict[str, Any] = {"words": words.__getitem__, "resets": list(_no_responses())}
     with left:
-        step = choose(
-            st.selectbox, "Step", "at", steps, steps[-1], words=in_words, resets=list(_no_responses())
-        )
+        step = choose(st.selectbox, "Step", "at", steps, steps[-1], **look)
     with right:
+        options = [NONE, *(other for other in steps if other != step)]
+        hint = "The same question at another step of this training run."
         other = choose(
-            st.selectbox,
-            "Compare with",
-            "to",
-            [NONE, *(other for other in steps if other != step)],
-            words=in_words,
-            help="The same question at another step of this training run.",
-            disabled=len(steps) < 2,
+            st.selectbox, "Compare with", "to", options, help=hint, disabled=len(steps) < 2, **look
         )
-    return step, None if other == NONE else other
+    return step, other
 
 
 def _question(question_id: str) -> None:
     question = asked(question_id)
     with layout.card():
         if question is None:
-            st.caption(escaped(f"{question_id}: the database does not contain this question."))
+            layout.caption(f"{question_id}: the database does not contain this question.")
         else:
             show_math_text(question.text, "group-question")
             show_pictures(question.images)
             with layout.row():
                 if question.answer is not None:
                     layout.line(layout.chip(f"answer {question.answer}", "blue"))
-                links.link(
-                    "Question and neighbors", "questions", icon=":material/arrow_forward:", id=question_id
-                )
-
-
-def _head(group: RolloutGroup) -> None:
-    words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
-    words += f" (from {group.reward_least:g} to {group.reward_most:g})"
-    if group.kind != "mixed" and group.reward_least == group.reward_most:
-        words += "; all rewards are equal, so there is no gradient"
-    if group.truncated:
-        words += f"; {group.truncated} truncated"
-    if group.timeouts:
-        words += f"; {group.timeouts} grader timeouts"
-    kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
-    st.caption(f"{layout.chip(f'step {group.step}', 'violet')} {kind} {escaped(words)}")  # safe
-
-
-def _shading() -> None:
-    with layout.row():
-        if switch(
-            "Shade tokens by log-ratio",
-            "shade",
-            help="Color the tokens of a response by how much more likely they are under the anchor.",
-        ):
-            token_shading.show_key()
+                words = "Question and neighbors"
+                links.link(words, "questions", icon=":material/arrow_forward:", id=question_id)
 
 
 @st.fragment
-def _columns(run_id: str, group: JointGroup, second: JointGroup | None) -> None:
-    sides = [
-        ({column.variant: column for column in joint.columns}, joint.group.step, end)
-        for joint, end in ((group, ""), (second, "b"))
-        if joint is not None
-    ]
-    variants = dict.fromkeys(variant for columns, *_ in sides for variant in columns)
+def _columns(run_id: str, every: Sequence[JointGroup]) -> None:
+    sides = [({column.variant: column for column in joint.columns}, joint.group.step) for joint in every]
+    variants = dict.fromkeys(variant for columns, _ in sides for variant in columns)
     cells = [
-        (columns.get(variant), step, f"r{variant}{end}")
+        (columns.get(variant), step, f"r{variant}{'b' * place}")
         for variant in variants
-        for columns, step, end in sides
+        for place, (columns, step) in enumerate(sides)
     ]
     for start in range(0, len(cells), 2):
         places = st.columns(2, gap="small")
@@ -224,7 +163,7 @@ def _columns(run_id: str, group: JointGroup, second: JointGroup | None) -> None:
                 if column is None:
                     st.caption("This step has no responses to this prompt.")
                 else:
-                    _card(run_id, column, key, f", step {step}" if second else "")
+                    _card(run_id, column, key, f", step {step}" if len(every) > 1 else "")
 
 
 def _card(run_id: str, column: GroupColumn, key: str, at: str) -> None:
@@ -246,15 +185,19 @@ def _card(run_id: str, column: GroupColumn, key: str, at: str) -> None:
                     st.caption("This run did not record prompts.")
                 else:
                     show_text(column.prompt, f"{key}-prompt")
-        rows = [response_row(place, rollout) for place, rollout in enumerate(rollouts, start=1)]
-        filled = [
-            column
-            for column in RESPONSES
-            if column.kind in ("text", "code") or any(row[column.key] is not None for row in rows)
+        rows = [
+            {
+                **asdict(rollout),
+                "place": place,
+                "response": f"{MARKS.get(rollout.grade, '')} {place}" + ", cut" * rollout.truncated,
+                "log_ratio": rollout.mean_log_ratio,
+            }
+            for place, rollout in enumerate(rollouts, start=1)
         ]
+        given = {key for row in rows for key, value in row.items() if value is not None}
         chosen = pick_row(
             rows,
-            filled,
+            [column for column in RESPONSES if column.key in given or column.key == "extracted"],
             f"responses-{key}",
             parameter=key,
             value="place",
@@ -286,7 +229,7 @@ def _read(run_id: str, header: FoundRollout, key: str) -> None:
 
 def _signal(name: str, question_id: str, visits: list[RolloutGroup]) -> None:
     if len(visits) < 2:
-        st.caption(escaped(f"{name} sampled this question only once, so there is no history yet."))
+        layout.caption(f"{name} sampled this question only once, so there is no history yet.")
         return
     rows = []
     for group in visits:
@@ -297,13 +240,14 @@ def _signal(name: str, question_id: str, visits: list[RolloutGroup]) -> None:
         if others:
             share = (group.correct - group.original_correct) / others
             rows.append({"label": "neighbors", "step": group.step, "value": share})
-    spec = charts.cached_chart(
+    charts.draw_chart(
         step_chart,
         rows,
+        f"tagrpo-question-{question_id}",
+        "history",
         title="This question during training",
         y_title="share of correct responses",
         scale="share",
         span=(0.0, 1.0),
         dots=True,
     )
-    charts.show_chart(spec, f"tagrpo-question-{question_id}", "history", rows=rows)

@@ -1,6 +1,7 @@
 """A run's groups: what each step drew, the groups that match the filters, and rescued questions."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -13,7 +14,7 @@ from trainer_adapter.record import rescues
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import OUTCOMES, RescuedQuestion, RescueTotals
-from ui.charts.rollout_groups import STEP, group_kinds_chart
+from ui.charts.stacked_bars import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
 from ui.pages.state import links
 from ui.pages.state.database import cached
@@ -87,7 +88,7 @@ def address_filters(steps: Sequence[StepGroups]) -> GroupFilters:
 
 
 def _show_filters(steps: Sequence[StepGroups]) -> None:
-    with layout.row(gap="medium"):
+    with layout.row():
         choose_step([step.step for step in steps], PLACES, 130)
         st.pills(
             "Groups that are",
@@ -115,43 +116,32 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
-    title = f"Groups of {name} by step"
-    spec = charts.cached_chart(group_kinds_chart, rows, title=title, window=window, chosen=filters.step)
-    charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
+    look: dict[str, Any] = {"title": f"Groups of {name} by step", "window": window, "chosen": filters.step}
+    charts.draw_chart(group_kinds_chart, rows, f"tagrpo-groups-{name}", key, on_select=clicked, **look)
     _show_filters(steps)
     chosen = run_steps(run_id, filters)
     if not chosen:
         layout.empty_state("No group matches.", "Choose other filters, or another step.")
         return
-    _numbers(chosen)
+    fields = ("responses", "questions", "mixed", "correct", "tokens", "truncated", "timeouts")
+    total = {field: sum(getattr(step, field) for step in chosen) for field in fields}
+    responses, questions = total["responses"], total["questions"]
+    layout.numbers(
+        ("groups", f"{questions:,}", "questions, counted once per step"),
+        ("mixed", f"{total['mixed'] / questions:.1%}", "with a gradient: correct and wrong responses"),
+        ("responses", f"{responses:,}"),
+        ("correct", f"{total['correct'] / responses:.1%}"),
+        ("length", f"{total['tokens'] / responses:,.0f} tokens"),
+        ("truncated", f"{total['truncated'] / responses:.1%}"),
+        ("grader timeouts", f"{total['timeouts']:,}"),
+    )
     if (share := least_recorded(run_id)) is not None:
-        words = (
+        layout.caption(
             f"Some steps recorded only {100 * share:g}% of the questions (run.record_share). Numbers "
             "and groups here cover that share; the metrics under Training signal cover all."
         )
-        st.caption(escaped(words))
-    _groups(run_id, name, filters, sum(step.questions for step in chosen))
+    _groups(run_id, name, filters, questions)
     show_rescues(run_id, name)
-
-
-def _numbers(steps: list[StepGroups]) -> None:
-    responses = sum(step.responses for step in steps)
-    questions = sum(step.questions for step in steps)
-    mixed = sum(step.mixed for step in steps)
-    correct = sum(step.correct for step in steps)
-    layout.numbers(
-        [
-            layout.Number("groups", f"{questions:,}", hint="questions, counted once per step"),
-            layout.Number(
-                "mixed", f"{mixed / questions:.1%}", hint="with a gradient: correct and wrong responses"
-            ),
-            layout.Number("responses", f"{responses:,}"),
-            layout.Number("correct", f"{correct / responses:.1%}"),
-            layout.Number("length", f"{sum(s.tokens for s in steps) / responses:,.0f}", "tokens"),
-            layout.Number("truncated", f"{sum(s.truncated for s in steps) / responses:.1%}"),
-            layout.Number("grader timeouts", f"{sum(s.timeouts for s in steps):,}"),
-        ]
-    )
 
 
 def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
@@ -162,21 +152,16 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         layout.empty_state("No more groups.", "Choose a filter or a step to start the list again.")
         return
     texts = texts_of(tuple(group.question_id for group in page))
-    rows = [
-        {
-            "step": group.step,
+    rows = []
+    for group in page:
+        own = group.original_correct + group.original_wrong + group.original_unknown
+        shown = {
             "question": texts.get(group.question_id) or group.question_id,
-            "kind": group.kind,
             "correct": group.correct / group.responses,
-            "original": _original(group),
-            "responses": group.responses,
+            "original": group.original_correct / own if own else None,
             "tokens": group.tokens / group.responses,
-            "truncated": group.truncated,
-            "timeouts": group.timeouts,
-            "question_id": group.question_id,
         }
-        for group in page
-    ]
+        rows.append({**vars(group), **shown})
 
     def opened(place: int) -> None:
         links.set_query(q=page[place].question_id, at=page[place].step)
@@ -197,7 +182,6 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         "groups",
         name=f"tagrpo-groups-{name}",
         on_choose=opened,
-        leads_away=True,
     )
     pager(
         {"after": f"{page[-1].step}:{page[-1].question_id}", "before": None} if later else None,
@@ -205,11 +189,6 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         words=f"{len(page)} of {most:,} groups. Click a row to see its responses",
         to_start=False,
     )
-
-
-def _original(group: RolloutGroup) -> float | None:
-    drawn = group.original_correct + group.original_wrong + group.original_unknown
-    return group.original_correct / drawn if drawn else None
 
 
 @recorded
@@ -236,7 +215,17 @@ def show_rescues(run_id: str, name: str) -> None:
         "If all first responses to a question are wrong, training samples its neighbors. The question is "
         "rescued if a neighbor gets a correct response.",
     )
-    _rescue_numbers(stages)
+    items = [
+        ("all wrong", _percent(stages.dead_share), "of all groups"),
+        ("rescued", _percent(stages.revived_share), "of groups with sampled neighbors"),
+        ("first stage", f"{stages.first:,}", "to every question"),
+        ("more to questions", f"{stages.more:,}", "second stage, groups not all wrong"),
+        ("to neighbors", f"{stages.to_neighbors:,}", "second stage, all-wrong groups"),
+    ]
+    if stages.weight is not None:
+        items.append(("weight", f"{stages.weight:.3f}", "mean of wrong responses to neighbors"))
+        items.append(("effective", _percent(stages.effective), "effective share of these responses"))
+    layout.numbers(*items)
     outcome = st.pills(
         "Questions that were",
         list(OUTCOMES),
@@ -256,13 +245,10 @@ def show_rescues(run_id: str, name: str) -> None:
     page_table(
         [
             {
+                **vars(question),
                 "question": texts.get(question.question_id) or question.question_id,
                 "outcome": question.outcome,
-                "visits": question.visits,
-                "dead": question.dead,
-                "revived": question.revived,
                 "neighbors": question.in_words(),
-                "question_id": question.question_id,
             }
             for question in questions
         ],
@@ -277,7 +263,6 @@ def show_rescues(run_id: str, name: str) -> None:
         "rescues",
         name=f"tagrpo-rescued-{name}",
         on_choose=opened,
-        leads_away=True,
     )
     following = questions[-1].question_id if len(page) > RESCUES_PAGE else None
     pager(
@@ -286,22 +271,6 @@ def show_rescues(run_id: str, name: str) -> None:
         words=f"{len(questions)} questions, most often all wrong first. Click a row for its last such step",
         name="rescues-pager",
     )
-
-
-def _rescue_numbers(stages: RescueTotals) -> None:
-    items = [
-        layout.Number("all wrong", _percent(stages.dead_share), hint="of all groups"),
-        layout.Number("rescued", _percent(stages.revived_share), hint="of groups with sampled neighbors"),
-        layout.Number("first stage", f"{stages.first:,}", hint="to every question"),
-        layout.Number("more to questions", f"{stages.more:,}", hint="second stage, groups not all wrong"),
-        layout.Number("to neighbors", f"{stages.to_neighbors:,}", hint="second stage, all-wrong groups"),
-    ]
-    if stages.weight is not None:
-        items += [
-            layout.Number("weight", f"{stages.weight:.3f}", hint="mean of wrong responses to neighbors"),
-            layout.Number("effective", _percent(stages.effective), hint="effective share of these responses"),
-        ]
-    layout.numbers(items)
 
 
 def _percent(share: float | None) -> str:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from evaluator.grading import GradeValue
 from trainer_adapter.record.listing import RolloutFilters, RolloutsPage, list_rollouts
-from trainer_adapter.record.reading import FoundRollout, Record
+from trainer_adapter.record.reading import Record
 from ui.pages.rollouts.group import joint_group
 from ui.pages.state import links
 from ui.pages.state.records import recorded
@@ -16,8 +16,17 @@ from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.tables import Column, page_table
 
 PAGE = 25
-ANY = ""
 PLACES = ("from",)
+COLUMNS = (
+    Column("id", "rollout"),
+    Column("step", "step", "whole"),
+    Column("question_id", "question"),
+    Column("prompt", "prompt"),
+    Column("grade", "grade"),
+    Column("extracted", "answer", wide=True),
+    Column("reward", "reward", "number"),
+    Column("tokens", "tokens", "whole"),
+)
 
 
 @recorded
@@ -26,20 +35,32 @@ def _page(record: Record, filters: RolloutFilters, after: str | None) -> Rollout
 
 
 def show(run_id: str, text: str, steps: list[int]) -> None:
-    filters = _filters(text, steps)
+    with layout.row():
+        step = choose_step(steps, PLACES, 150)
+        look: dict[str, Any] = {"words": lambda grade: grade or "any grade", "width": 150, "resets": PLACES}
+        grades = ["", *(str(grade.value) for grade in GradeValue)]
+        grade = choose(st.selectbox, "Grade", "grade", grades, **look)
+    filters = RolloutFilters(step=step, grade=grade or None, text=text)
     with layout.or_stop("The responses cannot be read."):
         page = _page(run_id, filters, links.text("from") or None)
     if page.problems:
         layout.error_box("Some files could not be searched.", "\n".join(page.problems))
-    if page.rollouts:
-        page_table(
-            [_row(header) for header in page.rollouts],
-            COLUMNS,
-            "found-rollouts",
-            name="tagrpo-rollouts",
-            on_choose=lambda place: _open(run_id, page.rollouts[place]),
-            leads_away=True,
-        )
+    rows = []
+    for each in page.rollouts:
+        prompt = f"neighbor {each.variant}" if each.variant else "original"
+        rows.append({**vars(each), "prompt": prompt, "grade": each.grade})
+
+    def opened(place: int) -> None:
+        header = page.rollouts[place]
+        chosen: dict[str, Any] = {}
+        for column in joint_group(run_id, header.step, header.question_id).columns:
+            ids = [rollout.id for rollout in column.rollouts]
+            if header.id in ids:
+                chosen[f"r{column.variant}"] = ids.index(header.id) + 1
+        links.set_query(q=header.question_id, at=header.step, **chosen)
+
+    if rows:
+        page_table(rows, COLUMNS, "found-rollouts", name="tagrpo-rollouts", on_choose=opened)
     number = len(page.rollouts)
     words = found_responses(number, stopped=page.after is not None and number < PAGE)
     pager(
@@ -48,53 +69,3 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
         words=f"{words}. Click a row to see the response in its group" if number else words,
         name="rollouts-pager",
     )
-
-
-def _filters(text: str, steps: list[int]) -> RolloutFilters:
-    with layout.row():
-        step = choose_step(steps, PLACES, 150)
-        grade = choose(
-            st.selectbox,
-            "Grade",
-            "grade",
-            [ANY, *(str(grade.value) for grade in GradeValue)],
-            words=lambda value: value or "any grade",
-            width=150,
-            resets=PLACES,
-        )
-    return RolloutFilters(step=step, grade=grade or None, text=text)
-
-
-def _open(run_id: str, header: FoundRollout) -> None:
-    columns = joint_group(run_id, header.step, header.question_id).columns
-    chosen: dict[str, Any] = {}
-    for column in columns:
-        ids = [rollout.id for rollout in column.rollouts]
-        if header.id in ids:
-            chosen[f"r{column.variant}"] = ids.index(header.id) + 1
-    links.set_query(q=header.question_id, at=header.step, **chosen)
-
-
-COLUMNS = (
-    Column("rollout", "rollout"),
-    Column("step", "step", "whole"),
-    Column("question", "question"),
-    Column("prompt", "prompt"),
-    Column("grade", "grade"),
-    Column("answer", "answer", wide=True),
-    Column("reward", "reward", "number"),
-    Column("tokens", "tokens", "whole"),
-)
-
-
-def _row(header: FoundRollout) -> dict[str, Any]:
-    return {
-        "rollout": header.id,
-        "step": header.step,
-        "question": header.question_id,
-        "prompt": f"neighbor {header.variant}" if header.variant else "original",
-        "grade": header.grade,
-        "answer": header.extracted,
-        "reward": header.reward,
-        "tokens": header.tokens,
-    }

@@ -6,7 +6,8 @@ import streamlit as st
 
 from trainer_adapter.record.rollout import TokenRatios
 from ui.characters import visible_pieces
-from ui.pages.text.markup import CUT_AT, MARKDOWN_MAX, ask_for_all, escaped
+from ui.pages.text.markup import CUT_AT, MARKDOWN_MAX, ask_for_all
+from ui.pages.widgets import layout
 
 FULL_AT = 3.0
 """Nats at which a colour is at its strongest."""
@@ -56,14 +57,11 @@ def show_tokens(response: str, ratios: TokenRatios, key: str, total: float | Non
         words += f", {signed(min(known))} to {signed(max(known))} per token"
     if len(known) < len(ratios.log_ratios):
         words += f"; {len(ratios.log_ratios) - len(known):,} without a finite log-ratio"
-    st.caption(escaped(words))
+    layout.caption(words)
 
 
 def tokens_html(response: str, ratios: TokenRatios, cut_at: int) -> str:
-    """Return a response as HTML with a shaded span a token; texts are text in it, whatever they hold.
-
-    Tokens without a text of their own (the end of the response, parts of a character) are marked.
-    """
+    """Return a response as HTML with a shaded span a token; texts are text in it, whatever they hold."""
     spans: list[str] = []
     written = 0
     pieces = visible_pieces(response, ratios.lengths)

@@ -5,13 +5,13 @@ import streamlit as st
 from ui.pages.rollouts import group, overview, search
 from ui.pages.state import links, settings
 from ui.pages.state.database import begin_page
-from ui.pages.state.records import open_run
-from ui.pages.training_signal.runs import runs_with, train_runs
+from ui.pages.state.records import list_trainings, method_of, open_run
+from ui.pages.training_signal.runs import runs_with
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent, search_field
 
 begin_page("Rollouts", "Responses that training sampled, by question and step.")
-runs = {run.name: run for run in train_runs() if run.rollouts or run.problem}
+runs = {each.run.name: each for each in list_trainings() if each.numbers.rollouts or each.problem}
 if not runs:
     layout.empty_state(
         "No rollouts are recorded yet.",
@@ -29,21 +29,22 @@ else:
         "run",
         list(runs),
         newest,
-        words=lambda name: f"{name}  ({runs[name].method}, {runs[name].rollouts:,} responses)",
+        words=lambda name: f"{name}  ({method_of(runs[name])}, {runs[name].numbers.rollouts:,} responses)",
         resets=["step", "q", "at", "to", "after", "before", "from", "following"],
     )
     note_absent("run", list(runs), "training run with rollouts", name)
+    run_id = runs[name].run.id
     if problem := runs[name].problem:
         layout.error_box("The rollouts of this run cannot be read.", problem)
         st.stop()
-    if problems := open_run(runs[name].id).problems():
+    if problems := open_run(run_id).problems():
         layout.error_box("Some files cannot be read. The page shows the rest.", "\n".join(problems))
-    steps = overview.run_steps(runs[name].id)
+    steps = overview.run_steps(run_id)
     text = "" if question else search_field("text of a response", "text", search.PLACES, width=300)
     if text:
-        search.show(runs[name].id, text, [step.step for step in steps])
+        search.show(run_id, text, [step.step for step in steps])
     elif question:
         filters = overview.address_filters(steps)
-        group.show(runs[name].id, name, question, filters, having)
+        group.show(run_id, name, question, filters, having)
     else:
-        overview.show(runs[name].id, name, steps)
+        overview.show(run_id, name, steps)

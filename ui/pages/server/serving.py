@@ -10,6 +10,7 @@ import traceback
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -23,15 +24,9 @@ SCRIPT = Path(__file__).parent.parent / "app.py"
 GRACE_S = 2
 """Seconds for open connections at shutdown."""
 
-_modules_spared = 0
-
 
 def check_installed() -> None:
-    """Refuse to start without a Streamlit that the gate supports.
-
-    Raises:
-        PrerequisiteError: it is not installed, or too old.
-    """
+    """Refuse to start without a Streamlit that the gate supports."""
     try:
         from streamlit.starlette import App  # noqa: F401
     except ImportError as error:
@@ -51,8 +46,7 @@ def serve(
 ) -> None:
     """Answer requests until Ctrl-C or SIGTERM; then close connections and return.
 
-    Without a `lock`, everyone is admitted. `ready` is called once requests are answered; `script` is the one
-    that Streamlit runs.
+    Without a `lock`, everyone is admitted. `ready` is called once requests are answered.
     """
     import uvicorn
     from starlette.middleware import Middleware
@@ -120,8 +114,8 @@ def redirect_file(url: str) -> Iterator[str]:
 def show_failure(error: Exception) -> bool:
     """Show an error on its page, and tell Streamlit that it is handled.
 
-    Our own errors explain themselves. Any other error is a bug: its frames are printed in the terminal,
-    without the message, which may quote a text.
+    An error of ours explains itself. Any other one is a bug: its frames are printed in the terminal, without
+    the message, which may quote a text.
     """
     from ui.pages.widgets import layout
 
@@ -138,17 +132,11 @@ def show_failure(error: Exception) -> bool:
     return True
 
 
-def spare_modules() -> None:
-    """Exclude the modules that are loaded by now from garbage collection.
-
-    Streamlit collects garbage after every script run. Scanning all modules would block all threads for 100 ms
-    or more each time.
-    """
-    global _modules_spared
-    if len(sys.modules) > _modules_spared:
-        gc.collect()
-        gc.freeze()
-        _modules_spared = len(sys.modules)
+@cache
+def spare_modules(_loaded: int) -> None:
+    """Spare the modules loaded by now the garbage collection after every run, which would take 100 ms."""
+    gc.collect()
+    gc.freeze()
 
 
 def _options(address: Address, names: Iterable[str]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from service.errors import InputError
-from ui.charts.theme import page_theme
+from ui.charts.theme import page_colours
 
 MIN_LENGTH = 8
 TOKEN = "token"
@@ -96,23 +96,26 @@ _PAGE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex">
 <title>tagrpo: {title}</title>
 <link rel="icon" href="data:,">
 <style>
-:root {{ {light} }}
-@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}
+:root {{ color-scheme: light dark; --paper: light-dark({light[backgroundColor]}, {dark[backgroundColor]});
+  --primary: light-dark({light[primaryColor]}, {dark[primaryColor]});
+  --border: light-dark({light[borderColor]}, {dark[borderColor]}) }}
 * {{ box-sizing: border-box }}
-body {{ margin: 0; min-height: 100vh; display: grid; place-items: center; background: var(--side);
-  color: var(--text); font: 15px/1.5 system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif }}
+body {{ margin: 0; min-height: 100vh; display: grid; place-items: center;
+  background: light-dark({light[sidebar.backgroundColor]}, {dark[sidebar.backgroundColor]});
+  color: light-dark({light[textColor]}, {dark[textColor]});
+  font: 15px/1.5 system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif }}
 form {{ width: min(22rem, calc(100vw - 2rem)); padding: 1.75rem; background: var(--paper);
   border: 1px solid var(--border); border-radius: 10px }}
 h1 {{ margin: 0 0 .25rem; font-size: 1.3rem; font-weight: 600 }}
-p {{ margin: 0 0 1.1rem; color: var(--muted) }}
-p.wrong {{ color: var(--red); margin: .8rem 0 0 }}
+p {{ margin: 0 0 1.1rem; opacity: .7 }}
+p.wrong {{ color: light-dark({light[redColor]}, {dark[redColor]}); margin: .8rem 0 0; opacity: 1 }}
 label {{ display: block; margin-bottom: .3rem; font-size: .9rem }}
-input {{ width: 100%; padding: .55rem .7rem; font: inherit; color: inherit; background: var(--field);
+input {{ width: 100%; padding: .55rem .7rem; font: inherit; color: inherit;
+  background: light-dark({light[codeBackgroundColor]}, {dark[codeBackgroundColor]});
   border: 1px solid var(--border); border-radius: 6px }}
 input:focus-visible, button:focus-visible {{ outline: 2px solid var(--primary); outline-offset: 1px }}
 button {{ width: 100%; margin-top: 1rem; padding: .55rem; font: inherit; font-weight: 600;
@@ -134,23 +137,9 @@ _FIELDS = """<label for="password">{label}</label>
 <input type="hidden" name="next" value="{next}">
 {message}"""
 
-_COLOURS = {
-    "paper": "backgroundColor",
-    "field": "secondaryBackgroundColor",
-    "text": "textColor",
-    "muted": "grayColor",
-    "border": "borderColor",
-    "primary": "primaryColor",
-    "red": "redColor",
-    "side": "sidebar.backgroundColor",
-}
-
 
 def login_page(action: str, following: str, message: str = "", *, by_address: bool = False) -> str:
-    """Return the page; `following` is where the browser goes afterwards.
-
-    `by_address`: ask for the token in the printed address instead of a password.
-    """
+    """Return the page, `by_address` for a token; `following` is where the browser goes afterwards."""
     alert = f'<p class="wrong" role="alert">{escape(message)}</p>\n' if message else ""
     if by_address:
         label, reason = "Token", "Open the address printed by <code>tagrpo ui</code>, or enter its token."
@@ -165,11 +154,7 @@ def logout_page(action: str) -> str:
 
 
 def _page(title: str, action: str, reason: str, fields: str, button: str) -> str:
-    theme = page_theme()
-    light, dark = (
-        " ".join(f"--{name}: {theme[f'theme.{mode}.{option}']};" for name, option in _COLOURS.items())
-        for mode in ("light", "dark")
-    )
+    light, dark = page_colours("light"), page_colours("dark")
     return _PAGE.format(
         light=light, dark=dark, title=title, action=action, reason=reason, fields=fields, button=button
     )

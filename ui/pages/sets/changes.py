@@ -40,33 +40,17 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
         )
         return
     parent = next((ref for ref, other in others.items() if other.id == header.parent_id), None)
-    against = choose(
-        st.selectbox,
-        "Since",
-        "against",
-        list(others),
-        parent,
-        resets=["after", "neighbor"],
-        width=260,
-    )
+    resets = ["after", "neighbor"]
+    against = choose(st.selectbox, "Since", "against", list(others), parent, resets=resets, width=260)
     note_absent("against", list(others), "other set", f"changes since {against}")
     old = others[against]
     counts = fetch(count_changes, old.id, header.id)
+    questions = f"+{counts['questions_added']:,} −{counts['questions_removed']:,}"
     layout.numbers(
-        [
-            layout.Number("neighbors added", f"{counts['added']:,}"),
-            layout.Number("removed", f"{counts['removed']:,}"),
-            layout.Number(
-                "changed",
-                f"{counts['changed']:,}",
-                hint="In both versions, with a different verdict or origin.",
-            ),
-            layout.Number(
-                "questions",
-                f"+{counts['questions_added']:,} −{counts['questions_removed']:,}",
-                hint="Neighbors added and removed.",
-            ),
-        ]
+        ("neighbors added", f"{counts['added']:,}"),
+        ("removed", f"{counts['removed']:,}"),
+        ("changed", f"{counts['changed']:,}", "In both versions, with a different verdict or origin."),
+        ("questions", questions, "Neighbors added and removed."),
     )
     numbers = {kind: counts[kind] for kind in KINDS}
     if not any(numbers.values()):
@@ -91,14 +75,8 @@ def _list(old: SetHeader, new: SetHeader, numbers: Mapping[str, int]) -> None:
     members, more = page[:PAGE], len(page) > PAGE
     if not members:
         st.caption("No more changes.")
-    chosen = pick_row(
-        [row(change) for change in members],
-        _COLUMNS,
-        "changes",
-        parameter="neighbor",
-        value="neighbor",
-        name="changes",
-    )
+    rows = [row(change) for change in members]
+    chosen = pick_row(rows, _COLUMNS, "changes", parameter="neighbor", value="neighbor", name="changes")
     pager(
         {"after": f"{members[-1].position}:{members[-1].question_id}"} if more else None,
         {"after": None} if after else None,
@@ -112,15 +90,8 @@ def _list(old: SetHeader, new: SetHeader, numbers: Mapping[str, int]) -> None:
 def row(change: Change) -> dict[str, Any]:
     neighbor = change.neighbor
     before = change.before.verdict if change.before is not None and change.verdict_changed else None
-    return {
-        "neighbor": neighbor.candidate_id,
-        "question": change.question_id,
-        "verdicts": f"{before} → {neighbor.verdict}" if before else neighbor.verdict,
-        "reviewed": neighbor.reviewed,
-        "strategy": neighbor.strategy,
-        "model": neighbor.model,
-        "text": neighbor.text,
-    }
+    verdicts = f"{before} → {neighbor.verdict}" if before else neighbor.verdict
+    return {**vars(neighbor), "neighbor": neighbor.candidate_id, "verdicts": verdicts}
 
 
 def _compare(change: Change) -> None:
@@ -128,11 +99,7 @@ def _compare(change: Change) -> None:
     with layout.card():
         with layout.row():
             layout.line(layout.verdict_chip(neighbor.verdict), layout.chip(neighbor.strategy))
-            links.link(
-                "Question with all its neighbors",
-                "questions",
-                id=change.question_id,
-            )
+            links.link("Question with all its neighbors", "questions", id=change.question_id)
         if question is None:
             show_math_text(neighbor.text, "changed-neighbor")
             return

@@ -4,9 +4,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 from sqlalchemy import text
@@ -15,34 +15,28 @@ from sqlalchemy.orm import Session
 from service.database import Database, Place
 from service.database.postgresql.server import watch_statements
 from service.errors import DatabaseError
-from ui.pages.state import results, settings
+from ui.pages.state import settings
 from ui.pages.widgets import layout
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-REVIEW_TABLES = frozenset(
-    {"reviews", "review_withdrawals", "human_grades", "human_grade_withdrawals", "candidates", "verdicts"}
-    | {"proposals", "standings", "candidate_findings"}
-)
+_REVIEWS = ("reviews", "review_withdrawals", "human_grades", "human_grade_withdrawals")
+REVIEW_TABLES = (*_REVIEWS, "candidates", "verdicts", "proposals", "standings", "candidate_findings")
 """The only tables that the UI adds rows to. Triggers forbid changes to rows that hold decisions and texts."""
 TASKS = "tasks"
 """A run's tasks: an edited text opens its task again, so that it is judged when the run is resumed."""
 
 _lock = threading.Lock()
-_open: dict[Place, "_Opened"] = {}
-_generations = 0
+_open: dict[tuple[Place, object], tuple[Database, sqlite3.Connection | None]] = {}
 
 
 @contextmanager
 def reading() -> Iterator[Session]:
-    """One consistent, read-only view of the server's database.
-
-    If it cannot be read, the page says what to do and stops.
-    """
+    """One read-only view of the database; if it cannot be read, the page says what to do and stops."""
     place = settings.current().database
     try:
-        with _opened(place).database.read() as session:
+        with _opened(place)[0].read() as session:
             yield session
     except DatabaseError as error:
         if isinstance(place, Path) and (not place.exists() or not place.stat().st_size):
@@ -66,21 +60,34 @@ def begin_page(heading: str, words: str) -> None:
 
 
 def stamp() -> str:
-    """Return a text that changes whenever the database changes.
-
-    Replacing the file counts as a change. The text is empty if there is no database.
-    """
+    """Return a text that changes whenever the database changes or its file is replaced; "" without one."""
     try:
-        return _opened(settings.current().database).stamp()
+        database, file = _opened(settings.current().database)
+        if file is not None:  # SQLite's `data_version` compares on one connection only
+            version = file.execute("PRAGMA data_version").fetchone()[0]
+        else:
+            with database.read() as session:
+                version = session.scalar(text("SELECT CAST(pg_current_snapshot() AS text)"))
     except DatabaseError:  # `reading` reports it
         return ""
+    return f"{id(database)}.{version}"
+
+
+@st.cache_data(show_spinner=False, max_entries=500)
+def _kept(key: str, _make: Callable[[], Any]) -> Any:
+    return _make()
+
+
+def keep(key: Any, make: Callable[[], R]) -> R:
+    """Return the result of `make`, made once for each `repr(key)`; callers get a copy each."""
+    result: R = _kept(repr(key), make)
+    return result
 
 
 def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Return `function(session, *arguments)`, cached until the database changes.
+    """Return `function(session, *arguments)`, cached until the database changes; callers get a copy.
 
-    Results must be picklable (types from modules, not from a page's file); callers get a copy. The session is
-    opened on a miss only. Fetch a page of rows, not a whole table.
+    Results must be picklable (types from modules, not from a page's file).
     """
 
     def ask() -> R:
@@ -90,34 +97,21 @@ def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **
     code = getattr(function, "__code__", None)
     name = (function.__module__, function.__qualname__, code and code.co_filename)
     where = str(settings.current().database)
-    return results.keep((name, where, stamp(), arguments, sorted(named.items())), ask)
+    return keep((name, where, stamp(), arguments, sorted(named.items())), ask)
 
 
 def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
     """Turn `function(session, *arguments)` into `function(*arguments)`, cached as by `fetch`."""
-
-    @wraps(function)
-    def kept(*arguments: P.args, **named: P.kwargs) -> R:
-        return fetch(function, *arguments, **named)
-
-    return kept
+    return partial(fetch, function)
 
 
 @contextmanager
 def review_writer() -> Iterator[Session]:
-    """One transaction that may add reviews, edits and human grades, on a server with --review.
-
-    Raises:
-        DatabaseError: the server is read-only, another process keeps the lock, or a statement would write to
-            another table.
-    """
+    """One transaction that may add reviews, edits and human grades, on a server with --review."""
     current = settings.current()
     if not current.review:
         raise DatabaseError("this UI is read-only. Start it with `tagrpo ui --review` to store decisions.")
-    with (
-        Database.open(current.database, create=False) as database,
-        database.write() as session,
-    ):
+    with Database.open(current.database, create=False) as database, database.write() as session:
         watch_statements(session.connection(), _check_statement)
         yield session
 
@@ -134,59 +128,27 @@ def _check_statement(statement: str) -> None:
 def forget() -> None:
     """Close all databases and forget all results."""
     with _lock:
-        for opened in _open.values():
-            opened.close()
+        for database, file in _open.values():
+            database.close()
+            if file is not None:
+                file.close()
         _open.clear()
-    results.forget()
+    _kept.clear()
 
 
-class _Opened:
-    """An open database, and the stamp of its changes.
+def _opened(place: Place) -> tuple[Database, sqlite3.Connection | None]:
+    """Return the open database, and for a file a connection whose `data_version` tells its changes.
 
-    SQLite's `data_version` compares on one connection only, so a file has a connection for it. On a server,
-    the transactions in its snapshot tell.
+    A replaced file stays open, since another page may be reading from it.
     """
-
-    def __init__(self, place: Place, generation: int) -> None:
-        self.identity = _identity(place)
-        self.database = Database.open(place, read_only=True)
-        self._generation = generation
-        self._lock = threading.Lock()
-        self._file = None
-        if isinstance(place, Path):
-            address = f"{place.resolve().as_uri()}?mode=ro"
-            self._file = sqlite3.connect(
-                address, uri=True, timeout=5, isolation_level=None, check_same_thread=False
-            )
-
-    def stamp(self) -> str:
-        if self._file is not None:
-            with self._lock:
-                version = self._file.execute("PRAGMA data_version").fetchone()[0]
-        else:
-            with self.database.read() as session:
-                version = session.scalar(text("SELECT CAST(pg_current_snapshot() AS text)"))
-        return f"{self._generation}.{version}"
-
-    def close(self) -> None:
-        self.database.close()
-        if self._file is not None:
-            self._file.close()
-
-
-def _opened(place: Place) -> _Opened:
-    global _generations
+    status = place.stat() if isinstance(place, Path) and place.exists() else None
+    key = place, status and (status.st_dev, status.st_ino)
     with _lock:
-        if place in _open and _open[place].identity == _identity(place):
-            return _open[place]
-        _open.pop(place, None)  # not closed: another page may be reading from it
-        _generations += 1
-        _open[place] = _Opened(place, _generations)
-        return _open[place]
-
-
-def _identity(place: Place) -> tuple[int, int] | None:
-    if not isinstance(place, Path) or not place.exists():
-        return None
-    status = place.stat()
-    return status.st_dev, status.st_ino
+        if key not in _open:
+            database = Database.open(place, read_only=True)
+            file: sqlite3.Connection | None = None
+            if isinstance(place, Path):
+                address = f"{place.resolve().as_uri()}?mode=ro"
+                file = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            _open[key] = database, file
+        return _open[key]

@@ -4,10 +4,12 @@ Only the address holds state, so that every view can be linked and the browser's
 that equal their default are omitted.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ui.pages.text.markup import escaped
 
@@ -25,8 +27,6 @@ PAGES: tuple[tuple[Page, str, str], ...] = (
 
 T = TypeVar("T", bound=str | int)
 Value = str | int | float | bool | Sequence[str] | None
-
-_SHOWN = "page-shown"
 
 MAX_LENGTH = 500
 """Maximum characters of a value read from an address; longer ones are cut."""
@@ -72,22 +72,15 @@ def values(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
 
 def place(name: str) -> tuple[int, str] | None:
     """Return a position in a list that the address holds as "12:q_1"; None for anything else."""
-    number, colon, key = text(name).partition(":")
-    return (
-        (int(number), key) if colon and number.isascii() and number.isdigit() and len(number) < 10 else None
-    )
+    found = re.fullmatch(r"(\d{1,9}):(.*)", text(name), re.ASCII | re.DOTALL)
+    return (int(found[1]), found[2]) if found else None
 
 
 def set_query(**values: Value) -> None:
     """Write values into the address, as one step of its history; None and empty ones are removed."""
     state: dict[str, list[str]] = {name: st.query_params.get_all(name) for name in st.query_params}
-    for name, value in values.items():
-        texts = _texts(value)
-        if texts:
-            state[name] = texts
-        else:
-            state.pop(name, None)
-    st.query_params.from_dict(state)
+    state |= {name: _texts(value) for name, value in values.items()}
+    st.query_params.from_dict({name: texts for name, texts in state.items() if texts})
 
 
 def link(label: str, page: Page, *, icon: str | None = None, **values: Value) -> None:
@@ -108,24 +101,11 @@ def page_file(page: Page) -> str:
 
 
 def _texts(value: Value) -> list[str]:
-    if value is None or value == "" or value is False:
-        return []
-    if value is True:
-        return ["1"]
+    if isinstance(value, bool):
+        return ["1"] if value else []
     if isinstance(value, str | int | float):
-        return [str(value)]
-    return [str(part) for part in value]
-
-
-def enter_page(page: str) -> None:
-    """Record which page is shown; on a change of page, widgets are reset from the address.
-
-    Two pages may use a name for different things, and a widget's value would otherwise carry over.
-    """
-    if st.session_state.get(_SHOWN, page) != page:
-        for key in [key for key in st.session_state if str(key).startswith("bound")]:
-            del st.session_state[key]
-    st.session_state[_SHOWN] = page
+        return [str(value)] if value != "" else []
+    return [str(part) for part in value or ()]
 
 
 def bind(
@@ -137,21 +117,20 @@ def bind(
 ) -> dict[str, Any]:
     """Return `key` and `on_change` for a widget whose value is stored in the address under `name`.
 
-    The widget shows the value that `read` finds there, also after Back and Forward, and after the default of
-    `read` changes; the user's choice is written there. `resets` are parameters to remove after a change, such
-    as the position in a list.
-
-    Example:
-        search = st.text_input("Search", **bind("q", lambda: text("q"), resets=["after"]))
+    The widget shows the value that `read` finds there, also after Back and Forward and after its default
+    changes; the user's choice is written there. `resets` are parameters to remove after a change, such as the
+    position in a list.
     """
     key, seen = f"bound:{name}", f"bound-seen:{name}"
-    now = st.query_params.get_all(name), read()
+    context = get_script_run_ctx()
+    page = context and context.page_script_hash  # two pages may use a name for different things
+    now = page, st.query_params.get_all(name), read()
     if key not in st.session_state or st.session_state.get(seen) != now:
-        st.session_state[key] = now[1]
+        st.session_state[key] = now[2]
     st.session_state[seen] = now
 
     def store() -> None:
         set_query(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))
-        st.session_state[seen] = st.query_params.get_all(name), read()
+        st.session_state[seen] = page, st.query_params.get_all(name), read()
 
     return {"key": key, "on_change": store}

@@ -8,18 +8,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 import pyarrow
 from sqlalchemy.orm import Session
 
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.runs.store import Run, list_runs
 from trainer_adapter.record.reading import Record
-from trainer_adapter.record.runs import (
-    TrainRun,
-    open_folder,
-    read_numbers,
-    stored_folder,
-)
+from trainer_adapter.record.runs import TrainRun, open_folder, read_numbers, stored_folder
 from trainer_adapter.record.tables import TRAIN
-from ui.pages.state.database import cached
-from ui.pages.state.results import keep
+from ui.pages.state.database import cached, keep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,20 +33,8 @@ def open_run(run_id: str) -> Record:
     return open_folder(*stored_trainings()[run_id])
 
 
-def run_id_of(name: str) -> str:
-    """Return the id of the training run with this name; raises NotFoundError if there is none."""
-    for run, _ in stored_trainings().values():
-        if run.name == name:
-            return run.id
-    raise NotFoundError(f"there is no training run {name!r}.")
-
-
 def recorded(function: Callable[Concatenate[Record, P], R]) -> Callable[Concatenate[str, P], R]:
-    """Keep answers about a training as long as its files stay as they are.
-
-    `function(record, *arguments)` becomes `function(run_id, *arguments)`. Results must
-    be picklable; callers get a copy.
-    """
+    """Turn `function(record, *arguments)` into `function(run_id, *arguments)`, cached until files change."""
 
     @wraps(function)
     def kept(run_id: str, /, *arguments: P.args, **named: P.kwargs) -> R:
@@ -75,3 +57,8 @@ def list_trainings() -> list[TrainRun]:
         except InputError as error:
             listed.append(TrainRun(run, problem=str(error)))
     return listed
+
+
+def method_of(training: TrainRun) -> str:
+    """Return a training's recipe, or its name if the recipe is unknown."""
+    return training.recipe or training.run.name

@@ -6,12 +6,11 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.views.candidates import AnswerClass, Evidence
-from ui.characters import visible
+from rephraser.views.candidates import Evidence
+from ui.characters import one_line
 from ui.charts.theme import DARK_PALETTE, PALETTE
 
 MOST_CLASSES = 6
-_NAME_MAX = 60
 
 _STYLE = """
 .answers{display:grid;grid-template-columns:minmax(4rem,max-content) 1fr 1fr;gap:.2rem .8rem;
@@ -28,62 +27,46 @@ _STYLE = """
 """
 
 
-def has_answers(evidence: Evidence) -> bool:
-    return bool(evidence.classes or _without_class(evidence))
-
-
 def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    """Return how often each answer was given, most frequent first, as rows to download.
-
-    The last rows count responses without an answer and comparisons that timed out, if there are any.
-    """
-    answers = [(row.answer, row.gold, row.original, row.candidate) for row in _by_frequency(evidence)]
-    rest = [(f"({what})", False, original, neighbor) for what, original, neighbor in _without_class(evidence)]
-    names = ("answer", "gold", "original", "neighbor")
-    return [dict(zip(names, row, strict=True)) for row in answers + rest]
+    """Return how often each answer was given, most frequent first, then responses without an answer."""
+    classes = sorted(evidence.classes, key=lambda given: -(given.original + given.candidate))
+    rows = [(given.answer, given.gold, given.original, given.candidate) for given in classes]
+    rest = (
+        ("(no answer found)", False, evidence.original_unparsed, evidence.candidate_unparsed),
+        ("(comparison timed out)", False, evidence.original_unsettled, evidence.candidate_unsettled),
+    )
+    rows += [counts for counts in rest if counts[2] or counts[3]]
+    return [dict(zip(("answer", "gold", "original", "neighbor"), row, strict=True)) for row in rows]
 
 
 def show_answers(evidence: Evidence) -> None:
-    """Show the most frequent answers and how many responses of each side gave them."""
-    dark = st.context.theme.type == "dark"
-    st.html(bars(evidence, DARK_PALETTE if dark else PALETTE))  # safe: it escapes
+    """Show the most frequent answers and how many responses of each side gave them, if there are any."""
+    if answer_rows(evidence):
+        st.html(answers_html(evidence, DARK_PALETTE if st.context.theme.type == "dark" else PALETTE))  # safe
 
 
-def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
-    classes = _by_frequency(evidence)
-    lines = [(_name(given), given.original, given.candidate) for given in classes[:MOST_CLASSES]]
-    if others := classes[MOST_CLASSES:]:
-        label = f"<span>{len(others)} other answer{'s' * (len(others) > 1)}</span>"
-        lines.append((label, sum(each.original for each in others), sum(each.candidate for each in others)))
-    lines += [(f"<span>{what}</span>", asked, posed) for what, asked, posed in _without_class(evidence)]
-    of = sum(line[1] for line in lines), sum(line[2] for line in lines)
-    heads = f"<span class='head'>answer</span><span class='head'>question, {of[0]} responses</span>"
-    heads += f"<span class='head'>neighbor, {of[1]} responses</span>"
-    rows = "".join(
-        name + _bar(original, of[0], palette[0]) + _bar(neighbor, of[1], palette[1])
-        for name, original, neighbor in lines
+def answers_html(evidence: Evidence, colours: Sequence[str] = PALETTE) -> str:
+    """Return the answers as bars; texts are text in it, whatever they hold."""
+    rows = answer_rows(evidence)
+    sides = ("original", "neighbor")
+    of = {side: sum(row[side] for row in rows) for side in sides}
+    given, rest = rows[: len(evidence.classes)], rows[len(evidence.classes) :]
+    if others := given[MOST_CLASSES:]:
+        label = f"({len(others)} other answer{'s' * (len(others) > 1)})"
+        rest.insert(0, {"answer": label, **{side: sum(row[side] for row in others) for side in sides}})
+    lines = []
+    for row in given[:MOST_CLASSES]:
+        title, name = (html.escape(one_line(row["answer"], most)) or "(empty)" for most in (240, 60))
+        gold = "<span class='gold'>gold</span>" if row["gold"] else ""
+        lines.append((f"<span class='name' title='{title}'>{name}{gold}</span>", row))
+    lines += [(f"<span>{row['answer'].strip('()')}</span>", row) for row in rest]
+    heads = f"<span class='head'>answer</span><span class='head'>question, {of['original']} responses</span>"
+    heads += f"<span class='head'>neighbor, {of['neighbor']} responses</span>"
+    cells = "".join(
+        name + "".join(_bar(row[side], of[side], colours[at]) for at, side in enumerate(sides))
+        for name, row in lines
     )
-    return f"<style>{_STYLE}</style><div class='answers'>{heads}{rows}</div>"
-
-
-def _by_frequency(evidence: Evidence) -> list[AnswerClass]:
-    return sorted(evidence.classes, key=lambda given: -(given.original + given.candidate))
-
-
-def _without_class(evidence: Evidence) -> list[tuple[str, int, int]]:
-    """Return the responses that belong to no class: the reason, and the count on each side."""
-    rest = (
-        ("no answer found", evidence.original_unparsed, evidence.candidate_unparsed),
-        ("comparison timed out", evidence.original_unsettled, evidence.candidate_unsettled),
-    )
-    return [counts for counts in rest if counts[1] or counts[2]]
-
-
-def _name(given: AnswerClass) -> str:
-    text = " ".join(visible(given.answer[: _NAME_MAX * 4]).split()) or "(empty)"
-    cut = text if len(text) <= _NAME_MAX else text[:_NAME_MAX] + "…"
-    gold = "<span class='gold'>gold</span>" if given.gold else ""
-    return f"<span class='name' title='{html.escape(text)}'>{html.escape(cut)}{gold}</span>"
+    return f"<style>{_STYLE}</style><div class='answers'>{heads}{cells}</div>"
 
 
 def _bar(count: int, of: int, colour: str) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import groupby
-from typing import Literal
+from itertools import accumulate, groupby
+from typing import Literal, NamedTuple
 
 import streamlit as st
 
@@ -51,8 +51,7 @@ class Stretch:
     words: tuple[Word, ...]
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Both texts with marked words: the original's are kept, dropped or moved, the other's added."""
 
     original: tuple[Stretch, ...]
@@ -63,9 +62,9 @@ class Difference:
 def compare(original: str, neighbor: str) -> Difference:
     """Compare two texts by words; each formula or code span counts as one word.
 
-    At least three consecutive words that were dropped in one place and added in another count as moved. A
-    change of case is not a difference. Texts of more than 20,000 characters are compared as a whole, because
-    a comparison by words would take seconds.
+    Three or more words in a row that were dropped in one place and added in another count as moved. A change
+    of case is not a difference. Texts of more than 20,000 characters are compared as a whole, because a
+    comparison by words would take seconds.
     """
     if max(len(original), len(neighbor)) > MARKDOWN_MAX:
         same = original == neighbor
@@ -74,15 +73,23 @@ def compare(original: str, neighbor: str) -> Difference:
             (Stretch("kept" if same else "added", (Word(visible(neighbor)),)),),
         )
     a, b = _words(original), _words(neighbor)
-    keys_a, keys_b = [word.same_as for word in a], [word.same_as for word in b]
     change_a: list[Change] = ["dropped"] * len(a)
     change_b: list[Change] = ["added"] * len(b)
-    matcher = SequenceMatcher(None, keys_a, keys_b, autojunk=False)
-    for at, to, length in matcher.get_matching_blocks():
-        change_a[at : at + length] = ["kept"] * length
-        change_b[to : to + length] = ["kept"] * length
-    _find_moved(keys_a, keys_b, change_a, change_b)
+    _mark_common(a, b, change_a, change_b, "kept", 1)
+    _mark_common(a, b, change_a, change_b, "moved", MIN_MOVED)
     return Difference(_stretches(a, change_a), _stretches(b, change_b))
+
+
+def _mark_common(
+    a: list[Word], b: list[Word], change_a: list[Change], change_b: list[Change], mark: Change, least: int
+) -> None:
+    """Mark the runs of at least so many words that are in both texts and not marked yet."""
+    keys_a: list[object] = [w.same_as if change_a[at] == "dropped" else ("a", at) for at, w in enumerate(a)]
+    keys_b: list[object] = [w.same_as if change_b[at] == "added" else ("b", at) for at, w in enumerate(b)]
+    for at, to, length in SequenceMatcher(None, keys_a, keys_b, autojunk=False).get_matching_blocks():
+        if length >= least:
+            change_a[at : at + length] = [mark] * length
+            change_b[to : to + length] = [mark] * length
 
 
 def _words(text: str) -> list[Word]:
@@ -96,52 +103,17 @@ def _words(text: str) -> list[Word]:
     return words
 
 
-def _find_moved(
-    keys_a: list[tuple[Kind, str]],
-    keys_b: list[tuple[Kind, str]],
-    change_a: list[Change],
-    change_b: list[Change],
-) -> None:
-    """Mark runs of words that moved to another place, the longest first at each place."""
-    places: dict[tuple[tuple[Kind, str], ...], list[int]] = {}
-    for at in range(len(keys_b) - MIN_MOVED + 1):
-        places.setdefault(tuple(keys_b[at : at + MIN_MOVED]), []).append(at)
-    at = 0
-    while at <= len(keys_a) - MIN_MOVED:
-        best, best_to = 0, 0
-        for to in places.get(tuple(keys_a[at : at + MIN_MOVED]), ())[:20]:
-            length = 0
-            while (
-                at + length < len(keys_a)
-                and to + length < len(keys_b)
-                and keys_a[at + length] == keys_b[to + length]
-                and change_a[at + length] == "dropped"
-                and change_b[to + length] == "added"
-            ):
-                length += 1
-            if length > best:
-                best, best_to = length, to
-        if best >= MIN_MOVED:
-            change_a[at : at + best] = ["moved"] * best
-            change_b[best_to : best_to + best] = ["moved"] * best
-        at += max(best, 1)
-
-
 def _stretches(words: list[Word], changes: list[Change]) -> tuple[Stretch, ...]:
     grouped = groupby(zip(changes, words, strict=True), key=lambda pair: pair[0])
     return tuple(Stretch(change, tuple(word for _, word in pairs)) for change, pairs in grouped)
 
 
-def show_side_by_side(
-    original: str, neighbor: str, key: str, *, gap: Literal["medium", "large"] = "large"
-) -> None:
+def show_side_by_side(original: str, neighbor: str, key: str) -> None:
     """Show two texts side by side with their differences marked; `key` is unique on the page."""
-    difference = compare(original, neighbor)
-    left, right = st.columns(2, gap=gap)
-    with left:
-        show_difference(difference.original, f"{key}-original")
-    with right:
-        show_difference(difference.neighbor, f"{key}-neighbor")
+    sides = zip(st.columns(2, gap="large"), compare(original, neighbor), strict=True)
+    for place, (column, stretches) in enumerate(sides):
+        with column:
+            show_difference(stretches, f"{key}-{place}")
 
 
 def show_difference(stretches: tuple[Stretch, ...], key: str) -> None:
@@ -199,16 +171,9 @@ def _formula(word: Word, change: Change) -> str:
 
 def _balanced(text: str) -> bool:
     """Say whether all square brackets are balanced, as a mark around them requires."""
-    depth, at = 0, 0
-    while at < len(text):
-        if text[at] == "\\":
-            at += 2
-            continue
-        depth += (text[at] == "[") - (text[at] == "]")
-        if depth < 0:
-            return False
-        at += 1
-    return depth == 0
+    plain = re.sub(r"\\.", "", text, flags=re.DOTALL)
+    depths = list(accumulate((char == "[") - (char == "]") for char in plain))
+    return not depths or (min(depths) >= 0 and depths[-1] == 0)
 
 
 def _without_brackets(formula: str) -> str:

@@ -7,7 +7,7 @@ contains formulas, and the text may be hostile. Its work is bounded by the text'
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Literal
 
 Kind = Literal["text", "inline", "display", "code"]
@@ -18,26 +18,20 @@ MAX_FORMULA = 4000
 MAX_DEPTH = 40
 """Maximum nesting of braces in a formula."""
 
-MAX_EM = 30.0
-"""Maximum length in a formula (`\\rule`, `\\kern`, ...), in em; larger ones are shown as code."""
+MAX_LENGTH = 30
+"""Maximum length in a formula (`\\rule`, `\\kern`, ...), in any unit; larger ones are shown as code."""
 
-_PLAIN_ENVIRONMENTS = (
-    "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix array darray subarray cases dcases rcases "
-    "drcases aligned alignedat gathered split"
+_DISPLAY_ONLY = re.compile(r"(align|alignat|gather|equation|CD)\*?")
+_ENVIRONMENTS = re.compile(
+    _DISPLAY_ONLY.pattern + r"|([pbBvV]?|small)matrix\*?|(d?|sub)array\*?|[dr]?cases\*?|drcases\*?"
+    r"|(aligned|alignedat|gathered|split)\*?"
 )
-_DISPLAY_ENVIRONMENTS = "align alignat gather equation CD"
-_DISPLAY_ONLY = frozenset(f"{name}{star}" for name in _DISPLAY_ENVIRONMENTS.split() for star in ("", "*"))
-_ENVIRONMENTS = _DISPLAY_ONLY | {
-    f"{name}{star}" for name in _PLAIN_ENVIRONMENTS.split() for star in ("", "*")
-}
 _REFUSED = re.compile(
     r"\\(href|url|includegraphics|html|multicolumn|multirow|cline|input|[gex]?def|let|futurelet"
     r"|(new|renew|provide)command|char)|@\{|⟨U\+"
 )
 _LENGTHS = re.compile(r"\\rule|kern|skip|space|\\raisebox|\\above|\\genfrac|\\\\\[|\\cr\[")
-_LENGTH = re.compile(r"([\d.]+)\s*([a-z]{2})", re.ASCII)
-_EM_OF = {"em": 1.0, "ex": 0.45, "mu": 1 / 18, "pt": 0.1, "bp": 0.1, "px": 0.1, "dd": 0.107, "sp": 1e-5}
-_EM_OF |= {"nd": 0.107, "nc": 1.28, "mm": 0.285, "pc": 1.2, "cc": 1.28, "cm": 2.85, "in": 7.2}
+_LENGTH = re.compile(r"(\d+)[\d.]*\s*(?:em|ex|mu|pt|bp|px|dd|sp|nd|nc|mm|pc|cc|cm|in)", re.ASCII)
 _START = re.compile(r"\\\(|\\\[|\\begin\{|\\boxed\{|\\fbox\{|\\[\\$]|\$\$|\$|\[asy\]|^```", re.MULTILINE)
 """Where a formula or code may start; an escaped dollar or backslash is skipped."""
 
@@ -69,35 +63,25 @@ def _checked(piece: Piece) -> Piece:
         return piece
     if not drawable(piece.content):
         return Piece("code", piece.source, piece.source)
-    if any(name in _DISPLAY_ONLY for name in _environments(piece.content)):
+    if any(map(_DISPLAY_ONLY.fullmatch, _environments(piece.content))):
         return Piece("display", piece.content, piece.source)
     return piece
 
 
 def drawable(formula: str) -> bool:
     """Say whether KaTeX can draw a formula safely: no links, no macros, no huge lengths."""
-    if not formula.strip() or len(formula) > MAX_FORMULA or _depth(formula) > MAX_DEPTH:
+    depths = accumulate((char == "{") - (char == "}") for char in formula)
+    if not formula.strip() or len(formula) > MAX_FORMULA or max(map(abs, depths)) > MAX_DEPTH:
         return False
     if any(not char.isprintable() and char not in "\n\t" for char in formula) or _REFUSED.search(formula):
         return False
-    if any(name not in _ENVIRONMENTS for name in _environments(formula)):
+    if not all(map(_ENVIRONMENTS.fullmatch, _environments(formula))):
         return False
-    return not _LENGTHS.search(formula) or not any(
-        unit in _EM_OF and (digits.count(".") > 1 or float(f"0{digits}") * _EM_OF[unit] > MAX_EM)
-        for digits, unit in _LENGTH.findall(formula)
-    )
+    return not _LENGTHS.search(formula) or all(int(size) <= MAX_LENGTH for size in _LENGTH.findall(formula))
 
 
 def _environments(formula: str) -> list[str]:
     return re.findall(r"\\begin\{([^}]*)", formula)
-
-
-def _depth(formula: str) -> int:
-    depth = deepest = 0
-    for char in formula:
-        depth += (char == "{") - (char == "}")
-        deepest = max(deepest, abs(depth))
-    return deepest
 
 
 class _Scan:

@@ -105,10 +105,7 @@ def ask_for_all(text: str, key: str) -> bool:
 
 
 def cut_text(text: str, at: int) -> str:
-    """Return the start of a text, cut at the last end of a word or formula before `at`.
-
-    If the text starts with a formula longer than that, part of it is shown as source.
-    """
+    """Return the start of a text, cut at the last end of a word or formula before `at`."""
     kept: list[str] = []
     room = at
     for piece in pieces(text[: at + LOOKED_AHEAD]):
@@ -155,8 +152,7 @@ def _longest_run(text: str, char: str) -> int:
 def escaped_lines(text: str, *, after_inline: bool = False, before_inline: bool = False) -> str:
     """Escape text of several lines: line breaks and indents stay, empty lines separate paragraphs.
 
-    State whether a formula or marked text comes before or after it on the same line: then an empty first or
-    last line ends that line, not the paragraph.
+    With a formula or marked text before or after it, an empty first or last line ends that line only.
     """
     lines = text.split("\n")
     parts: list[str] = []

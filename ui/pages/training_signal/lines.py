@@ -1,16 +1,17 @@
 """Charts of logged metrics over steps, side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import streamlit as st
 
 from trainer_adapter.record.reading import Record as TrainingRecord
-from trainer_adapter.record.series import metric_names, over_seeds
-from ui.charts.training_steps import POINT, Scale, most_steps, step_chart, window_for, window_means
+from trainer_adapter.record.series import over_seeds
+from ui.charts.training_steps import POINT, Scale, step_chart, window_for, window_means
 from ui.pages.state import links
-from ui.pages.state.records import recorded
+from ui.pages.state.records import recorded, stored_trainings
+from ui.pages.training_signal.runs import Chosen
 from ui.pages.widgets import charts
 
 Record = dict[str, Any]
@@ -33,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart to draw."""
+    """A chart to draw; `forecast` is a share with its interval (share, low, high)."""
 
     name: str
     title: str
@@ -41,9 +42,7 @@ class Panel:
     scale: Scale
     lines: tuple[Line, ...]
     zero_line: bool = False
-
-
-names_of = recorded(metric_names)
+    forecast: tuple[float, float, float] | None = None
 
 
 @recorded
@@ -55,54 +54,51 @@ def _logged(record: TrainingRecord, names: tuple[str, ...]) -> Logged:
 def show(
     panels: Sequence[Panel],
     columns: int,
-    runs: Mapping[str, str],
+    chosen: Chosen,
     *,
-    window: int,
-    palette: Mapping[str, str],
-    methods: Mapping[str, str] | None = None,
+    palette: Mapping[str, str] | None = None,
     level: bool = False,
 ) -> None:
     """Show the charts that have a value side by side; on a narrow page below each other.
 
-    Args:
-        runs: the run that a click leads to, by label, or by the panel's name where it has no such label.
-        window: steps a point averages; 0 for as few as needed.
-        palette, methods: by label.
-        level: put the panels of one unit on one axis, so that they can be compared.
+    `palette` is by label, by default that of the methods. With `level`, panels of one unit share an axis.
     """
     every = [line for panel in panels for line in panel.lines]
     names = tuple(dict.fromkeys(line.metric for line in every))
-    runs_there = dict.fromkeys(run for line in every for run in line.runs)
-    logged = {run: _logged(run, names) for run in runs_there}
-    width = window_for(max((len(steps) for steps, _ in logged.values()), default=0), window)
+    logged = {run: _logged(run, names) for run in dict.fromkeys(run for line in every for run in line.runs)}
+    width = window_for(max((len(steps) for steps, _ in logged.values()), default=0), chosen.window)
     rows_of = {
         panel: [row for line in panel.lines for row in _rows(line, logged, width, panel.scale)]
         for panel in panels
     }
     drawn = [(panel, rows) for panel, rows in rows_of.items() if rows]
     spans = _spans(drawn) if level else {}
+    every_step = [step for steps, _ in logged.values() for step in steps]
     for start in range(0, len(drawn), columns):
         places = st.columns(columns, gap="medium")
         for place, (panel, rows) in zip(places, drawn[start : start + columns], strict=False):
-            spec = charts.cached_chart(
-                step_chart,
-                rows,
-                title=panel.title,
-                y_title=panel.y_title,
-                scale=panel.scale,
-                palette=palette,
-                methods=methods,
-                zero_line=panel.zero_line,
-                window=width,
-                steps=most_steps([steps for steps, _ in logged.values()]),
-                span=spans.get(panel.y_title),
-                seeds=max(len(line.runs) for line in panel.lines),
-            )
             with place:
-                state = charts.show_chart(
-                    spec, f"tagrpo-{panel.name}", panel.name, rows=rows, on_select=lambda: None
+                state = charts.draw_chart(
+                    step_chart,
+                    rows,
+                    f"tagrpo-{panel.name}",
+                    panel.name,
+                    on_select=lambda: None,
+                    title=panel.title,
+                    y_title=panel.y_title,
+                    scale=panel.scale,
+                    palette=palette or chosen.palette,
+                    methods=None if palette else chosen.methods,
+                    zero_line=panel.zero_line,
+                    forecast=panel.forecast,
+                    window=width,
+                    steps=(min(every_step), max(every_step)),
+                    span=spans.get(panel.y_title),
+                    seeds=max(len(line.runs) for line in panel.lines),
                 )
-                _follow(state, panel, rows, runs)
+                picked = (state or {}).get("selection", {}).get(POINT) or [{}]
+                if (at := picked[0].get("step")) is not None:
+                    _link_rollouts(panel, int(at), {row["label"] for row in rows if row["step"] == at})
 
 
 def _spans(drawn: Sequence[tuple[Panel, Sequence[Record]]]) -> dict[str, tuple[float, float]]:
@@ -110,6 +106,7 @@ def _spans(drawn: Sequence[tuple[Panel, Sequence[Record]]]) -> dict[str, tuple[f
     by_unit: dict[str, list[float]] = {}
     for panel, rows in drawn:
         values = [row[name] for row in rows for name in ("value", "low", "high") if row.get(name) is not None]
+        values += panel.forecast or ()
         if panel.scale == "share" or panel.zero_line:
             values.append(0.0)
         by_unit.setdefault(panel.y_title, []).extend(values)
@@ -126,28 +123,15 @@ def _rows(line: Line, logged: Mapping[str, Logged], width: int, scale: str) -> l
         ]
         for steps, values in (logged[run] for run in line.runs)
     ]
-    if len(line.runs) == 1:
-        return [
-            {"label": line.label, "step": step, "value": value}
-            for step, value in of_runs[0]
-            if value is not None
-        ]
-    return [{"label": line.label, **asdict(point)} for point in over_seeds(of_runs)]
+    if len(line.runs) > 1:
+        return [{"label": line.label, **asdict(point)} for point in over_seeds(of_runs)]
+    points = [(step, value) for step, value in of_runs[0] if value is not None]
+    return [{"label": line.label, "step": step, "value": value} for step, value in points]
 
 
-def _follow(state: Any, panel: Panel, rows: Sequence[Record], runs: Mapping[str, str]) -> None:
-    """Link to the rollouts of the clicked step, of every run that has a point there."""
-    picked = (state or {}).get("selection", {}).get(POINT) or []
-    if not picked or picked[0].get("step") is None:
-        return
-    step = int(picked[0]["step"])
-    there = [str(row["label"]) for row in rows if row["step"] == step]
-    named = [runs.get(label) or runs.get(panel.name) for label in there]
-    for run in dict.fromkeys(name for name in named if name):
-        links.link(
-            f"Rollouts of {run} at step {step}",
-            "rollouts",
-            icon=":material/arrow_forward:",
-            run=run,
-            step=step,
-        )
+def _link_rollouts(panel: Panel, step: int, labels: Set[str]) -> None:
+    """Link to the rollouts of the clicked step, of every run that has a point of its own there."""
+    ids = dict.fromkeys(line.runs[0] for line in panel.lines if line.label in labels and len(line.runs) == 1)
+    for run in (stored_trainings()[id][0].name for id in ids):
+        words = f"Rollouts of {run} at step {step}"
+        links.link(words, "rollouts", icon=":material/arrow_forward:", run=run, step=step)

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from service.runs.store import find_run
+from service.runs.store import Run, find_run
 from trainer_adapter.record.reading import Record
-from trainer_adapter.record.series import seed_groups
+from trainer_adapter.record.runs import TrainRun
+from trainer_adapter.record.series import metric_names, seed_groups
 from ui.charts.training_steps import method_colours
 from ui.pages.state.database import cached
-from ui.pages.state.records import list_trainings, recorded
-from ui.pages.widgets import choices
+from ui.pages.state.records import list_trainings, method_of, recorded
+from ui.pages.widgets import choices, layout
 
 MOST_RUNS = 8
 FIRST_SHOWN = 4
@@ -20,24 +21,10 @@ WINDOWS = (0, 5, 10, 25)
 
 
 @dataclass(frozen=True)
-class Run:
-    """A training run with what the page needs of it; `problem` says why its record cannot be read."""
-
-    id: str
-    name: str
-    method: str
-    first_step: int | None
-    last_step: int | None
-    rollouts: int
-    has_neighbors: bool
-    problem: str | None = None
-
-
-@dataclass(frozen=True)
 class Chosen:
     """The runs to show, their colours by name, and how many steps a point averages (0: as few as needed).
 
-    `groups` are the labels of the lines with the ids of their runs: one each, or seeds of one recipe.
+    `groups` are the labels of the lines with the ids of their runs, `logged` the names of metrics by run id.
     """
 
     runs: tuple[Run, ...]
@@ -45,34 +32,10 @@ class Chosen:
     methods: dict[str, str]
     window: int
     groups: tuple[tuple[str, tuple[str, ...]], ...]
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return tuple(run.id for run in self.runs)
+    logged: dict[str, list[str]]
 
 
-def train_runs() -> list[Run]:
-    runs = []
-    for listed in list_trainings():
-        numbers = listed.numbers
-        runs.append(
-            Run(
-                listed.run.id,
-                listed.run.name,
-                listed.recipe or listed.run.name,
-                numbers.first_step,
-                numbers.last_step,
-                numbers.rollouts,
-                not listed.problem and _has_neighbors(listed.run.id),
-                problem=listed.problem,
-            )
-        )
-    return runs
-
-
-@recorded
-def _has_neighbors(record: Record) -> bool:
-    return any(group.prompts > 1 for group in record.counts().page_groups(limit=16))
+_names = recorded(metric_names)
 
 
 def runs_with(question_id: str) -> list[str]:
@@ -86,11 +49,10 @@ def _drew(record: Record, question_id: str) -> bool:
     return bool(record.counts().question_history(question_id))
 
 
-def choose(runs: Sequence[Run]) -> Chosen:
-    """Show the choice of runs (the newest by default) and of averaging."""
-    names = [run.name for run in runs]
-    usual = [run.name for run in reversed(runs) if run.first_step is not None][:FIRST_SHOWN][::-1]
-
+def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
+    """Show the choice of runs (the newest by default), of averaging, and with `seeds` of joining these."""
+    names = [each.run.name for each in trainings]
+    usual = [each.run.name for each in trainings if each.numbers.first_step is not None][-FIRST_SHOWN:]
     places = st.columns([5, 1], vertical_alignment="bottom")
     with places[0]:
         picked = choices.choose_several(
@@ -112,10 +74,21 @@ def choose(runs: Sequence[Run]) -> Chosen:
             help="Number of steps averaged into each point. Lines of over 200 points are always averaged.",
         )
     choices.note_absent("run", names, "training run", "the runs above")
-    chosen = tuple(run for run in runs if run.name in picked)
-    methods = {run.name: run.method for run in chosen}
-    colours = method_colours(methods, [run.method for run in runs])
-    return Chosen(chosen, colours, methods, window, tuple((run.name, (run.id,)) for run in chosen))
+    methods = {each.run.name: method_of(each) for each in trainings if each.run.name in picked}
+    runs = tuple(each.run for each in trainings if each.run.name in picked)
+    colours = method_colours(methods, [method_of(each) for each in trainings])
+    logged = {run.id: _names(run.id) for run in runs}
+    chosen = Chosen(runs, colours, methods, window, tuple((run.name, (run.id,)) for run in runs), logged)
+    if not runs:
+        layout.empty_state("No run selected.", "Choose one or more training runs above.")
+        return chosen
+    chosen = _join_seeds(chosen) if seeds else chosen
+    if not any(logged.values()):
+        layout.empty_state(
+            "These runs have no metrics.", "Training writes metrics to metrics.jsonl, next to the rollouts."
+        )
+        return replace(chosen, logged={})
+    return chosen
 
 
 @cached
@@ -124,26 +97,22 @@ def _seeds(session: Session, run_ids: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [tuple(run.id for run in group) for group in groups]
 
 
-def join_seeds(chosen: Chosen) -> Chosen:
-    """Offer to draw runs that differ in their seed alone as one line, where there are any."""
-    groups = _seeds(chosen.ids)
-    if all(len(group) == 1 for group in groups):
-        return chosen
-    joined = choices.switch(
+def _join_seeds(chosen: Chosen) -> Chosen:
+    by_id = {run.id: run.name for run in chosen.runs}
+    groups = _seeds(tuple(by_id))
+    if all(len(group) == 1 for group in groups) or not choices.switch(
         "Combine seeds",
         "seeds",
         help="Combine runs that differ only in the seed: the line is their mean at steps that all of them "
         "logged, and the band spans the lowest to the highest value.",
-    )
-    if not joined:
+    ):
         return chosen
-    by_id = {run.id: run for run in chosen.runs}
     lines: dict[str, tuple[str, ...]] = {}
     for group in groups:
         first = by_id[group[0]]
-        label = first.name if len(group) == 1 else f"{first.method}, {len(group)} seeds"
-        lines[f"{label} ({first.name})" if label in lines else label] = group
-    firsts = {label: by_id[group[0]].name for label, group in lines.items()}
+        label = first if len(group) == 1 else f"{chosen.methods[first]}, {len(group)} seeds"
+        lines[f"{label} ({first})" if label in lines else label] = group
+    firsts = {label: by_id[group[0]] for label, group in lines.items()}
     return replace(
         chosen,
         groups=tuple(lines.items()),

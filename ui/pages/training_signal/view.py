@@ -4,43 +4,34 @@ import streamlit as st
 
 from ui.pages.state import settings
 from ui.pages.state.database import begin_page
+from ui.pages.state.records import list_trainings
 from ui.pages.training_signal import diagnosis, policy, zero
-from ui.pages.training_signal.runs import train_runs
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
 
 VIEWS = {
-    "zero": "Zero gradient",
-    "policy": "Policy",
-    "metrics": "Metrics",
-    "anchor": "Anchor",
-    "covariance": "Covariance",
-    "difficulty": "Difficulty",
-    "diversity": "Diversity",
-}
-OF_TRAINING = {
-    "zero": zero.show,
-    "policy": policy.show,
-    "metrics": policy.show_metrics,
-    "anchor": policy.show_anchor,
-    "covariance": policy.show_covariance,
+    "zero": ("Zero gradient", zero.show),
+    "policy": ("Policy", policy.show),
+    "metrics": ("Metrics", policy.show_metrics),
+    "anchor": ("Anchor", policy.show_anchor),
+    "covariance": ("Covariance", policy.show_covariance),
+    "difficulty": ("Difficulty", diagnosis.difficulty),
+    "diversity": ("Diversity", diagnosis.diversity),
 }
 
 begin_page("Training signal", "How many sampled responses give a gradient.")
-every = train_runs()
+every = list_trainings()
 runs = [run for run in every if not run.problem]
 if problems := [run.problem for run in every if run.problem]:
     layout.error_box("Some training runs cannot be read. The page shows the others.", "\n".join(problems))
-view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__, resets=["made"])
-if view == "difficulty":
-    diagnosis.difficulty(runs)
-elif view == "diversity":
-    diagnosis.diversity(runs)
-elif not runs:
+view = choose(
+    st.segmented_control, "View", "view", list(VIEWS), words=lambda view: VIEWS[view][0], resets=["made"]
+)
+if runs or view in ("difficulty", "diversity"):
+    VIEWS[view][1](runs)
+else:
     layout.empty_state(
         "There are no training runs yet.",
         "`tagrpo train run` starts one. To add the folder of another training run:",
         commands=(settings.command("train rollouts FOLDER --add"),),
     )
-else:
-    OF_TRAINING[view](runs)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ui.charts import saving
 from ui.charts.theme import darken
-from ui.pages.state.results import keep
+from ui.pages.state.database import keep
 from ui.pages.widgets import tables
 
 Spec = dict[str, Any]
@@ -21,39 +21,32 @@ _PADDING = {"left": 2, "top": 4, "right": 12, "bottom": 0}
 
 
 def show_chart(
-    chart: Any,
+    spec: Spec,
     name: str,
     key: str,
     *,
     on_select: Callable[[], None] | None = None,
     rows: Sequence[Mapping[str, Any]] | None = None,
-    alt: str | None = None,
+    alt: str = "",
     stretch: bool = True,
 ) -> Any:
-    """Show a chart of `ui.charts` or its specification, with downloads; return the selection.
+    """Show the specification of a chart, with downloads called `name`; return the selection.
 
-    Panels side by side scroll on a narrow page; one with `stretch=False` shrinks (see the style in `layout`).
-
-    Args:
-        name: of the downloaded files, without ending.
-        on_select: called after a click; `st.session_state[key]` holds the selection.
-        rows: the data to download; None for no CSV.
-        alt: the chart in words, for screen readers; by default its title.
-        stretch: let a single-panel chart fill its width; False if its aspect ratio matters.
+    `on_select` is called after a click, when `st.session_state[key]` holds the selection. `rows` are the data
+    to download. `alt` is the chart in words, by default its title. A chart that does not `stretch` keeps its
+    aspect ratio and shrinks on a narrow page.
     """
-    spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
     drawn = darken(spec) if st.context.theme.type == "dark" else spec
     config, title = spec.get("config", {}), spec.get("title", "")
     padding = config.get("padding")
     padding = {**padding, "bottom": 0} if isinstance(padding, dict) else _PADDING
     look = {**drawn.get("config", {}), "font": PAGE_FONT, "padding": padding}
     text = title.get("text", "") if isinstance(title, dict) else title
-    side_by_side = any(part in spec for part in ("concat", "hconcat", "vconcat", "facet", "repeat"))
     with st.container(key=f"{'chart' if stretch else 'shape'}-{key}", gap="xxsmall"):
         state = st.vega_lite_chart(
             spec={**drawn, "config": look},
             theme=None,
-            width="stretch" if stretch and not side_by_side else "content",
+            width="stretch" if stretch else "content",
             key=key,
             on_select=on_select or "ignore",
             alt=alt or (" ".join(text) if isinstance(text, list) else str(text)),
@@ -62,14 +55,23 @@ def show_chart(
     return state
 
 
-def cached_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
-    """Return the specification of the chart that `make` returns, cached by its rows.
+def draw_chart(
+    make: Callable[..., Any],
+    rows: Sequence[Any],
+    name: str,
+    key: str,
+    *,
+    on_select: Callable[[], None] | None = None,
+    stretch: bool = True,
+    **options: Any,
+) -> Any:
+    """Show the chart that `make` returns for these rows, as by `show_chart`.
 
-    Building one takes Altair some 20 ms of CPU, and a page is drawn again at every click. Checking it against
-    Vega-Lite's schema would double that; the tests do.
+    It is cached: building one takes Altair some 20 ms, checking it against Vega-Lite's schema as much again.
     """
-    key = make.__module__, make.__qualname__, rows, sorted(options.items())
-    return keep(key, lambda: make(rows, **options).to_dict(validate=False))
+    cache_key = make.__module__, make.__qualname__, rows, sorted(options.items())
+    spec = keep(cache_key, lambda: make(rows, **options).to_dict(validate=False))
+    return show_chart(spec, name, key, on_select=on_select, rows=rows, stretch=stretch)
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:

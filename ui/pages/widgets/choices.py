@@ -23,14 +23,10 @@ def choose(
     resets: Sequence[str] = (),
     **look: Any,
 ) -> T:
-    """Show a widget that chooses one of the options, and return the choice.
+    """Show a widget (`st.selectbox`, `st.radio`, ...) that chooses one of the options, and return the choice.
 
-    Args:
-        widget: `st.selectbox`, `st.radio`, or `st.segmented_control`.
-        name: the address parameter of the choice; omitted for the default.
-        default: chosen if the address names none of the options; by default the first one.
-        words: returns an option's label, as plain text.
-        resets: as for `links.bind`.
+    It is in the address under `name`, unless it is the default, which is usually the first option. `words`
+    returns an option's label, as plain text. `resets` are parameters to remove after a change.
     """
     usual = options[0] if default is None else default
     if widget is st.segmented_control:
@@ -62,10 +58,7 @@ def choose_several(
     resets: Sequence[str] = (),
     **look: Any,
 ) -> list[str]:
-    """Show `st.multiselect` or `st.pills`, which choose up to `most` options, and return the choice.
-
-    The other arguments are those of `choose`.
-    """
+    """Show `st.multiselect` or `st.pills`, which choose up to `most` options, as `choose` does."""
     if widget is st.pills:
         look = {"selection_mode": "multi", **look}
     elif most is not None:
@@ -127,6 +120,16 @@ def switch(
             resets=resets,
         ),
     )
+
+
+def asked_to_compute(label: str, words: str, key: str) -> bool:
+    """Say whether the address asks for a long computation; if not, offer it."""
+    if links.flag("made"):
+        return True
+    ask: dict[str, Any] = {"type": "primary", "icon": ":material/play_arrow:", "key": key}
+    st.button(label, on_click=lambda: links.set_query(made=True), **ask)  # safe: a constant
+    layout.caption(words)
+    return False
 
 
 def note_absent(name: str, options: Sequence[str | int], what: str, instead: str) -> None:

@@ -2,15 +2,15 @@
 
 import streamlit as st
 
-from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
+from evaluator.reports.documents.document import Commands, Document, Heading, Points, Table, Text
 from evaluator.reports.published import printed_list
 from ui.pages.text.markup import escaped, with_commands
-from ui.pages.widgets import charts, layout
+from ui.pages.widgets import layout
 from ui.pages.widgets.tables import Column, page_table
 
 
 def show_document(document: Document, key: str) -> None:
-    """Show the blocks of a document and its notes; `key` distinguishes its tables and charts."""
+    """Show the blocks of a document and its notes; `key` distinguishes its tables."""
     if document.title:
         layout.section(document.title)
     for place, block in enumerate(document.blocks):
@@ -23,8 +23,6 @@ def show_document(document: Document, key: str) -> None:
                 _points(texts)
             case Commands(lines):
                 st.code("\n".join(lines), language="bash")
-            case Picture(name, _, spec):
-                charts.show_chart(dict(spec), f"tagrpo-{name}", f"{key}-{place}")
             case Table():
                 if block.title:
                     st.markdown(f"**{escaped(block.title)}**")

@@ -5,8 +5,7 @@ All texts passed in are plain; they are escaped.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal, NewType
+from typing import Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -15,9 +14,6 @@ from service.errors import TagrpoError
 from ui.pages.text.markup import escaped
 
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
-
-Part = NewType("Part", str)
-"""Markdown for a part of a line, with all data escaped."""
 
 VERDICTS: dict[str, tuple[Colour, str]] = {
     "accepted": ("green", ":material/check_circle:"),
@@ -32,16 +28,6 @@ GRADES: dict[str, tuple[Colour, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number with its name and an optional unit; `hint` explains how it is counted."""
-
-    name: str
-    value: str
-    unit: str = ""
-    hint: str | None = None
-
-
 _STYLE = """<style>
 [data-testid="stDownloadButton"] button {
   min-height: 1.6rem; padding: 0 0.35rem; font-size: 0.8rem; opacity: 0.72;
@@ -52,16 +38,15 @@ _STYLE = """<style>
 :is([class*="st-key-chart-"], [class*="st-key-shape-"]) [data-testid="stPopover"] button {
   min-height: 1.6rem; opacity: 0.72;
 }
-[data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }
 [class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
 [data-testid="stMarkdownContainer"] :is(p, .katex-display):has(.katex) { overflow: auto hidden; }
 [data-testid="stElementToolbar"], .st-key-bound-reviewer [data-testid="InputInstructions"] { display: none; }
 </style>"""
 """Style of all pages, in one place: every added style makes the browser style the whole page again.
 
-Downloads are small. Panels of charts keep their size: in a narrow window they scroll, and the page does not.
-A chart whose aspect ratio matters shrinks as a whole. Streamlit's toolbar over charts would cover the text
-above them. A formula that cannot be broken scrolls, so that it does not overlap the text next to it.
+Downloads are small. A chart whose aspect ratio matters shrinks as a whole. Streamlit's toolbar over charts
+would cover the text above them. A formula that cannot be broken scrolls, so that it does not overlap the text
+next to it.
 """
 
 
@@ -79,40 +64,41 @@ def section(heading: str, words: str = "") -> None:
         st.caption(escaped(words))
 
 
-def numbers(items: Sequence[Number]) -> None:
-    """Show a row of numbers; in a narrow window they wrap."""
+def caption(words: str) -> None:
+    st.caption(escaped(words))
+
+
+def numbers(*items: tuple[str, str] | tuple[str, str, str]) -> None:
+    """Show a row of numbers (name, value, and how it is counted); in a narrow window they wrap."""
     with st.container(horizontal=True, gap="small"):
-        for item in items:
-            value = f"{item.value} {item.unit}".strip()
-            st.metric(
-                escaped(item.name), value, help=item.hint and escaped(item.hint), border=True, width="content"
-            )
+        for name, value, *hint in items:
+            st.metric(escaped(name), value, help=escaped("".join(hint)) or None, border=True, width="content")
 
 
-def line(*parts: Part) -> None:
+def line(*parts: str) -> None:
     """Show chips and bold text side by side as one element: every element costs the browser time."""
     st.markdown(" ".join(parts))  # safe: parts are made by the functions below
 
 
-def strong(words: str) -> Part:
-    return Part(f"**{escaped(words)}**")
+def strong(words: str) -> str:
+    return f"**{escaped(words)}**"
 
 
-def chip(label: str, colour: Colour = "gray", icon: str = "") -> Part:
+def chip(label: str, colour: Colour = "gray", icon: str = "") -> str:
     """Return a short label with a background, for a line or any other Markdown."""
-    return Part(f":{colour}-badge[{f'{icon} {escaped(label)}'.strip()}]")
+    return f":{colour}-badge[{f'{icon} {escaped(label)}'.strip()}]"
 
 
-def verdict_chip(verdict: str) -> Part:
+def verdict_chip(verdict: str) -> str:
     return chip(verdict, *VERDICTS.get(verdict, ("gray", "")))
 
 
-def grade_chip(grade: str) -> Part:
+def grade_chip(grade: str) -> str:
     return chip(grade, *GRADES.get(grade, ("gray", "")))
 
 
-def row(*, gap: Literal["small", "medium"] = "small") -> DeltaGenerator:
-    return st.container(horizontal=True, gap=gap, vertical_alignment="center")
+def row() -> DeltaGenerator:
+    return st.container(horizontal=True, gap="small", vertical_alignment="center")
 
 
 def card(key: str | None = None) -> DeltaGenerator:

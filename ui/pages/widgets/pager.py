@@ -6,10 +6,9 @@ import streamlit as st
 
 from service.database.searching import TEXTS_READ
 from ui.pages.state import links
-from ui.pages.text.markup import escaped
+from ui.pages.widgets import layout
 
 Step = Mapping[str, links.Value]
-"""Parameters to write into the address."""
 
 
 def pager(
@@ -17,8 +16,8 @@ def pager(
 ) -> None:
     """Show the way back and "Next"; only `words` if everything fits on one page.
 
-    `onward` and `back` lead to the following and the earlier rows, None if there are none; `name`
-    distinguishes two pagers. If `back` leads `to_start`, the browser's Back goes back a page.
+    `onward` and `back` are the parameters of the following and the earlier rows. If `back` leads `to_start`,
+    the browser's Back goes back a page.
     """
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if onward or back:
@@ -38,7 +37,7 @@ def pager(
                 on_click=lambda: links.set_query(**(onward or {})),
             )
         if words:
-            st.caption(escaped(words))
+            layout.caption(words)
 
 
 def found_responses(number: int, *, stopped: bool) -> str:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from service.questions.images import load_images
 from ui.pages.state.database import fetch
-from ui.pages.text.markup import escaped
+from ui.pages.widgets import layout
 
 MOST_PICTURES = 8
 MOST_BYTES, MOST_PIXELS = 4_000_000, 12_000_000
@@ -28,15 +28,11 @@ def show_pictures(ids: Sequence[str]) -> None:
         for number, image in enumerate(images, start=1):
             words = f"image {number}: {image}"
             if len(image.data) > MOST_BYTES or image.width * image.height > MOST_PIXELS:
-                st.caption(escaped(f"{words}, too large to show here"))
+                layout.caption(f"{words}, too large to show here")
                 continue
-            width = picture_width(image.width, image.height)
+            width = max(1, int(image.width * min(1, SIDE / image.width, SIDE / image.height)))
             with st.container(width=max(width, CAPTION), gap="xxsmall"):
                 st.image(image.data, width=width)
-                st.caption(escaped(words))
+                layout.caption(words)
     if len(ids) > len(images):
-        st.caption(escaped(f"and {len(ids) - len(images)} more images"))
-
-
-def picture_width(width: int, height: int) -> int:
-    return max(1, int(width * min(1, SIDE / width, SIDE / height)))
+        layout.caption(f"and {len(ids) - len(images)} more images")

@@ -33,6 +33,7 @@ _FORMATS = {
     "usd": ",.4f",
 }
 _CELL_MAX = 400
+_FILES = Path(__file__).with_name("table")
 _LEAST, _LEAST_P = 1e-3, 1e-4
 """Smallest number, and smallest p-value, shown with four decimals."""
 
@@ -62,27 +63,26 @@ def page_table(
     name: str | None = None,
     chosen: int | None = None,
     on_choose: Callable[[int], None] | None = None,
-    leads_away: bool = False,
+    toggles: bool = False,
     framed: bool = True,
     height: int = 54,
     words: str = "",
 ) -> None:
     """Show one page of rows: at most some hundred, their texts literally and cut at 400 characters.
 
-    Args:
-        name: of the CSV file to download, without its ending; None for no download.
-        chosen: index of the marked row.
-        on_choose: called with the index of the clicked row before the page is drawn again.
-        leads_away: whether a click opens another view.
-        framed: draw a frame around the table; False inside another frame.
-        height: beyond which the table scrolls, in rem; 25 rows below headings of two lines take 53.3.
-        words: below the table, such as what a click does.
+    `name` is that of a CSV file to download. The row at `chosen` is marked; `on_choose` is called with the
+    place of a clicked row before the page is drawn again, and a second click `toggles` it. Above `height` rem
+    the table scrolls: 25 rows below headings of two lines take 53.3. `words` appear below the table.
     """
-    columns_cells = []
+    head: list[tuple[str, str, str, bool]] = []
+    columns_cells: list[list[str]] = []
     for column in columns:
-        values = [row.get(column.key) for row in rows]
-        decimals = _decimals(values) if column.kind == "number" else None
-        columns_cells.append([cell(value, column.kind, decimals) for value in values])
+        values, kind = [row.get(column.key) for row in rows], column.kind
+        decimals = _decimals(values) if kind == "number" else None
+        columns_cells.append([cell(value, kind, decimals) for value in values])
+        look = "number" if kind in _FORMATS or kind == "figure" else "text"
+        look = kind if kind in ("yes", "code") else look
+        head.append((cell(column.heading), look, column.hint, column.wide))
     cells = list(zip(*columns_cells, strict=True))
     rows_hash = zlib.crc32(repr(cells).encode("utf-8", "replace"))
 
@@ -93,26 +93,26 @@ def page_table(
             on_choose(place)
 
     data = {
-        "head": [(cell(column.heading), _look(column.kind), column.hint, column.wide) for column in columns],
+        "head": head,
         "rows": cells,
         "framed": framed,
         "height": height,
         "words": words,
         "chosen": chosen,
         "choosing": on_choose is not None,
-        "toggles": not leads_away,
+        "toggles": toggles,
         "shown": rows_hash,
     }
-    _component()(key=key, data=data, on_chosen_change=choose)
+    load_component("table", _FILES)(key=key, data=data, on_chosen_change=choose)
     if name:
         download(name, rows, [column.key for column in columns], key=f"{key}-csv")
 
 
 @cache
-def _component() -> Any:
-    here = Path(__file__).resolve().parent
-    html, css, js = ((here / f"table.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
-    return st.components.v2.component("tagrpo_table", html=html, css=css, js=js)
+def load_component(name: str, files: Path) -> Any:
+    """Return a part of pages that runs in the browser: `files` with the endings .html, .css and .js."""
+    html, css, js = (files.with_suffix(end).read_text("utf-8") for end in (".html", ".css", ".js"))
+    return st.components.v2.component(f"tagrpo_{name}", html=html, css=css, js=js)
 
 
 def pick_row(
@@ -127,8 +127,7 @@ def pick_row(
 ) -> str:
     """Show one page of rows with one selectable row; return the selected value, "" for none.
 
-    The address stores `value` of the chosen row under `parameter`. Clicking the row again clears it. `words`
-    are shown until a row is chosen.
+    The address stores `value` of the row under `parameter`. `words` are shown until a row is chosen.
     """
     picked = links.text(parameter)
     values = [str(row[value]) for row in rows]
@@ -138,21 +137,12 @@ def pick_row(
         links.set_query(**{parameter: None if place == chosen else values[place]})
 
     words = words if chosen is None else ""
-    page_table(rows, columns, key, chosen=chosen, on_choose=choose, words=words, **look)
+    page_table(rows, columns, key, chosen=chosen, on_choose=choose, toggles=True, words=words, **look)
     return picked
 
 
-def _look(kind: Kind) -> str:
-    if kind in _FORMATS or kind == "figure":
-        return "number"
-    return kind if kind in ("yes", "code") else "text"
-
-
 def _decimals(values: Sequence[Any]) -> int | None:
-    """Return the decimals that show each number of a column with four digits, at most four; None if too few.
-
-    Numbers in a column end at the same decimal, so that they can be compared at a glance.
-    """
+    """Return the decimals, at most four, that show each number with four digits; None if they do not."""
     numbers = [abs(float(value)) for value in values if value is not None and value == value]
     if any(0 < number < _LEAST or number == float("inf") for number in numbers):
         return None
@@ -199,10 +189,7 @@ def download(
 
 
 def csv_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> bytes:
-    """Return rows as UTF-8 CSV that spreadsheets do not take for formulas.
-
-    Texts that start like a formula get a leading apostrophe; numbers stay, also those written as text.
-    """
+    """Return rows as UTF-8 CSV in which spreadsheets take no text for a formula."""
     names = list(columns or (rows[0].keys() if rows else ()))
     out = io.StringIO()
     writer = csv.writer(out)
