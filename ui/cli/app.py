@@ -16,7 +16,7 @@ from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import exits, output
-from ui.cli.tree import COMMANDS, GROUPS, find_function
+from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
 
 GO_ON = "run the same command again to resume"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
@@ -76,7 +76,9 @@ def _load(place: str) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     function = find_function(place)
     verb = getattr(function, "verb", None)
-    alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(with_settings(function))
+    alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(
+        with_settings(function, WITHOUT.get(place, ()))
+    )
     command = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):

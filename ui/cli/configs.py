@@ -7,7 +7,7 @@ from typer import Argument
 from service.config import settings_of, summary, template
 from service.errors import InputError
 from ui.cli.configured import Verb
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 from ui.cli.tree import find_function
 
 VERBS = {
@@ -28,9 +28,7 @@ def find_verb(name: str) -> Verb:
     return verb
 
 
-def config(
-    verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")], *, terminal: Terminal
-) -> None:
+def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) -> None:
     """Print all settings of a command and their defaults, as a TOML file to edit and pass with -c.
 
     Example: tagrpo config rephrase

@@ -1,7 +1,7 @@
 """Commands that take the config of a verb: some settings are flags, the others come as KEY=VALUE or in files.
 
 @Verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
-def run(config: RephraseConfig, *, db: Db, terminal: Terminal) -> None: ...
+def run(config: RephraseConfig) -> None: ...
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -6,11 +6,11 @@ from typing import Annotated
 from typer import Argument
 
 from ui.cli import exits
-from ui.cli.output import Terminal, plural
-from ui.cli.settings import Db
+from ui.cli.output import plural, terminal
+from ui.cli.settings import db
 
 
-def check(*, db: Db, terminal: Terminal) -> None:
+def check() -> None:
     """Check the whole database: pages, indexes, references, schema, images and published sets.
 
     Exit code 3: at least one problem was found. It prints every problem.
@@ -50,7 +50,7 @@ def check(*, db: Db, terminal: Terminal) -> None:
     raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
 
 
-def backup(target: Path, *, db: Db, terminal: Terminal) -> None:
+def backup(target: Path) -> None:
     """Copy the database to a file while other processes keep writing.
 
     The copy is a consistent snapshot. If the command fails, no file is created.
@@ -78,10 +78,7 @@ def backup(target: Path, *, db: Db, terminal: Terminal) -> None:
 
 
 def copy(
-    source: Annotated[str, Argument(metavar="FROM")],
-    target: Annotated[str, Argument(metavar="TO")],
-    *,
-    terminal: Terminal,
+    source: Annotated[str, Argument(metavar="FROM")], target: Annotated[str, Argument(metavar="TO")]
 ) -> None:
     """Copy all rows from a file to a server or back, then compare counts and contents.
 
@@ -103,7 +100,7 @@ def copy(
     terminal.show(record, "Both have the same content.")
 
 
-def upgrade(vacuum: bool = False, *, db: Db, terminal: Terminal) -> None:
+def upgrade(vacuum: bool = False) -> None:
     """Upgrade the database of an older tagrpo to this version's schema. No other command does this.
 
     Older versions cannot open it afterwards. Make a copy first: tagrpo db backup before.db

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 from ui.cli.rephrase.reviewing import sheet_lines
-from ui.cli.settings import Db
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from evaluator.signal.diagnosis import Part
@@ -32,9 +32,6 @@ def diagnose(
     usd_per_gpu_hour: float | None = None,
     tokens_per_second: float | None = None,
     review_sheet: Path | None = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Show what neighbors change in training: questions without a gradient, forecast, difficulty, cost.
 
@@ -81,7 +78,7 @@ def diagnose(
         tokens_per_second=tokens_per_second,
     )
     windows = WINDOWS if BY_STEP & {*parts} else 1
-    with _responses(runs or [], rollouts, correct_above, windows, db) as source:
+    with _responses(runs or [], rollouts, correct_above, windows) as source:
         diagnosis = signal.diagnose(source, parts, settings)
     sheet_rows = None
     if review_sheet is not None and diagnosis.flagged:
@@ -109,7 +106,7 @@ def _parse_parts(only: str | None) -> "Sequence[Part]":
 
 @contextmanager
 def _responses(
-    runs: Sequence[str], rollouts: Path | None, correct_above: float | None, windows: int, db: Db
+    runs: Sequence[str], rollouts: Path | None, correct_above: float | None, windows: int
 ) -> "Iterator[ResponseSource]":
     """Open the responses; their texts can be read inside. `windows`: stretches of a training's steps."""
     from evaluator.signal.sources.eval_runs import eval_source

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ui.cli import exits
-from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.output import terminal
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from service.database import Place
@@ -42,14 +42,7 @@ class Check:
     needed: bool = False
 
 
-def doctor(
-    model: str | None = None,
-    base_url: list[str] | None = None,
-    training: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
+def doctor(model: str | None = None, base_url: list[str] | None = None, training: bool = False) -> None:
     """Report what is installed, reachable or missing, and how to install it.
 
     --training prints a line for each part of verl or Ray that differs from the tested versions, and a table

@@ -9,10 +9,10 @@ from typer import BadParameter, Option
 
 from service.errors import InputError
 from ui.cli import output
+from ui.cli.output import terminal
 
 if TYPE_CHECKING:
     from evaluator.reports.documents.document import Document
-    from ui.cli.output import Terminal
 
 Form = TypeVar("Form", bound=str)
 ReportFormat = Literal["markdown", "latex", "csv"]
@@ -48,7 +48,7 @@ class ReportFile:
     out: Path | None = None
     overwrite: Overwrite = False
 
-    def choose(self, terminal: "Terminal") -> ReportFormat | None:
+    def choose(self) -> ReportFormat | None:
         """Return the format, None for a table, after checking that the file can be written."""
         from service.writing import check_file_target
 
@@ -62,7 +62,6 @@ class ReportFile:
 
     def deliver(
         self,
-        terminal: "Terminal",
         form: ReportFormat | None,
         document: "Document",
         rows: Sequence[dict[str, Any]],

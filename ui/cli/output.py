@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import typer
 
@@ -158,17 +158,10 @@ VERBOSE = {
 }
 
 
-@dataclass(frozen=True)
 class Terminal:
-    """Whether a command prints text or JSON, and how much it logs.
+    """Prints what the running command has to report, as text or as JSON."""
 
-    Args:
-        as_json: Print one JSON object instead of text.
-    """
-
-    as_json: Annotated[bool, typer.Option("--json")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", hidden=True, **QUIET)] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", hidden=True, **VERBOSE)] = False
+    as_json = False
 
     def emit(self, record: Mapping[str, Any] | object, *parts: Part) -> None:
         """Print the record as one JSON object, if JSON is wanted; else the parts, which say the same."""
@@ -216,6 +209,9 @@ class Terminal:
     def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Bar]":
         """Show how far long work is, unless JSON is wanted."""
         return progress(label, quiet=self.as_json or quiet)
+
+
+terminal = Terminal()
 
 
 def print_error(message: str) -> None:

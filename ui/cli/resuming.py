@@ -2,7 +2,6 @@
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +9,7 @@ from typer import Argument
 
 from service.errors import InputError, NotFoundError
 from ui.cli.configs import VERBS
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, profiles_file, split_words
+from ui.cli.settings import db, profiles_file, split_words
 from ui.cli.tree import find_function
 
 if TYPE_CHECKING:
@@ -24,11 +22,7 @@ CONFIGS = {"propose": "rephrase", "judge": "score"}
 
 
 def resume(
-    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")],
-    *,
-    hide_log: bool = False,
-    db: Db,
-    terminal: Terminal,
+    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")], *, hide_log: bool = False
 ) -> None:
     """Resume a run: rephrasing, evaluation, judging or training.
 
@@ -63,9 +57,8 @@ def resume(
     config = read_stored(command.verb.kind, kept.config, changes, profiles=known)
     if chosen.kind != "judge":
         config = config.model_copy(update={"name": _config_name(chosen)})
-    where = str(place) if isinstance(place, Path) else place.whole
-    options = {"hide_log": hide_log} if chosen.kind == "train" else {}
-    command(config, db=replace(db, db_file=where), terminal=terminal, **options)
+    db.name = str(place) if isinstance(place, Path) else place.whole
+    command(config, **({"hide_log": hide_log} if chosen.kind == "train" else {}))
 
 
 def _config_name(run: "Run") -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from typer import Option
 
 from ui.cli import exits, output
-from ui.cli.output import Table, Terminal, plural
-from ui.cli.settings import Db, OnlyRun, RunArgument
+from ui.cli.output import Table, plural, terminal
+from ui.cli.settings import OnlyRun, RunArgument, db
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Kind = Literal["propose", "eval", "judge", "train"]
 
 
-def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
+def list_(kind: Kind | None = None) -> None:
     """List all runs with their input, model and size, oldest first.
 
     Example: tagrpo runs list --kind eval
@@ -107,7 +107,7 @@ KINDS: Mapping[str, tuple[str, Callable[["Session"], Iterator[Listed]]]] = {
 """By kind the command that starts a run, and what lists them."""
 
 
-def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
+def show(run: OnlyRun = None) -> None:
     """Show the state of a run: settings, progress, errors, cost.
 
     Neighbors: verdicts, findings, questions that lack neighbors. Evaluation:
@@ -161,7 +161,7 @@ def _show_judging(database: "Database", run: "Run") -> tuple[Mapping[str, Any], 
     return record, "; ".join(open_words(run.name, line.open, line.failed, errors))
 
 
-def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
+def rename(run: RunArgument, name: str) -> None:
     """Rename a run; its id and all references stay.
 
     Example: tagrpo runs rename first-try baseline
@@ -190,9 +190,7 @@ SHOWN = {
 """Tables whose numbers of rows are printed before a run is removed, and what a row is."""
 
 
-def remove(
-    run: RunArgument, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal
-) -> None:
+def remove(run: RunArgument, yes: Annotated[bool, Option("--yes")] = False) -> None:
     """Remove a run and its data: answers, verdicts, samples, grades.
 
     Published sets, reviews, questions and candidates stay, as do the answers of solvers and judges, which

@@ -70,6 +70,15 @@ COMMANDS = {
 """Commands that stand alone, each with what it is for."""
 
 
+WITHOUT = {
+    **dict.fromkeys(("demo.demo", "eval.serving.serve"), ("db_file", "as_json")),
+    **dict.fromkeys(("configs.config", "train.running.merge", "train.recipes.recipes"), ("db_file",)),
+    **dict.fromkeys(("eval.benchmarks.benchmarks", "db.copy"), ("db_file",)),
+    "ui.ui": ("as_json",),
+}
+"""Commands that open no database or print no report, with the options that they lack."""
+
+
 def find_function(place: str) -> Any:
     """Return the function of a command by its place, MODULE.COMMAND."""
     module, _, name = place.rpartition(".")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ui.cli import output
-from ui.cli.settings import Db
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from service.database import Place
@@ -19,7 +19,6 @@ PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
 def ui(
     *,
-    db: Db,
     demo: bool = False,
     review: bool = False,
     host: str = "127.0.0.1",
@@ -55,7 +54,7 @@ def ui(
     from ui.pages.server import serving
     from ui.pages.server.signing_in import Lock
 
-    if demo and db.db_file is not None:
+    if demo and db.name is not None:
         raise InputError("--demo opens the demo's own database; remove --db.")
     address = Address(host, port, tuple(allow_host or ()))
     secret = read_password(ask=password, file=password_file, none=no_token)

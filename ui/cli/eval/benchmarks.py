@@ -6,7 +6,7 @@ from typer import Argument, Option
 
 from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 
 if TYPE_CHECKING:
     from evaluator.benchmarks.types import LoadedBenchmark
@@ -20,7 +20,6 @@ def benchmarks(
     check: Annotated[bool, Option("--check")] = False,
     *,
     rows: BenchmarkRows,
-    terminal: Terminal,
 ) -> None:
     """List the known benchmarks; with names or files, load these and check them.
 

@@ -7,8 +7,8 @@ from typer import Option
 
 from ui.cli.eval.settings import EvalRun
 from ui.cli.files import Overwrite, form_of
-from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.output import terminal
+from ui.cli.settings import db
 
 SamplesFormat = Literal["jsonl", "parquet", "hf"]
 _BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
@@ -20,8 +20,6 @@ def export(
     out: Annotated[Path, Option()],
     form: Annotated[SamplesFormat | None, Option("--format")] = None,
     overwrite: Overwrite = False,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Write the samples of a run, one per row, with problem, response, tokens and grades.
 

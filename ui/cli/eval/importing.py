@@ -17,8 +17,8 @@ from ui.cli.eval.settings import (
     OwnGrader,
     check_grader,
 )
-from ui.cli.output import Terminal, plural
-from ui.cli.settings import Db
+from ui.cli.output import plural, terminal
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -56,8 +56,6 @@ def import_(
     form: Annotated[Literal["rows", "inspect", "lighteval", "lm-eval"] | None, Option("--format")] = None,
     column: Annotated[list[str] | None, Option("--column")] = None,
     opened_thoughts: bool = False,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Import responses that another tool sampled as an evaluation, and grade them.
 

@@ -9,9 +9,9 @@ from typer import Argument, Option
 from service.errors import InputError, NotFoundError
 from ui.cli.eval.settings import EvalRun
 from ui.cli.eval.showing import find_problem
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 from ui.cli.records import record_parts
-from ui.cli.settings import Db, Reviewer, reviewer_name
+from ui.cli.settings import Reviewer, db, reviewer_name
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -41,9 +41,6 @@ def label(
     withdraw: bool = False,
     comment: Annotated[str, Option(show_default=False)] = "",
     reviewer: Reviewer = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Grade a response yourself; without a response, list the human grades of a run and their effect.
 

@@ -11,8 +11,8 @@ from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import Counted
 from ui.cli.files import ReportFile, check_chart
-from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.output import terminal
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from evaluator.reports.report import Majority
@@ -55,8 +55,6 @@ def report(
     chart: Path | None = None,
     allow: Allow = None,
     file: ReportFile,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Compare runs in a table with intervals, next to the published figures of a paper.
 
@@ -75,7 +73,7 @@ def report(
     from evaluator.reports.report import build_report
     from evaluator.reports.scores import INTERVALS, check_interval
 
-    form = file.choose(terminal)
+    form = file.choose()
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
     measured, question = _metric(metric), INTERVALS[interval]
@@ -126,8 +124,6 @@ def compare(
     counted: Counted,
     allow: Allow = None,
     file: ReportFile,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Compare two models on the same problems: paired differences, p-values, wins and losses.
 
@@ -147,7 +143,7 @@ def compare(
     from evaluator.reports.comparing import change_records, compare_methods, comparison_records
     from evaluator.reports.comparison_layout import comparison_document
 
-    form = file.choose(terminal)
+    form = file.choose()
     if (b is None) != tool_grades:
         raise BadParameter("give two models, or one run with --tool-grades")
     if b is None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from evaluator.config import EvalConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Terminal, plural
+from ui.cli.output import plural, terminal
 from ui.cli.requests import DryRun, error_words, estimate_notes
-from ui.cli.settings import Db
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
@@ -31,7 +31,7 @@ FLAGS = {
 
 
 @Verb("eval", EvalConfig, "benchmarks", FLAGS)
-def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
+def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
     Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or

@@ -10,9 +10,9 @@ from evaluator.config import ScoreConfig
 from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Part, Table, Terminal, plural
+from ui.cli.output import Part, Table, plural, terminal
 from ui.cli.requests import DryRun, estimate_notes
-from ui.cli.settings import Db
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from service.database import Database
@@ -29,9 +29,7 @@ FLAGS = {
 
 
 @Verb("score", ScoreConfig, "run", FLAGS)
-def score(
-    config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False, db: Db, terminal: Terminal
-) -> None:
+def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False) -> None:
     """Grade the samples of a run that have no grade yet: by this version's rules, or by a judge model.
 
     Grades by other versions or with another --answers setting are kept. If there are any, it reports how many
@@ -64,12 +62,12 @@ def score(
             record = {"run": chosen.name, **estimate.to_json()}
             terminal.show(record, *estimate_notes([estimate], config.max_usd))
         elif config.model is None:
-            _grade(config, chosen, database, changes, terminal)
+            _grade(config, chosen, database, changes)
         else:
-            _judge(config, chosen, database, changes, terminal)
+            _judge(config, chosen, database, changes)
 
 
-def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool, terminal: Terminal) -> None:
+def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool) -> None:
     from evaluator.evals.grading import grade_changes, grade_run
     from evaluator.evals.overview import other_version
     from evaluator.evals.results import load_result
@@ -108,7 +106,7 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool,
     terminal.show(record, *_change_parts(changed if changes else []), hidden=("changes",))
 
 
-def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool, terminal: Terminal) -> None:
+def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool) -> None:
     from evaluator.evals.grading import grade_changes
     from evaluator.evals.results import load_result
     from evaluator.judging import running

@@ -7,8 +7,8 @@ from typer import Option
 from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import EvalRun
-from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.output import terminal
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from evaluator.evals.problems import RunProblem
@@ -23,9 +23,6 @@ def show(
     after: Annotated[int, Option(show_default=False)] = -1,
     limit: Annotated[int, Option(min=1)] = 5,
     full: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Show a problem and its responses, page by page. Texts of gated benchmarks are not shown.
 

@@ -6,8 +6,8 @@ from typer import Argument, BadParameter, Option
 
 from ui.characters import one_line
 from ui.cli import output
-from ui.cli.output import Terminal, plural
-from ui.cli.settings import Db
+from ui.cli.output import plural, terminal
+from ui.cli.settings import db
 
 
 def list_(
@@ -20,9 +20,6 @@ def list_(
     search: str | None = None,
     suspects: bool = False,
     run: str | None = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """List the question sets, or the questions of one set; or questions with a suspect gold answer.
 
@@ -50,7 +47,7 @@ def list_(
     if suspects:
         if name is not None or filtered:
             raise BadParameter("--suspects allows only --run and --limit")
-        _list_suspects(run, limit, db, terminal)
+        _list_suspects(run, limit)
         return
     if run is not None:
         raise BadParameter("--run requires --suspects")
@@ -99,7 +96,7 @@ def list_(
     terminal.rows("sets", sets, {name: name for name in names}, empty=empty)
 
 
-def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> None:
+def _list_suspects(run: str | None, limit: int) -> None:
     from rephraser.run.start import choose_run
     from rephraser.views.suspects import find_suspects
 
@@ -128,7 +125,7 @@ def _list_suspects(run: str | None, limit: int, db: Db, terminal: Terminal) -> N
     )
 
 
-def show(id: str, *, db: Db, terminal: Terminal) -> None:
+def show(id: str) -> None:
     """Show one question with its gold answer, labels and sets.
 
     Example: tagrpo questions show q_3fa1
@@ -145,7 +142,7 @@ def show(id: str, *, db: Db, terminal: Terminal) -> None:
     terminal.show({**question.to_json(), "sets": sets})
 
 
-def remove(name: str, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal) -> None:
+def remove(name: str, yes: Annotated[bool, Option("--yes")] = False) -> None:
     """Remove a question set, for example one imported with a wrong column. Its name can be used again.
 
     Questions that are in no other set stay in the database. A set that is used by a run or a mix cannot be

@@ -6,8 +6,8 @@ from typer import Argument, Option
 
 from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
-from ui.cli.output import Terminal, plural
-from ui.cli.settings import Db
+from ui.cli.output import plural, terminal
+from ui.cli.settings import db
 
 
 def contamination(
@@ -19,8 +19,6 @@ def contamination(
     ratio: Annotated[float, Option(min=50, max=100)] = 90,
     *,
     rows: BenchmarkRows,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Find questions (and neighbors) that repeat benchmark problems, and store the result for reports.
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import BadParameter, Option
 
 from ui.cli import exits
-from ui.cli.output import Terminal, plural, some
-from ui.cli.settings import Db
+from ui.cli.output import plural, some, terminal
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +32,6 @@ def import_(
     max_characters: Annotated[int, Option(min=1)] = 100_000,
     strip_control: bool = False,
     skip_bad_rows: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Import questions as a named set.
 
@@ -121,9 +118,6 @@ def mix(
     chunks: Annotated[int, Option(min=0)],
     seed: int = 0,
     chunk: Annotated[int | None, Option(min=1)] = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Mix a set with random chunks of another, without overlaps.
 

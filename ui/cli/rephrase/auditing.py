@@ -6,9 +6,9 @@ from typing import Annotated
 from typer import Option
 
 from ui.cli import exits
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 from ui.cli.rephrase.reviewing import sheet_lines
-from ui.cli.settings import Db, OnlyRun
+from ui.cli.settings import OnlyRun, db
 
 
 def audit(
@@ -17,9 +17,6 @@ def audit(
     groups: bool = False,
     seed: int = 0,
     out: Path | None = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Draw a stratified random sample for blind review, and report the verdict's error rates.
 

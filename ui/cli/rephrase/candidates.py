@@ -6,8 +6,8 @@ from typer import Argument, BadParameter, Option
 
 from ui.characters import one_line
 from ui.cli import output
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
+from ui.cli.output import terminal
+from ui.cli.settings import Reviewer, db, resume_command, reviewer_name
 
 HALF_SHOWN = 50
 """Characters of a text or reason that share a line."""
@@ -23,9 +23,6 @@ def list_(
     limit: Annotated[int, Option(min=1)] = 20,
     after: str | None = None,
     reviews: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """List the candidates of a run with their status, by question; or the human decisions.
 
@@ -53,7 +50,7 @@ def list_(
     if reviews:
         if status or strategy or question or finding or after:
             raise BadParameter("--reviews allows only --run")
-        _list_reviews(run, db, terminal)
+        _list_reviews(run)
         return
     with db.reading() as session:
         chosen = choose_run(session, run)
@@ -79,7 +76,7 @@ def list_(
     )
 
 
-def _list_reviews(run: str | None, db: Db, terminal: Terminal) -> None:
+def _list_reviews(run: str | None) -> None:
     from rephraser.reviews.store import review_rows
     from rephraser.run.start import find_neighbor_run
 
@@ -101,7 +98,7 @@ def _list_reviews(run: str | None, db: Db, terminal: Terminal) -> None:
     )
 
 
-def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, terminal: Terminal) -> None:
+def show(candidate: Annotated[str, CANDIDATE], raw: bool = False) -> None:
     """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
 
     Example: tagrpo rephrase show c_3fa1 --raw
@@ -129,9 +126,6 @@ def edit(
     text: Annotated[str, Option()],
     run: str | None = None,
     reviewer: Reviewer = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Edit a candidate's text. This adds a new candidate linked to the old one, which stays unchanged.
 

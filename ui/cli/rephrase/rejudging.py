@@ -4,16 +4,12 @@ from typing import Annotated
 
 from typer import Argument
 
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, split_words
+from ui.cli.output import terminal
+from ui.cli.settings import db, split_words
 
 
 def rejudge(
-    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")],
-    dry_run: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
+    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")], dry_run: bool = False
 ) -> None:
     """Judge a run's stored answers again with other thresholds. It sends no requests.
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from typer import Argument, BadParameter, Option
 
 from service.errors import NotFoundError
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, Reviewer, reviewer_name
+from ui.cli.output import terminal
+from ui.cli.settings import Reviewer, db, reviewer_name
 
 
 def review(
@@ -20,9 +20,6 @@ def review(
     reviewer: Reviewer = None,
     audit: int | None = None,
     sheet: Annotated[Path | None, Option("--sheet")] = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Record human decisions: on one candidate, or those of a file.
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rephraser.config import RephraseConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Part, Terminal, plural
+from ui.cli.output import Part, plural, terminal
 from ui.cli.records import record_parts
 from ui.cli.requests import DryRun, estimate_notes, open_words
-from ui.cli.settings import Db, resume_command
+from ui.cli.settings import db, resume_command
 
 if TYPE_CHECKING:
     from rephraser.views.runs import RunSummary
@@ -26,7 +26,7 @@ COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit"
     "questions",
     {**COMMON, "--model": "proposer.model", "--base-url": "proposer.base_url"},
 )
-def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
+def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     """Propose neighbors for questions, check them, and compare answers if a solver is named.
 
     Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
@@ -66,14 +66,14 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Te
     {"--questions": "questions", **COMMON},
     chosen=("proposer=file",),
 )
-def import_(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
+def import_(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     """Start a run with candidates from a file or a Hub dataset, check them, and compare answers.
 
     The same as `tagrpo rephrase run QUESTIONS proposer=file proposer.candidates=FILE`.
 
     Example: tagrpo rephrase import candidates.jsonl --questions math --name theirs
     """
-    run(config, dry_run=dry_run, db=db, terminal=terminal)
+    run(config, dry_run=dry_run)
 
 
 def run_attention(summary: "RunSummary") -> str:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, BadParameter, Option
 
 from ui.cli import exits
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, resume_command
+from ui.cli.output import terminal
+from ui.cli.settings import db, resume_command
 
 if TYPE_CHECKING:
     from rephraser.sets import Draft, PublishedSet, SetHeader
@@ -29,9 +29,6 @@ def publish(
     model: list[str] | None = None,
     only_with_neighbors: bool = False,
     dry_run: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Publish the neighbors of runs as the next, immutable version of a set.
 
@@ -84,9 +81,9 @@ def publish(
                 adaptive=None if adaptive is None else sets.Adaptive(adaptive, pilot=pilot),
             )
             if dry_run:
-                _show_draft(sets.draft(session, run, selection), adaptive or USUAL_G, terminal)
+                _show_draft(sets.draft(session, run, selection), adaptive or USUAL_G)
         if not dry_run:
-            show_published(sets.publish(database, name, run=run, selection=selection), terminal)
+            show_published(sets.publish(database, name, run=run, selection=selection))
     open_runs = [source.name for source in runs if source.finished_at is None]
     if open_runs:
         raise exits.needs_attention(
@@ -95,7 +92,7 @@ def publish(
         )
 
 
-def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
+def _show_draft(draft: "Draft", g: int) -> None:
     from evaluator.reports.diagnosis_layout import choice_blocks
     from evaluator.reports.documents.document import Document
     from evaluator.signal.cost import compare_choices
@@ -120,7 +117,7 @@ def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
     terminal.show(record, "", table, hidden=("choices",))
 
 
-def list_(name: Annotated[str | None, Argument()] = None, *, db: Db, terminal: Terminal) -> None:
+def list_(name: Annotated[str | None, Argument()] = None) -> None:
     """List the published versions with their counts and tags.
 
     Example: tagrpo sets list
@@ -157,9 +154,6 @@ def show(
     first: Annotated[int, Option(min=0)] = 0,
     diff: Annotated[str | None, Option(metavar="REFERENCE")] = None,
     verify: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Show a version: hash, counts, acceptance rate, provenance and some of its questions.
 
@@ -201,12 +195,7 @@ def show(
 
 
 def tag(
-    reference: Reference,
-    tag_name: Annotated[str, Argument(metavar="TAG")],
-    remove: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
+    reference: Reference, tag_name: Annotated[str, Argument(metavar="TAG")], remove: bool = False
 ) -> None:
     """Point a tag, new or existing, to a version; NAME@TAG then refers to that version.
 
@@ -237,7 +226,7 @@ def _header_record(header: "SetHeader") -> dict[str, Any]:
     return {"set": header.ref, **described, "accept_rates": rates}
 
 
-def show_published(published: "PublishedSet", terminal: Terminal) -> None:
+def show_published(published: "PublishedSet") -> None:
     """Print the result of publishing or importing."""
     record = {**_header_record(published.header), "created": published.created, "same_as": published.same_as}
     known = None if published.created else f"unchanged: {published.header.ref} already has this content"

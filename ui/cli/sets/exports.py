@@ -9,9 +9,9 @@ from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
 from ui.cli.files import Overwrite
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 from ui.cli.sets.commands import show_published
-from ui.cli.settings import Db
+from ui.cli.settings import db
 
 FLAGS = {
     "--layout": "layout",
@@ -29,8 +29,6 @@ def export(
     form: Annotated[Literal["hf", "jsonl", "parquet", "verl"], Option("--format")],
     license_name: Annotated[str | None, Option("--license")] = None,
     overwrite: Overwrite = False,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
 
@@ -54,7 +52,7 @@ def export(
     if form == "verl" and license_name is not None:
         raise BadParameter("--license cannot be combined with --format verl")
     if form == "verl":
-        _export_verl(config, out, overwrite, db, terminal)
+        _export_verl(config, out, overwrite)
         return
     if config.model_fields_set > {"set"}:
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
@@ -85,7 +83,7 @@ def export(
         output.note("the card states no license; set one with --license")
 
 
-def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db, terminal: Terminal) -> None:
+def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> None:
     from rephraser import sets
     from service.questions.images import image_loader
     from trainer_adapter.verl.export import export_verl
@@ -127,9 +125,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool, db: Db
         )
 
 
-def import_(
-    path: Path, name: Annotated[str, Option()], accept_changes: bool = False, *, db: Db, terminal: Terminal
-) -> None:
+def import_(path: Path, name: Annotated[str, Option()], accept_changes: bool = False) -> None:
     """Import an export as the next version of a set; its content hash is that of the export.
 
     Missing questions and candidates are added to the database. Download a version from the Hub with
@@ -149,4 +145,4 @@ def import_(
     check_name(name)
     with db.open(create=True) as database:
         published = sets.import_set(database, read, name)
-    show_published(published, terminal)
+    show_published(published)

@@ -10,8 +10,8 @@ from typer import Argument
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.files import Overwrite, check_chart
-from ui.cli.output import Table, Terminal
-from ui.cli.settings import Db
+from ui.cli.output import Table, terminal
+from ui.cli.settings import db
 
 MAIN_METRICS = (
     "tagrpo/correct/mean",
@@ -27,9 +27,6 @@ def metrics(
     seeds: bool = False,
     chart: Path | None = None,
     overwrite: Overwrite = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Show the logged metrics of training runs step by step.
 

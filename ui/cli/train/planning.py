@@ -10,8 +10,8 @@ from service.config import Reading, settings_of
 from trainer_adapter.config import PlanAssumptions, TrainConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.output import terminal
+from ui.cli.settings import db
 
 FLAGS = {"--model": "model", "--data": "data", "--preset": "preset", "--gpus": "gpus"}
 
@@ -33,8 +33,6 @@ def plan(
         ),
     ] = None,
     script: Path | None = None,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Estimate memory, responses, tokens and time of a training run before it starts.
 

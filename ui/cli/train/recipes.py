@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer_adapter.config import TrainConfig
 from ui.cli.configured import Verb
-from ui.cli.output import Heading, Table, Terminal
+from ui.cli.output import Heading, Table, terminal
 from ui.cli.train.planning import FLAGS
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ AXES = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter",
 
 
 @Verb("train", TrainConfig, "recipe.name", {**FLAGS, "--cpu": "cpu"}, optional=True)
-def recipes(config: TrainConfig | None, *, terminal: Terminal) -> None:
+def recipes(config: TrainConfig | None) -> None:
     """List the recipes with their choice on every axis; with a name, show every verl setting of one.
 
     Each setting is printed with its source. Paths of files, folders and the model are placeholders unless you

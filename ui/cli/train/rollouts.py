@@ -9,8 +9,8 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.output import terminal
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -38,8 +38,6 @@ def rollouts(
     add: Annotated[bool, Option("--add")] = False,
     prune: Annotated[str | None, Option(metavar="N or N:LAST")] = None,
     yes: Annotated[bool, Option("--yes")] = False,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """List the responses of a training run, even while it trains; with an id, show one response.
 
@@ -69,18 +67,18 @@ def rollouts(
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 
     if add:
-        _add(target, db, terminal)
+        _add(target)
         return
     single = ROLLOUT_ID.fullmatch(target or "")
     with db.reading() as session:
         name, record = chosen_record(session, single[1] if single else target)
         if rescued is not None:
-            _list_rescued(session, name, record, rescued, after, limit, terminal)
+            _list_rescued(session, name, record, rescued, after, limit)
             return
     if single:
-        _show(name, record, single[2], terminal)
+        _show(name, record, single[2])
     elif prune is not None:
-        _prune(name, record, prune, yes, terminal)
+        _prune(name, record, prune, yes)
     else:
         first, last = _range(step)
         if first is not None and last is None:
@@ -113,7 +111,7 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
     return ends[0], ends[1]
 
 
-def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
+def _show(run: str, record: "Record", place: str) -> None:
     from trainer_adapter.record.rollout import TokenRatios
 
     rollout = record.rollout(place)
@@ -134,13 +132,7 @@ def _show(run: str, record: "Record", place: str, terminal: Terminal) -> None:
 
 
 def _list_rescued(
-    session: "Session",
-    name: str,
-    training: "Record",
-    rescued: str,
-    after: str | None,
-    limit: int,
-    terminal: Terminal,
+    session: "Session", name: str, training: "Record", rescued: str, after: str | None, limit: int
 ) -> None:
     from service.questions.store import question_texts
     from trainer_adapter.record.rescues import NEVER, RESCUED, page_rescues, rescue_totals
@@ -167,7 +159,7 @@ def _list_rescued(
     terminal.show(record, "", *totals.sentences(), hidden=("totals",))
 
 
-def _add(target: str | None, db: Db, terminal: Terminal) -> None:
+def _add(target: str | None) -> None:
     from trainer_adapter.record.reading import Record
     from trainer_adapter.record.runs import read_train_run, register
 
@@ -182,7 +174,7 @@ def _add(target: str | None, db: Db, terminal: Terminal) -> None:
     terminal.show(record)
 
 
-def _prune(name: str, record: "Record", keep: str, remove: bool, terminal: Terminal) -> None:
+def _prune(name: str, record: "Record", keep: str, remove: bool) -> None:
     every, last = _range(keep if ":" in keep else f"{keep}:10")
     if not every or every < 1 or last is None or last < 0:
         raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")

@@ -13,8 +13,8 @@ from service.errors import InputError, Interrupted, Terminated
 from trainer_adapter.config import TrainConfig
 from ui.cli import console, exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, resume_command
+from ui.cli.output import terminal
+from ui.cli.settings import db, resume_command
 from ui.cli.train import planning
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes",
 
 
 @Verb("train", TrainConfig, "recipe.name", FLAGS)
-def run(
-    config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False, db: Db, terminal: Terminal
-) -> None:
+def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -> None:
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
     KEY=VALUE is an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or
@@ -89,7 +87,7 @@ def run(
         raise (Interrupted if attempt.stopped_by == "SIGINT" else Terminated)(why)
 
 
-def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Terminal) -> None:
+def merge(checkpoint: Path, out: Annotated[Path, Option()]) -> None:
     """Merge a checkpoint into a folder that transformers and vLLM read.
 
     verl saves a checkpoint in shards. Its own tool merges them and rounds the weights to bfloat16.
