@@ -4,13 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
+from evaluator.evals.votes import make_votes, read_answers
+from evaluator.grading import Grader
 from evaluator.passk import NEW_PROBLEMS, Counts
 from evaluator.reports import published
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import PaperColumn
-from evaluator.reports.scores import MAJ_AT_K, PASS_AT_K, Metric, Score, average, score
+from evaluator.reports.scores import MAJ_AT_K, PASS_AT_K, Metric, Score, average, score, score_majority
 from service.errors import InputError
 
 DEFAULT_K = 32
@@ -142,6 +145,17 @@ def build_report(
         withheld=None if beside else model,
         no_average=missing,
     )
+
+
+def score_votes(
+    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
+) -> tuple[Score, ...]:
+    """Return the scores of maj@k from the stored answers, grouped by the grader."""
+    answers = [
+        read_answers(session, result.run.id, result.grader_version, result.grades) for result in entry.results
+    ]
+    with Grader() as grader:
+        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
 
 
 def curve_ks(most: int, wanted: Sequence[int]) -> tuple[int, ...]:

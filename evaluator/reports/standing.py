@@ -1,13 +1,13 @@
 """The current state of an eval run: requests, responses, cost, and pass@k if available."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from evaluator.evals.counts import count_samples
 from evaluator.evals.missing import most_wanted, samples_lost, samples_missing
-from evaluator.evals.results import RunResult, load_result
+from evaluator.evals.results import load_result
 from evaluator.evals.runs import EvalSpec, is_imported
-from evaluator.passk.curves import Curve, curve
+from evaluator.passk.curves import curve
 from service.database import Database
 from service.errors import InputError
 from service.runs.progress import frequent_errors, progress_of
@@ -17,19 +17,11 @@ from service.runs.store import Run, find_run
 ERRORS_LISTED = 20
 
 
-@dataclass(frozen=True)
-class RunNumbers:
-    """A run as it stands."""
+def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str, Any]:
+    """Return where a run stands; without `n`, missing samples are counted to the most that was asked for.
 
-    run: Run
-    record: dict[str, Any]  # all numbers, as JSON
-    # result, curve: None if there is nothing to report; `record["why"]` then says why
-    result: RunResult | None
-    curve: Curve | None
-
-
-def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbers:
-    """Return where a run stands; without `n`, missing samples are counted to the most that was asked for."""
+    If there is no pass@k, `why` says why.
+    """
     result, why = None, None
     with database.read() as session:
         run = find_run(session, run.id)
@@ -100,4 +92,4 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
             "human_grades": result.human,
             "overruled": result.overruled,
         }
-    return RunNumbers(run, record, result, points)
+    return record

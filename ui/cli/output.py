@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from service.telling import TellProgress
 
 PLAIN_PROGRESS_EVERY_S = 5.0
-TEXT_SHOWN = 90
-CHARACTERS_SHOWN = 2_000
-ID_SHOWN = 12  # long enough for `show`
-
 
 ROOMS = logging.getLogger("tagrpo")
 """What rooms below say while they work; `--quiet` and `--verbose` set its level."""
@@ -69,14 +65,13 @@ class Heading(str):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to print as a table; `empty` is printed if there are none.
+    """Rows to print as a table.
 
     Columns of numbers are aligned on the right, as are all after the first `words` columns, if it is given.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
-    empty: str | None = None
     words: int | None = None
 
 
@@ -93,16 +88,9 @@ def say(*parts: Part) -> None:
         elif isinstance(part, Table):
             _print_table(part)
         elif part is not None:
-            from ui.cli.documents import document_parts
+            from ui.cli.records import document_parts
 
             say(*document_parts(part))
-
-
-def some(lines: Sequence[str], limit: int, more: str) -> list[str]:
-    """Return the first of these lines, indented, and how many are left; `more` says where those are."""
-    left = len(lines) - limit
-    rest = [f"  and {left:,} more ({more})"] if left > 0 else []
-    return [*(f"  {line}" for line in lines[:limit]), *rest]
 
 
 def next_page(after: object, total: int | None = None) -> str | None:
@@ -111,12 +99,6 @@ def next_page(after: object, total: int | None = None) -> str | None:
         return None
     words = shlex.quote(str(after))
     return f"more: --after {words}" if total is None else f"{total:,} in total; see more with --after {words}"
-
-
-def shorten(text: str, characters: int, most: int, option: str) -> str:
-    """Return the beginning of a text of so many characters, and how many are left."""
-    left = characters - len(text[:most])
-    return text[:most] + (f"\n[{left:,} more characters; {option}]" if left else "")
 
 
 def plural(count: int, noun: str) -> str:
@@ -186,25 +168,22 @@ class Terminal:
         say(*record_parts(visible), *notes, next_page(plain.get("after")))
 
     def rows(
-        self,
-        key: str,
-        rows: Sequence[Any],
-        columns: Mapping[str, str | Callable[[Any], object]],
-        *notes: Part,
-        empty: str | None = None,
-        **more: Any,
+        self, key: str, rows: Sequence[Any], columns: str, *notes: Part, empty: str | None = None, **more: Any
     ) -> None:
         """Print rows as a table, or as the list `key` of a JSON object with the values `more`.
 
         Args:
-            rows: Mappings or dataclasses.
-            columns: By heading what a cell has: a key or field, or a function of the row.
+            columns: Names in the rows' JSON, separated by blanks; HEADING=NAME gives a column a heading.
             notes: Lines after the table; with `after` in `more` another says how the list continues.
-            empty: Said instead of a table without rows.
+            empty: Printed instead of a table without rows.
         """
-        cells = [] if self.as_json else [[_value(row, each) for each in columns.values()] for row in rows]
-        page = next_page(more.get("after"), more.get("total"))
-        self.emit({**more, key: rows}, Table([*columns], cells, empty), *notes, page)
+        if self.as_json:
+            console.write_json({**more, key: rows})
+            return
+        from ui.cli.records import list_table
+
+        table = list_table(console.plain(rows), columns) if rows or empty is None else empty
+        say(table, *notes, next_page(more.get("after"), more.get("total")))
 
     def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Bar]":
         """Show how far long work is, unless JSON is wanted."""
@@ -238,9 +217,6 @@ def complain(label: str, style: str, message: str) -> None:
 
 
 def _print_table(table: Table) -> None:
-    if not table.rows and table.empty is not None:
-        say(table.empty)
-        return
     from rich import table as drawing
 
     drawn = drawing.Table(box=None, pad_edge=False, header_style="bold")
@@ -251,12 +227,6 @@ def _print_table(table: Table) -> None:
     for row in table.rows:
         drawn.add_row(*map(_cell, row))
     console.stdout().print(drawn)
-
-
-def _value(row: Any, column: str | Callable[[Any], object]) -> object:
-    if callable(column):
-        return column(row)
-    return row[column] if isinstance(row, Mapping) else getattr(row, column)
 
 
 def _cell(value: object) -> "Text":
@@ -316,29 +286,20 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
                 lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
             )
     else:
-        lines = _Lines(label)
-        yield Bar(lines.update)
-        lines.finish()
+        printed, line, last = "", "", time.monotonic()
 
+        def print_newest() -> None:
+            nonlocal printed, last
+            if line != printed:
+                printed, last = line, time.monotonic()
+                console.write_line(line)
 
-class _Lines:
-    """A line now and then, and the last one at the end."""
+        def update(done: int, total: int | None, detail: str) -> None:
+            nonlocal line
+            of = "" if total is None else f"/{total:,}"
+            line = f"{label}: {done:,}{of}" + (f"  {detail}" if detail else "")
+            if time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
+                print_newest()
 
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._last = time.monotonic()
-        self._line = ""
-        self._printed = ""
-
-    def update(self, done: int, total: int | None, detail: str) -> None:
-        of = f"/{total:,}" if total is not None else ""
-        self._line = f"{self._label}: {done:,}{of}" + (f"  {detail}" if detail else "")
-        if time.monotonic() >= self._last + PLAIN_PROGRESS_EVERY_S:
-            self.finish()
-
-    def finish(self) -> None:
-        """Print the newest line, unless it was printed."""
-        if self._line != self._printed:
-            self._last = time.monotonic()
-            self._printed = self._line
-            console.write_line(self._line)
+        yield Bar(update)
+        print_newest()

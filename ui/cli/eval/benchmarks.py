@@ -60,11 +60,7 @@ def benchmarks(
                 }
                 for benchmark in BENCHMARKS.values()
             ],
-            {
-                **{name: name for name in ("name", "title", "rows", "kind", "from")},
-                "gated": lambda row: "yes" if row["gated"] else "no",
-                "licence": "licence",
-            },
+            "name title rows kind from gated licence",
         )
         return
     names = names or list(BENCHMARKS)

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from evaluator.evals.human import HumanValue
     from service.runs.store import Run
 
-COLUMNS = {
-    "problem": "position",
-    "sample": "ordinal",
-    "grader": "grader",
-    "person": "value",
-    "by": "reviewer",
-    "comment": "comment",
-    "when": "created_at",
-    "withdrawn": "withdrawn_at",
-}
-"""Fields of a human grade by the headings of the list."""
-
 
 def label(
     run: EvalRun,
@@ -79,7 +67,10 @@ def label(
         rows = [{**asdict(grade), **hidden} for grade in grades]
         notes = ["", *record_parts(effect)] if rows else []
         empty = f"run {chosen.name}: no human grades"
-        terminal.rows("grades", rows, COLUMNS, *notes, empty=empty, run=chosen.name, **effect)
+        columns = (
+            "problem=position sample=ordinal grader person=value by=reviewer comment created_at withdrawn_at"
+        )
+        terminal.rows("grades", rows, columns, *notes, empty=empty, run=chosen.name, **effect)
         return
     if correct + wrong + withdraw != 1 or sample is None:
         raise typer.BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")

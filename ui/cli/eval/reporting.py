@@ -1,7 +1,7 @@
 """`tagrpo eval report` and `compare`: models in a table, two of them problem by problem."""
 
-from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,13 +11,10 @@ from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.settings import Counted
 from ui.cli.files import ReportFile, check_chart
-from ui.cli.output import terminal
 from ui.cli.settings import db
 
 if TYPE_CHECKING:
-    from evaluator.reports.report import Majority
     from evaluator.reports.scores import Metric
-    from service.database import Database
 
 References = Annotated[
     list[str],
@@ -70,7 +67,7 @@ def report(
     """
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records
-    from evaluator.reports.report import build_report
+    from evaluator.reports.report import build_report, score_votes
     from evaluator.reports.scores import INTERVALS, check_interval
 
     form = file.choose()
@@ -78,9 +75,8 @@ def report(
         check_chart(chart, overwrite=file.overwrite)
     measured, question = _metric(metric), INTERVALS[interval]
     check_interval(measured, question)
-    with db.open() as database:
-        with database.read() as session:
-            methods, warnings = counted.load(session, references, allow)
+    with db.reading() as session:
+        methods, warnings = counted.load(session, references, allow)
         built = build_report(
             methods,
             ks=_whole_numbers(k),
@@ -88,7 +84,7 @@ def report(
             interval=question,
             paper=paper,
             allow_missing="missing" in (allow or ()),
-            majority=_majority(database, quiet=terminal.as_json) if metric == "maj@k" else None,
+            majority=partial(score_votes, session) if metric == "maj@k" else None,
         )
     document = report_document(built, warnings)
     rows = records(built)
@@ -110,7 +106,7 @@ def report(
 
         save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
         output.note(f"chart written to {chart}")
-    file.deliver(terminal, form, document, rows, record)
+    file.deliver(form, document, rows, record)
 
 
 def compare(
@@ -157,9 +153,9 @@ def compare(
                 )
             unlike = unlike_grades(session, chosen, agrees, judge)
         record = {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
-        file.deliver(terminal, form, agreement_document(agrees, unlike), unlike, record)
+        file.deliver(form, agreement_document(agrees, unlike), unlike, record)
         return
-    with db.open() as database, database.read() as session:
+    with db.reading() as session:
         methods, warnings = counted.load(session, [a, b], allow)
     if len(methods) != 2:
         raise InputError(
@@ -180,7 +176,7 @@ def compare(
         "problems": change_records(comparison),
         "notes": list(document.notes),
     }
-    file.deliver(terminal, form, document, rows, record)
+    file.deliver(form, document, rows, record)
 
 
 def _metric(text: str) -> "Metric":
@@ -203,27 +199,3 @@ def _whole_numbers(text: str | None) -> list[int] | None:
     if min(numbers) < 1:
         raise InputError(f"--k {text!r}: k must be at least 1.")
     return numbers
-
-
-def _majority(database: "Database", *, quiet: bool) -> "Majority":
-    """Return the scores of maj@k from the stored answers, grouped by the grader."""
-    from evaluator.evals.votes import make_votes, read_answers
-    from evaluator.grading import Grader
-    from evaluator.grading.versions import GradeCache
-    from evaluator.reports.methods import Entry
-    from evaluator.reports.scores import Score, score_majority
-
-    def scores(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
-        with database.read() as session:
-            answers = [
-                read_answers(session, result.run.id, result.grader_version, result.grades)
-                for result in entry.results
-            ]
-        with (
-            Grader(cache=GradeCache(database)) as grader,
-            output.progress(f"{'+'.join(entry.runs)}: grouping answers", quiet=quiet) as bar,
-        ):
-            votes = make_votes(answers, lambda jobs: grader.cluster_many(jobs, bar.update))
-        return score_majority(votes, problem_ids, ks)
-
-    return scores

@@ -1,4 +1,4 @@
-"""`tagrpo eval run`: draw and grade responses, and print pass@k."""
+"""`tagrpo eval run`: sample and grade responses, and print pass@k."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from evaluator.config import EvalConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import plural, terminal
-from ui.cli.requests import DryRun, error_words, estimate_notes
+from ui.cli.output import Heading, Part, Table, plural, terminal
+from ui.cli.requests import DryRun, error_words, estimate_notes, open_words
 from ui.cli.settings import db
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ FLAGS = {
     "--max-usd": "max_usd",
     "--base-url": "base_url",
 }
+SHOWN = (
+    *("missing", "missing_for_good", "open_requests", "failed_requests", "errors", "why"),
+    *("truncated_share", "refused_share", "mean_tokens", "usd", "sources"),
+    *("neighbors", "unknown", "human_grades", "overruled"),
+)
+"""Numbers of a run that follow its pass@k; runs show has all."""
 
 
 @Verb("eval", EvalConfig, "benchmarks", FLAGS)
@@ -46,84 +52,129 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     """
     from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
     from evaluator.reports.standing import read_numbers
-    from service.asks.ask import INTERRUPTED
-    from service.models.stopping import deliver_signal
-    from ui.cli.eval.summary import numbers_parts
+    from rephraser.sets.problems import load_neighbors
 
+    of_set = None
+    if config.neighbors is not None:
+        of_set = lambda grader: load_neighbors(config, database, grader, output.note)  # noqa: E731
     if dry_run:
-        there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
-        with db.open(read_only=True) if there else nullcontext() as stored:
-            estimates = estimate(config, stored, note=output.note, neighbors=_neighbors(config, stored))
+        there = not isinstance(db.place, Path) or db.place.is_file() or of_set is not None
+        with db.open(read_only=True) if there else nullcontext() as database:
+            estimates = estimate(config, database, note=output.note, neighbors=of_set)
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         terminal.show(record, *estimate_notes(estimates.values(), config.max_usd))
         return
     problems: list[str] = []
-    reasons: set[str | None] = set()
     records: list[dict[str, Any]] = []
 
     def add(run: "Run", outcome: "EvalOutcome") -> None:
-        numbers = read_numbers(database, run, config.n)
+        record = read_numbers(database, run, config.n)
         names = ("drawn", "stopped", "message", "failures")
         of_outcome = {name: getattr(outcome, name) for name in names}
-        records.append({**numbers.record, **of_outcome, "graded": outcome.graded.samples})
+        records.append({**record, **of_outcome, "graded": outcome.graded.samples})
         if not terminal.as_json:
-            output.say(*numbers_parts(numbers))
-        if (most := numbers.record["most_samples"]) > config.n:
-            output.note(
-                f"run {run.name} has up to {plural(most, 'sample')} per problem; those beyond --n "
-                f"{config.n:,} count too"
-            )
-        problems.extend(complaints(run, outcome, numbers.record["errors"]))
-        reasons.add(outcome.stopped)
+            output.say(*numbers_parts(record))
+        problems.extend(complaints(run, outcome, record["errors"]))
 
     loaded = load_benchmarks(config)  # a wrong name leaves no new database
     with db.open(create=config.neighbors is None) as database:
-        worked = asyncio.run(
-            evaluate(
-                config,
-                database,
-                progress=terminal.progress,
-                note=output.note,
-                each=add,
-                loaded=loaded,
-                neighbors=_neighbors(config, database),
-            )
+        evaluation = evaluate(
+            config,
+            database,
+            progress=terminal.progress,
+            note=output.note,
+            each=add,
+            loaded=loaded,
+            neighbors=of_set,
         )
-    if worked[-1][1].stopped == INTERRUPTED:
-        deliver_signal()
+        worked = asyncio.run(evaluation)
+    exits.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
     if problems:
-        raise exits.unfinished(reasons, "; ".join(problems) + ".")
-
-
-def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
-    """Return what loads the neighbor set of a config, None for benchmarks."""
-    from rephraser.sets.problems import load_neighbors
-
-    if config.neighbors is None or database is None:
-        return None
-    return lambda grader: load_neighbors(config, database, grader, output.note)
+        raise exits.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
 
 
 def complaints(run: "Run", outcome: "EvalOutcome", errors: Mapping[str, int]) -> list[str]:
-    """Say what of a run needs attention; requests that are open although nothing stopped are in a job.
-
-    Failed requests are quoted in the server's words, unless the reason to stop does.
-    """
-    from service.asks.ask import BUDGET
-    from ui.cli.eval.summary import lost_words
-
+    """Say what of a run needs attention; requests that are open although nothing stopped are in a job."""
     problems = []
     if outcome.stopped:
         problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
     if outcome.lost:
-        problems.append(lost_words(run.name, outcome.lost, errors=errors))
+        problems.append(lost_words(run.name, outcome.lost, errors))
     if coming := outcome.missing - outcome.lost:
         words = "" if outcome.message else error_words(errors)
         failed = f" (failed requests: {words})" if words else ""
-        more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
+        more = " with a higher --max-usd" if outcome.stopped == "budget" else ""
         problems.append(
             f"{run.name}: {plural(coming, 'sample')} missing{failed}; run the same command{more} to get them"
         )
     return problems
+
+
+def lost_words(name: str, lost: int, errors: Mapping[str, int]) -> str:
+    """Say which samples of a run are missing for good, why, and the way out."""
+    from service.asks.request import FINAL, TIME_OUT
+
+    words = error_words(errors, {*FINAL, TIME_OUT})
+    return (
+        f"{name}: {plural(lost, 'sample')} permanently missing: too long, refused, or timed out "
+        f"twice{f' ({words})' if words else ''}; pass@k is given as a range from all wrong to all right. "
+        "Retry with retry_final=true"
+    )
+
+
+def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
+    """Return the state of a stored evaluation and what needs attention, for `runs show`."""
+    from evaluator.evals.runs import EvalSpec, is_imported
+    from evaluator.reports.standing import read_numbers
+
+    record = read_numbers(database, run)
+    errors, lost = record["errors"], record["missing_for_good"]
+    problems = open_words(run.name, record["open_requests"], record["failed_requests"], errors)
+    if is_imported(EvalSpec.model_validate(run.spec)):
+        # the prompt and the sampling of the other tool are unknown
+        spec = {name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")}
+        record |= {"spec": spec}
+        if lost:
+            problems.append(
+                f"{run.name}: {plural(lost, 'sample')} without a response, because the other tool received "
+                "none; pass@k is given as a range from all wrong to all right"
+            )
+    elif lost:
+        problems.append(lost_words(run.name, lost, errors))
+    return record, "; ".join(problems)
+
+
+def numbers_parts(record: Mapping[str, Any]) -> list[Part]:
+    """Return a run's numbers: pass@k in percent with both intervals, then what qualifies it."""
+    from evaluator.reports.documents.document import hundredths
+    from ui.cli.records import record_parts
+
+    def span(low: float, high: float) -> str:
+        return f"{hundredths(low, 1)} to {hundredths(high, 1)}"
+
+    fewest, most = record["fewest_samples"], record["most_samples"]
+    size, questions, problems = (record[name] for name in ("benchmark_problems", "originals", "problems"))
+    words = plural(problems, "problem")
+    if questions < size:
+        words = f"{questions:,} of {plural(size, 'problem')}"
+        words += f", {problems:,} including neighbors" if problems > questions else ""
+    each = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    rows = [
+        [
+            point["k"],
+            span(point["value"], point["value_high"])
+            if point["value"] < point["value_high"]
+            else hundredths(point["value"], 1),
+            *(span(*point[name]) for name in ("new_problems", "same_problems")),
+        ]
+        for point in record["pass_at_k"] or ()
+    ]
+    columns = ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"]
+    shown = {name: record.get(name) for name in SHOWN}
+    return [
+        Heading(f"{record['run']}: {words}, {each} samples per problem"),
+        Table(columns, rows) if rows else None,
+        *record_parts({name: value for name, value in shown.items() if value or name.endswith("_share")}),
+    ]

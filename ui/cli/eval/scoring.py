@@ -2,15 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from evaluator.config import ScoreConfig
 from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Part, Table, plural, terminal
+from ui.cli.output import plural, terminal
 from ui.cli.requests import DryRun, estimate_notes
 from ui.cli.settings import db
 
@@ -84,7 +82,6 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool)
         changed = grade_changes(session, run, old, version) if old is not None else []
         result = load_result(session, run, version)
     correct = int(result.counts.correct.sum())
-    moves = Counter(f"{row['old']} to {row['new']}" for row in changed)
     sources = ("old", "new", "old_source", "new_source")
     by_source = Counter(tuple(row[name] for name in sources) for row in changed).most_common()
     record = {
@@ -97,34 +94,29 @@ def _grade(config: ScoreConfig, run: "Run", database: "Database", changes: bool)
         "human_grades": result.human,
         "overruled": result.overruled,
         "compared_with": old,
-        "changed": moves,
+        "changed": Counter(f"{row['old']} to {row['new']}" for row in changed),
         "changed_by_source": [
             {**dict(zip(sources, key, strict=True)), "grades": count} for key, count in by_source
         ],
-        **({"changes": changed} if changes else {}),
     }
-    terminal.show(record, *_change_parts(changed if changes else []), hidden=("changes",))
+    _show(record, changed if changes else None)
 
 
 def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool) -> None:
     from evaluator.evals.grading import grade_changes
     from evaluator.evals.results import load_result
     from evaluator.judging import running
-    from service.asks.ask import INTERRUPTED
-    from service.models.stopping import deliver_signal
     from service.runs.spending import read_ledger
 
     with terminal.progress(run.name) as report:
         judged = asyncio.run(running.judge(config, database, report, output.note))
-    if judged.stopped == INTERRUPTED:
-        deliver_signal()
+    exits.end_if_interrupted(judged.stopped)
     base = running.base_version(config, run)
     with database.read() as session:
         before = load_result(session, run, base)
         after = None if judged.waiting else load_result(session, run, judged.version)
-        ledger = tuple(read_ledger(session, judged.run.id))
-        changed = grade_changes(session, run, base, judged.version) if changes else []
-    points = after and after.judged
+        ledger = read_ledger(session, judged.run.id)
+        changed = grade_changes(session, run, base, judged.version) if changes else None
     record = {
         "run": run.name,
         "judge_run": judged.run.name,
@@ -135,12 +127,13 @@ def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool)
         "failures": judged.failures,
         "unknown_before": before.unknown,
         "unknown_after": after and after.unknown,
-        "judged": points and asdict(points),
-        "ledger": [asdict(line) for line in ledger],
-        **({"changes": changed} if changes else {}),
+        "judged": after and after.judged,
+        "ledger": ledger,
     }
-    counts = f"`tagrpo eval report {run.name} --judge {points.model}` counts these grades" if points else None
-    terminal.show(record, counts, *_change_parts(changed), hidden=("changes",))
+    judge = after and after.judged and after.judged.model
+    _show(
+        record, changed, f"`tagrpo eval report {run.name} --judge {judge}` counts these grades" * bool(judge)
+    )
     if judged.waiting:
         raise exits.unfinished(
             {judged.stopped},
@@ -150,14 +143,11 @@ def _judge(config: ScoreConfig, run: "Run", database: "Database", changes: bool)
         )
 
 
-def _change_parts(changes: Sequence[dict[str, Any]]) -> list[Part]:
-    rows = [
-        [
-            *(row["position"], row["ordinal"], row["gold"]),
-            *(f"{row['old']} ({row['old_reason']})", f"{row['new']} ({row['new_reason']})"),
-            *(row["old_extracted"], row["new_extracted"]),
-        ]
-        for row in changes
-    ]
-    columns = ["problem", "sample", "gold", "old", "new", "previous answer", "now"]
-    return ["", Table(columns, rows)] if rows else []
+def _show(record: dict[str, Any], changes: list[dict[str, Any]] | None, note: str = "") -> None:
+    """Print the record, with the changed grades if they are wanted."""
+    from ui.cli.records import list_table
+
+    columns = "problem=position sample=ordinal gold old old_reason new new_reason old_extracted new_extracted"
+    more = {} if changes is None else {"changes": changes}
+    table = list_table(changes, columns) if changes else None
+    terminal.show({**record, **more}, note or None, table, hidden=("changes",))

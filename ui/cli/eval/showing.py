@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from service.errors import InputError, NotFoundError
-from ui.cli import output
 from ui.cli.eval.settings import EvalRun
 from ui.cli.output import terminal
 from ui.cli.settings import db
@@ -13,6 +12,9 @@ from ui.cli.settings import db
 if TYPE_CHECKING:
     from evaluator.evals.problems import RunProblem
     from service.runs.store import Run
+
+
+CHARACTERS_SHOWN = 2_000
 
 
 def show(
@@ -56,7 +58,7 @@ def show(
     for _, header in page.samples:
         response = texts[header.id]
         row = {**vars(header), "characters": len(response)}
-        row["text"] = response if full else response[: output.CHARACTERS_SHOWN]
+        row["text"] = response if full else response[:CHARACTERS_SHOWN]
         hidden = {"id", "run_problem_id", *(("extracted", "text") if secret else ())}
         samples.append({name: value for name, value in row.items() if name not in hidden})
     record: dict[str, Any] = {

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
-from ui.characters import one_line
 from ui.cli import output
 from ui.cli.output import plural, terminal
 from ui.cli.settings import db
@@ -57,19 +56,11 @@ def list_(
         with db.reading() as session:
             filters = browsing.Filters(level, subject, search, held)
             page = browsing.page(session, name, filters, limit=limit, after=after)
-        reason = {"held back": "held"} if any(member.held for member in page.members) else {}
+        held_back = " held_back=held" if any(member.held for member in page.members) else ""
         terminal.rows(
             "questions",
             [member.to_json() for member in page.members],
-            {
-                "row": lambda row: str(row["row"]),
-                "id": lambda row: row["id"][: output.ID_SHOWN],
-                "level": "level",
-                "subject": "subject",
-                "question": lambda row: one_line(row["question"], output.TEXT_SHOWN),
-                "answer": lambda row: one_line(row["answer"], 30),
-                **reason,
-            },
+            "row id level subject question answer" + held_back,
             empty=f"no more questions of {name}" if page.total else f"no question of {name} matches",
             set=name,
             total=page.total,
@@ -91,9 +82,8 @@ def list_(
             }
             for stored, members, held_back in browsing.list_sets(session)
         ]
-    names = ("set", "kind", "questions", "held", "source", "created_at")
     empty = "no question sets yet; import one with `tagrpo questions import`"
-    terminal.rows("sets", sets, {name: name for name in names}, empty=empty)
+    terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
 
 
 def _list_suspects(run: str | None, limit: int) -> None:
@@ -103,24 +93,15 @@ def _list_suspects(run: str | None, limit: int) -> None:
     with db.reading() as session:
         run_id = None if run is None else choose_run(session, run).id
         suspects = find_suspects(session, run_id=run_id)
+    shown = suspects if terminal.as_json else suspects[:limit]
     more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(suspects) else ""
     terminal.rows(
         "suspects",
-        [suspect.to_json() for suspect in (suspects if terminal.as_json else suspects[:limit])],
-        {
-            "question": lambda row: row["question_id"][: output.ID_SHOWN],
-            "gold": "gold",
-            "agreed": "agreed",
-            "on question": lambda row: f"{row['question_agreeing']} of {row['question_drawn']}",
-            "on neighbors": lambda row: f"{row['neighbor_agreeing']} of {row['neighbor_drawn']}",
-            "neighbors": "neighbors",
-            "gold answer": "gold_given",
-            "run": "run",
-        },
+        [suspect.to_json() for suspect in shown],
+        "question=question_id gold agreed question_agreeing question_drawn neighbor_agreeing neighbor_drawn "
+        "neighbors gold_given run",
         f"{plural(len(suspects), 'question')}{more}: either the gold answer is wrong, or the solvers "
-        "always err. Check them"
-        if suspects
-        else None,
+        "always err. Check them",
         empty="no suspects: solvers never agree on an answer other than the gold answer",
     )
 

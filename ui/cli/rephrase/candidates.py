@@ -4,13 +4,9 @@ from typing import Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
-from ui.characters import one_line
-from ui.cli import output
 from ui.cli.output import terminal
 from ui.cli.settings import Reviewer, db, resume_command, reviewer_name
 
-HALF_SHOWN = 50
-"""Characters of a text or reason that share a line."""
 CANDIDATE = Argument(help="Id of a candidate, or its first characters.")
 
 
@@ -60,14 +56,7 @@ def list_(
     terminal.rows(
         "candidates",
         [card.to_json() for card in cards],
-        {
-            "candidate": lambda row: row["candidate"][: output.ID_SHOWN],
-            "question": lambda row: row["question_id"][: output.ID_SHOWN],
-            "status": lambda row: f"{row['status'] or 'pending'}{' (review)' * row['reviewed']}",
-            "strategy": "strategy",
-            "text": lambda row: one_line(row["text"], HALF_SHOWN),
-            "reason": lambda row: one_line(row["reason"], HALF_SHOWN),
-        },
+        "candidate question=question_id status strategy text reason reviewed",
         empty=f"no {'more candidates' if total else 'candidate'} of {chosen.name} "
         f"{'match' if total else 'matches'}",
         run=chosen.name,
@@ -83,19 +72,8 @@ def _list_reviews(run: str | None) -> None:
     with db.reading() as session:
         run_id = None if run is None else find_neighbor_run(session, run).id
         rows = list(review_rows(session, run_id))
-    names = ("decision", "reason", "reviewer", "audit")
-    terminal.rows(
-        "reviews",
-        rows,
-        {
-            "candidate": lambda row: row["candidate"][: output.ID_SHOWN],
-            **{name: name for name in names},
-            "when": "created_at",
-            "withdrawn": "withdrawn_at",
-            "counts": lambda row: "yes" if row["counts"] else "no",
-        },
-        empty="no decisions match",
-    )
+    columns = "candidate decision reason reviewer audit when=created_at withdrawn=withdrawn_at counts"
+    terminal.rows("reviews", rows, columns, empty="no decisions match")
 
 
 def show(candidate: Annotated[str, CANDIDATE], raw: bool = False) -> None:

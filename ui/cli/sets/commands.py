@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from rephraser.sets import Draft, PublishedSet, SetHeader
 
 Reference = Annotated[str, Argument(help="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")]
-HASH_SHOWN = 12
 USUAL_G = 8
 
 
@@ -134,16 +133,9 @@ def list_(name: Annotated[str | None, Argument()] = None) -> None:
     terminal.rows(
         "sets",
         [_header_record(header) for header in headers],
-        {
-            "set": "set",
-            "questions": lambda row: row["counts"]["questions"],
-            "neighbors": lambda row: row["counts"]["neighbors"],
-            "accepted": lambda row: row["counts"]["neighbors_by_verdict"]["accepted"],
-            "unverified": lambda row: row["counts"]["neighbors_by_verdict"]["unverified"],
-            "tags": lambda row: ", ".join(row["tags"]) or "-",
-            "hash": lambda row: row["content_hash"][:HASH_SHOWN],
-            "published": "created_at",
-        },
+        "set questions=counts.questions neighbors=counts.neighbors "
+        "accepted=counts.neighbors_by_verdict.accepted unverified=counts.neighbors_by_verdict.unverified "
+        "tags hash=content_hash published=created_at",
         empty="no neighbor sets yet; publish one with `tagrpo sets publish NAME --run RUN`",
     )
 

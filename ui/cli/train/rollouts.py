@@ -87,12 +87,11 @@ def rollouts(
         page = list_rollouts(record, wanted, after=after and after.rpartition(f"{name}:")[2], limit=limit)
         for problem in set(page.problems) - set(record.problems()):
             output.note(problem)
-        columns = {"rollout": "id", "step": "step", "question": "question_id"}
-        columns |= {each: each for each in ("variant", "session", "grade", "reward", "advantage", "tokens")}
         terminal.rows(
             "rollouts",
             [{**asdict(each), "id": f"{name}:{each.id}", "grade": each.grade} for each in page.rollouts],
-            {**columns, "answer": lambda row: row["extracted"] and row["extracted"][:40]},
+            "rollout=id step question=question_id variant session grade reward advantage tokens "
+            "answer=extracted",
             empty="no such rollouts",
             run=name,
             after=page.after and f"{name}:{page.after}",

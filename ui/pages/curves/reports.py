@@ -8,18 +8,16 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from evaluator.evals.votes import make_votes, read_answers
 from evaluator.exchange.agreement import agreement_notes
-from evaluator.grading import Grader
 from evaluator.reports.comparing import MethodComparison, compare_methods, comparison_records
 from evaluator.reports.comparison_layout import comparison_notes
 from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
-from evaluator.reports.methods import Entry, load_methods
+from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, human_notes, run_notes
 from evaluator.reports.records import curve_rows, records
-from evaluator.reports.report import Majority, build_report, curve_ks
-from evaluator.reports.scores import INTERVALS, MAJ_AT_K, PASS_AT_K, Metric, Score, score_majority
+from evaluator.reports.report import Majority, build_report, curve_ks, score_votes
+from evaluator.reports.scores import INTERVALS, MAJ_AT_K, PASS_AT_K, Metric
 from evaluator.reports.sources import source_notes, source_table
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
@@ -148,16 +146,8 @@ def _make(choice: Choice) -> PageReport:
             choice.interval,
             choice.palette,
             ks=ks,
-            majority=partial(_score, session),
+            majority=partial(score_votes, session),
         )
-
-
-def _score(
-    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
-) -> tuple[Score, ...]:
-    answers = [read_answers(session, result.run.id, result.grader_version) for result in entry.results]
-    with Grader() as grader:
-        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
 
 
 def show_panels(choice: Choice, report: PageReport) -> None:
