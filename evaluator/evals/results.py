@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from sqlalchemy import func, select
@@ -173,6 +174,16 @@ def human_effect(session: Session, run: Run) -> list[Effect]:
         Effect(k, *(float(np.mean(pass_at_k(of.n, of.correct, k))) for of in (by_grader, by_human)))
         for k in ks
     ]
+
+
+def human_record(session: Session, run: Run) -> dict[str, Any]:
+    """Return what people's grades change in a run, for JSON; `why` says why that is not known."""
+    try:
+        result, effects = load_result(session, run), human_effect(session, run)
+    except InputError as error:
+        return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
+    effect = {"pass_at_k": list(map(asdict, effects)), "why": None}
+    return {"human_grades": result.human, "overruled": result.overruled, **effect}
 
 
 def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:

@@ -1,23 +1,17 @@
 """`tagrpo eval label`: a person's grade over the grader's, and all there are."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
-from service.errors import InputError, NotFoundError
+from service.errors import NotFoundError
 from ui.cli.eval.settings import EvalRun
-from ui.cli.eval.showing import find_problem
 from ui.cli.output import terminal
-from ui.cli.records import record_parts
 from ui.cli.settings import Reviewer, db, reviewer_name
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from evaluator.evals.human import HumanValue
-    from service.runs.store import Run
 
 
 def label(
@@ -51,35 +45,39 @@ def label(
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
     from evaluator.evals.overview import shown_grader
-    from evaluator.evals.problems import run_problems
+    from evaluator.evals.problems import find_problem
+    from evaluator.evals.results import human_record
     from evaluator.evals.runs import find_eval_run
     from evaluator.evals.samples import page_samples
+    from ui.cli.records import record_parts
 
+    decisions = {"correct": correct, "wrong": wrong, "withdraw": withdraw}
+    given = [name for name, chosen in decisions.items() if chosen]
     if problem is None:
-        if correct or wrong or withdraw:
-            raise typer.BadParameter("name the problem and the response to grade")
+        if given:
+            raise BadParameter("name the problem and the response to grade")
         with db.reading() as session:
             chosen = find_eval_run(session, run)
             grader = shown_grader(session, chosen.id)
-            grades = list_human_grades(session, chosen.id, None if grader is None else grader.id)
-            effect = _effect(session, chosen)
+            grades = list_human_grades(session, chosen.id, grader and grader.id)
+            effect = human_record(session, chosen)
         hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
         rows = [{**asdict(grade), **hidden} for grade in grades]
-        notes = ["", *record_parts(effect)] if rows else []
-        empty = f"run {chosen.name}: no human grades"
         columns = (
             "problem=position sample=ordinal grader person=value by=reviewer comment created_at withdrawn_at"
         )
+        notes = ["", *record_parts(effect)] if rows else []
+        empty = f"run {chosen.name}: no human grades"
         terminal.rows("grades", rows, columns, *notes, empty=empty, run=chosen.name, **effect)
         return
-    if correct + wrong + withdraw != 1 or sample is None:
-        raise typer.BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")
+    if len(given) != 1 or sample is None:
+        raise BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")
     if withdraw and comment:
-        raise typer.BadParameter("--withdraw takes no --comment")
+        raise BadParameter("--withdraw takes no --comment")
     who = reviewer_name(reviewer)
     with db.writing() as session:
         chosen = find_eval_run(session, run)
-        place = find_problem(chosen, run_problems(session, chosen.id), problem)
+        place = find_problem(session, chosen.id, problem)
         page = page_samples(session, chosen.id, place.id, after_ordinal=sample - 1, limit=1)
         if not page or page[0].ordinal != sample:
             raise NotFoundError(
@@ -92,25 +90,17 @@ def label(
                 raise NotFoundError(f"{who} has no grade of this response to withdraw.")
             recorded = f"{withdrawn} by {who} withdrawn"
         else:
-            value: HumanValue = "correct" if correct else "wrong"
             grader = shown_grader(session, chosen.id)
-            grader_id = None if grader is None else grader.id
+            value: HumanValue = "correct" if correct else "wrong"
             new = add_human_grade(
-                session, page[0].id, value, reviewer=who, comment=comment, grader_id=grader_id
+                session,
+                page[0].id,
+                value,
+                reviewer=who,
+                comment=comment,
+                grader_id=grader and grader.id,
             )
             recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
-        effect = _effect(session, chosen)
+        effect = human_record(session, chosen)
     graded = {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}
     terminal.show({"run": chosen.name, **graded, **effect})
-
-
-def _effect(session: "Session", run: "Run") -> dict[str, Any]:
-    """Return what people's grades change; `why` says why that is not known."""
-    from evaluator.evals.results import human_effect, load_result
-
-    try:
-        result = load_result(session, run)
-        effects = [asdict(effect) for effect in human_effect(session, run)]
-    except InputError as error:
-        return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
-    return {"human_grades": result.human, "overruled": result.overruled, "pass_at_k": effects, "why": None}

@@ -1,18 +1,13 @@
 """`tagrpo eval show`: the responses behind a run's figures."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from typer import Option
 
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from ui.cli.eval.settings import EvalRun
 from ui.cli.output import terminal
 from ui.cli.settings import db
-
-if TYPE_CHECKING:
-    from evaluator.evals.problems import RunProblem
-    from service.runs.store import Run
-
 
 CHARACTERS_SHOWN = 2_000
 
@@ -39,7 +34,7 @@ def show(
         full: Show whole texts, not only their beginnings.
     """
     from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals.problems import run_problems
+    from evaluator.evals.problems import find_problem
     from evaluator.evals.runs import find_eval_run
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
     from service.questions.images import load_images
@@ -49,19 +44,21 @@ def show(
         secret = is_secret(chosen.spec["problems"])
         if secret and text:
             raise InputError(f"run {chosen.name} is on a gated benchmark; its texts cannot be searched.")
-        place = find_problem(chosen, run_problems(session, chosen.id), problem)
+        place = find_problem(session, chosen.id, problem)
         filters = SampleFilters(value=grade, position=place.position, text=text)
         page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
         texts = read_texts(session, [header.id for _, header in page.samples])
         images = load_images(session, place.images)
-    samples = []
-    for _, header in page.samples:
-        response = texts[header.id]
-        row = {**vars(header), "characters": len(response)}
-        row["text"] = response if full else response[:CHARACTERS_SHOWN]
-        hidden = {"id", "run_problem_id", *(("extracted", "text") if secret else ())}
-        samples.append({name: value for name, value in row.items() if name not in hidden})
-    record: dict[str, Any] = {
+    hidden = {"id", "run_problem_id", *(("extracted", "text") if secret else ())}
+    samples = [
+        {
+            **{name: value for name, value in vars(header).items() if name not in hidden},
+            "characters": len(texts[header.id]),
+            **({} if secret else {"text": texts[header.id][: None if full else CHARACTERS_SHOWN]}),
+        }
+        for _, header in page.samples
+    ]
+    record = {
         "run": chosen.name,
         "problem": place.position,
         "problem_id": place.problem_id,
@@ -73,16 +70,3 @@ def show(
         record |= {"question": place.text, "answer": place.answer, "images": named}
     gated = "a gated benchmark: questions, gold answers and responses are not shown"
     terminal.show(record, None if samples else "no such samples", gated if secret else None)
-
-
-def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":
-    """Return the problem of a run that a place, from 0, or the beginning of an id names."""
-    if reference.isdecimal() and int(reference) < len(problems):
-        return problems[int(reference)]
-    matches = [problem for problem in problems if problem.problem_id.startswith(reference)]
-    if len(matches) != 1:
-        raise NotFoundError(
-            f"run {run.name} has no problem {reference!r}. Give its id or its position, 0 to "
-            f"{len(problems) - 1:,}."
-        )
-    return matches[0]

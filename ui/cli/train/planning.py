@@ -1,6 +1,5 @@
 """`tagrpo train plan`: what a training takes before it starts."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -76,28 +75,9 @@ def plan(
         output.note(f"comparison script: {script}. Try it with --dry-run first")
     for note in made.notes:
         output.note(note)
-    composition, memory = made.composition, made.memory
-    record = {
-        "preset": composition.preset.name,
-        "recipe": composition.recipe.to_json(),
-        "model": composition.value("actor_rollout_ref.model.path"),
-        "parameters": made.shape.parameters,
-        "machine": asdict(composition.machine),
-        "speed": asdict(made.speed),
-        "methods": [{**asdict(method), "hours": method.hours} for method in made.methods],
-        "memory": {
-            **asdict(memory),
-            "rollout_gib": memory.total("rollout"),
-            "update_gib": memory.total("update"),
-            "fits": memory.fits,
-        },
-        "pilot": made.pilot
-        and {name: getattr(made.pilot, name) for name in ("run", "interval", "mean_tokens")},
-        "warnings": made.warnings,
-    }
     missing = [name for name in ("tokens_per_second", "training_tflops") if getattr(made.speed, name) is None]
     terminal.show(
-        record,
+        made.to_json(),
         "",
         *(f"the time estimate is incomplete; add --assume {name}=N" for name in missing),
         "memory is estimated, in GiB; phases: rollout and update",

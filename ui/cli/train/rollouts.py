@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from service.runs.store import Run
     from trainer_adapter.record.reading import Record
 
-LONGEST_SHOWN = 8_000
-"""Characters of a text that a terminal gets."""
 ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
 
 
@@ -72,10 +70,9 @@ def rollouts(
     single = ROLLOUT_ID.fullmatch(target or "")
     with db.reading() as session:
         name, record = chosen_record(session, single[1] if single else target)
-        if rescued is not None:
-            _list_rescued(session, name, record, rescued, after, limit)
-            return
-    if single:
+    if rescued is not None:
+        _list_rescued(name, record, rescued, after, limit)
+    elif single:
         _show(name, record, single[2])
     elif prune is not None:
         _prune(name, record, prune, yes)
@@ -100,9 +97,7 @@ def rollouts(
 
 def _range(text: str | None) -> tuple[int | None, int | None]:
     """Return the ends of N, N:M, N: or :M; None where it is open."""
-    if text is None:
-        return None, None
-    low, colon, high = text.partition(":")
+    low, colon, high = (text or ":").partition(":")
     try:
         ends = [int(end) if end else None for end in (low, high if colon else low)]
     except ValueError:
@@ -114,48 +109,30 @@ def _show(run: str, record: "Record", place: str) -> None:
     from trainer_adapter.record.rollout import TokenRatios
 
     rollout = record.rollout(place)
-    values = asdict(rollout)
-    ratios, response = values.pop("token_ratios"), rollout.response
-    fields = {
-        "run": run,
-        **values,
-        "id": f"{run}:{place}",
-        "grade": rollout.grade,
-        "token_log_ratios": None if ratios is None else TokenRatios.from_text(ratios).pieces(response),
-    }
-    if not terminal.as_json:
-        for name in ("prompt", "response"):
-            text = fields[name] or ""
-            fields[name] = output.shorten(text, len(text), LONGEST_SHOWN, "--json has them")
-    terminal.show(fields, hidden=("token_log_ratios",))
+    values = {"run": run, **asdict(rollout), "id": f"{run}:{place}", "grade": rollout.grade}
+    ratios = values.pop("token_ratios")
+    pieces = None if ratios is None else TokenRatios.from_text(ratios).pieces(rollout.response)
+    terminal.show({**values, "token_log_ratios": pieces}, hidden=("token_log_ratios",))
 
 
-def _list_rescued(
-    session: "Session", name: str, training: "Record", rescued: str, after: str | None, limit: int
-) -> None:
+def _list_rescued(name: str, record: "Record", rescued: str, after: str | None, limit: int) -> None:
     from service.questions.store import question_texts
     from trainer_adapter.record.rescues import NEVER, RESCUED, page_rescues, rescue_totals
 
-    counts, spec = training.counts(), training.run.spec
+    counts, spec = record.counts(), record.run.spec
     totals = rescue_totals(counts, spec)
     outcome = {"yes": RESCUED, "never": NEVER}.get(rescued)
     page = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
-    questions, more = page[:limit], len(page) > limit
-    texts = question_texts(session, [question.question_id for question in questions])
-    record: dict[str, Any] = {
-        "run": name,
-        "totals": {
-            **asdict(totals),
-            "dead_share": totals.dead_share,
-            "revived_share": totals.revived_share,
-        },
-        "questions": [
-            {**asdict(question), "text": texts.get(question.question_id), "outcome": question.outcome}
-            for question in questions
-        ],
-        "after": questions[-1].question_id if more else None,
-    }
-    terminal.show(record, "", *totals.sentences(), hidden=("totals",))
+    with db.reading() as session:
+        texts = question_texts(session, [question.question_id for question in page])
+    questions = [
+        {**asdict(each), "text": texts.get(each.question_id), "outcome": each.outcome}
+        for each in page[:limit]
+    ]
+    shares = {"dead_share": totals.dead_share, "revived_share": totals.revived_share}
+    shown: dict[str, Any] = {"run": name, "totals": {**asdict(totals), **shares}, "questions": questions}
+    shown["after"] = page[limit - 1].question_id if len(page) > limit else None
+    terminal.show(shown, "", *totals.sentences(), hidden=("totals",))
 
 
 def _add(target: str | None) -> None:
@@ -169,8 +146,7 @@ def _add(target: str | None) -> None:
     with db.open(create=True) as database, database.write() as session:
         run = register(session, recorded, name or None)
         training = read_train_run(session, run)
-    record = {"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()}
-    terminal.show(record)
+    terminal.show({"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()})
 
 
 def _prune(name: str, record: "Record", keep: str, remove: bool) -> None:
@@ -179,19 +155,16 @@ def _prune(name: str, record: "Record", keep: str, remove: bool) -> None:
         raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
     prunable = record.files_to_prune(keep_every=every, keep_last=last)
     paths = [path for files in prunable.values() for path in files]
-    size = sum(path.stat().st_size for path in paths)
-    responses = sum(step.responses for step in record.counts().page_steps() if step.step in prunable)
     done = {
         "run": name,
         "removed": remove,
         "steps": list(prunable),
-        "rollouts": responses,
+        "rollouts": sum(s.responses for s in record.counts().page_steps() if s.step in prunable),
         "files": list(map(str, paths)),
-        "bytes": size,
+        "bytes": sum(path.stat().st_size for path in paths),
     }
-    if remove:
-        for path in paths:
-            path.unlink(missing_ok=True)
+    for path in paths if remove else ():
+        path.unlink(missing_ok=True)
     terminal.show(done, None if remove else "Nothing was removed. Add --yes to remove these files.")
 
 

@@ -1,9 +1,9 @@
 """`tagrpo train run` and `merge`: train with verl, and make a model of a checkpoint."""
 
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +18,7 @@ from ui.cli.settings import db, resume_command
 from ui.cli.train import planning
 
 if TYPE_CHECKING:
-    from service.database import Database
-    from trainer_adapter.runs.running import Prepared, Trained
+    from trainer_adapter.runs.running import Prepared
 
 FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes", "--cpu": "cpu"}
 
@@ -49,39 +48,33 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND, RunFolder
 
-    def opened() -> "Database":
-        return db.open(create=config.set is None)
-
-    if dry_run:
-        prepared = running.dry_run(config, opened)
-        for remark in prepared.notes:
-            output.note(remark)
-        prepared_record = {
-            "run": prepared.name,
-            "folder": prepared.folder.path,
-            **{name: getattr(prepared, name) for name in ("command", "environment", "spec")},
-            "settings": prepared.composition.values,
-            **{name: getattr(prepared, name) for name in ("versions", "notes")},
-        }
-        terminal.emit(prepared_record, prepared.shell)
-        return
+    open_database = partial(db.open, create=config.set is None)
 
     def announce(prepared: "Prepared") -> None:
         for remark in prepared.notes:
             output.note(remark)
-        kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
-        output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
+        if not dry_run:
+            kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
+            output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
+    if dry_run:
+        prepared = running.dry_run(config, open_database)
+        announce(prepared)
+        names = ("command", "environment", "spec", "versions", "notes")
+        record = {"run": prepared.name, "folder": prepared.folder.path}
+        record |= {"settings": prepared.composition.values}
+        terminal.emit({**record, **{name: getattr(prepared, name) for name in names}}, prepared.shell)
+        return
     with terminal.progress(config.name or config.recipe.name, quiet=not hide_log) as bar:
         echo = _show_steps(bar) if hide_log else console.write_line
-        trained = running.train(config, opened, announce=announce, echo=echo)
+        trained = running.train(config, open_database, announce=announce, echo=echo)
     alarms = list(RunFolder(trained.folder).alarms())
     attempt = trained.attempt
     record = {**vars(trained), "finished": trained.finished, **vars(attempt), "alarms": alarms}
     del record["attempt"]
     terminal.show(record)
     if not trained.finished:
-        why = _why_unfinished(trained, resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
+        why = trained.failure(resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
         if attempt.stopped_by is None:
             raise exits.failed(why)
         raise (Interrupted if attempt.stopped_by == "SIGINT" else Terminated)(why)
@@ -127,27 +120,3 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
         bar.update(step, total, "steps" if step else "verl starts")
 
     return take
-
-
-def _why_unfinished(trained: "Trained", command: str) -> str:
-    """Say why a run did not finish and how to resume it."""
-    attempt = trained.attempt
-    saved = (
-        "step 1, since nothing was saved yet,"
-        if attempt.checkpoint is None
-        else f"the checkpoint of step {attempt.checkpoint}"
-    )
-    resume = f"from {saved} with {command}."
-    if attempt.stopped_by is not None:
-        how = "verl had to be killed" if trained.killed else "verl ended"
-        return f"stopped by {attempt.stopped_by}, {how}. Resume {resume}"
-    ended = f"ended with exit code {attempt.returncode}"
-    if attempt.returncode is not None and attempt.returncode < 0:
-        name = signal.Signals(-attempt.returncode).name
-        ended = f"was killed by {name}"
-        ended += " (the kernel does this if memory runs out)" if name == "SIGKILL" else ""
-    errors = "".join(f"\n  {line}" for line in trained.errors)
-    hints = "".join(f"\n{hint}." for hint in trained.hints)
-    return (
-        f"verl {ended}; the last errors in {trained.log}:{errors}{hints}\nFix the cause, then resume {resume}"
-    )
