@@ -95,40 +95,36 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
 
     numbered = list(enumerate(zip(demo_steps(plan), step_keys(plan), strict=True), start=1))
     open_ones = [(number, step, key) for number, (step, key) in numbered if key not in held.done]
-    report, of, done = plan.report / REPORT_FILE, len(numbered), len(numbered) - len(open_ones)
+    report, of = plan.report / REPORT_FILE, len(numbered)
     db = shlex.quote(str(plan.database))
-    farewell = (
+    if not open_ones and report.is_file() and held.reported == plan.compared():
+        output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
+    else:
+        output.say(
+            Heading("TA-GRPO on a laptop"),
+            f"{of - len(open_ones)} of {of} steps in {plan.folder} are finished. Each step is an ordinary "
+            f"command, printed after a $. {len(plan.trainings())} trainings of {', '.join(plan.recipes)}, "
+            f"{plan.size.responses:,} responses each. You can stop at any time and run the same command to "
+            f"resume. The steps run with {speed_settings()}, which affects speed only.",
+        )
+        chapter = ""
+        for number, step, key in open_ones:
+            heading = Heading(f"{number}/{of}  {step.title}")
+            if step.chapter != chapter:
+                chapter = step.chapter
+                output.say("", Heading(f"=== {chapter} ==="))
+            output.say("", heading, step.words)
+            started = time.monotonic()
+            _carry_out(plan, step, f"step {number} of {of}")
+            held.finish(key, time.monotonic() - started)
+        output.say("", Heading("=== The report ==="))
+        write_report(plan, [(step, held.done[key]) for _, (step, key) in numbered])
+        held.report(plan.compared())
+    output.say(
         *("", Heading("Results"), str(report)),
         f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses",
         f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
     )
-    if not open_ones and report.is_file() and held.reported == plan.compared():
-        output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
-        output.say(*farewell)
-        return
-    begin = (
-        f"{of} steps; each is an ordinary command, printed after a $. {len(plan.trainings())} training runs "
-        f"of {', '.join(plan.recipes)}, {plan.size.responses:,} responses each. All results are stored in "
-        f"{plan.folder}. You can stop at any time and run the same command to resume. The steps run with "
-        f"{speed_settings()}, which affects speed only."
-    )
-    resumed = f"{done} of {of} steps in {plan.folder} are finished; resuming with the next one."
-    output.say(Heading("TA-GRPO on a laptop"), resumed if done else begin)
-    chapter = ""
-    for number, step, key in open_ones:
-        if step.chapter != chapter:
-            chapter = step.chapter
-            output.say("", Heading(f"=== {chapter} ==="))
-        output.say("", Heading(f"{number}/{of}  {step.title}"), step.words)
-        started = time.monotonic()
-        _carry_out(plan, step, f"step {number} of {of}")
-        seconds = time.monotonic() - started
-        held.finish(key, seconds)
-        output.note(f"({seconds:.0f} s)")
-    output.say("", Heading("=== The report ==="))
-    write_report(plan, [(step, held.done[key]) for _, (step, key) in numbered])
-    held.report(plan.compared())
-    output.say(*farewell)
 
 
 def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:

@@ -175,15 +175,18 @@ class Terminal:
         Args:
             columns: Names in the rows' JSON, separated by blanks; HEADING=NAME gives a column a heading.
             notes: Lines after the table; with `after` in `more` another says how the list continues.
-            empty: Printed instead of a table without rows.
+            empty: Printed alone instead of a table without rows.
         """
         if self.as_json:
             console.write_json({**more, key: rows})
             return
         from ui.cli.records import list_table
 
-        table = list_table(console.plain(rows), columns) if rows or empty is None else empty
-        say(table, *notes, next_page(more.get("after"), more.get("total")))
+        if rows or empty is None:
+            page = next_page(more.get("after"), more.get("total"))
+            say(list_table(console.plain(rows), columns), *notes, page)
+        else:
+            say(empty)
 
     def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Bar]":
         """Show how far long work is, unless JSON is wanted."""

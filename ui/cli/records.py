@@ -21,7 +21,7 @@ EMPTY: tuple[object, ...] = (None, "", [], {})
 def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
     """Yield the values that fit on a line, then tables and sections; empty values are left out."""
     named = {str(key).replace("_", " "): value for key, value in record.items() if value not in EMPTY}
-    lines = {name: line for name, value in named.items() if (line := _line(value)) is not None}
+    lines = {name: line for name, value in named.items() if (line := one_line_value(value)) is not None}
     if title and lines:
         yield from ("", Heading(title))
     width = max(map(len, lines), default=0)
@@ -96,7 +96,7 @@ def _table(rows: Sequence[Any]) -> Table | None:
     if not all(isinstance(row, Mapping) for row in rows):
         return None
     names = dict.fromkeys(name for row in rows for name, value in row.items() if value not in EMPTY)
-    lines = [[_line(row.get(name)) for name in names] for row in rows]
+    lines = [[one_line_value(row.get(name)) for name in names] for row in rows]
     if any(line is None for row in lines for line in row):
         return None
     widths = [max(len(str(cell)) for cell in column) + 2 for column in zip(names, *lines, strict=True)]
@@ -108,10 +108,10 @@ def _table(rows: Sequence[Any]) -> Table | None:
 
 def _cell(value: Any) -> object:
     """Return a cell; numbers stay numbers, which a table aligns."""
-    return value if type(value) in (int, float, type(None)) else _line(value)
+    return value if type(value) in (int, float, type(None)) else one_line_value(value)
 
 
-def _line(value: Any) -> str | None:
+def one_line_value(value: Any) -> str | None:
     """Return a value on one line; None if it needs more."""
     if value in EMPTY:
         return "-"
@@ -124,7 +124,7 @@ def _line(value: Any) -> str | None:
     if isinstance(value, Mapping):
         value = {key: each for key, each in value.items() if each not in EMPTY} or {"": "-"}
     items = list(value.values()) if isinstance(value, Mapping) else value[:ITEMS_SHOWN]
-    texts = [None if isinstance(each, Mapping | list) else _line(each) for each in items]
+    texts = [None if isinstance(each, Mapping | list) else one_line_value(each) for each in items]
     if None in texts:
         return None
     if isinstance(value, Mapping):

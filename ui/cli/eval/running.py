@@ -124,7 +124,7 @@ def lost_words(name: str, lost: int, errors: Mapping[str, int]) -> str:
     )
 
 
-def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
+def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
     """Return the state of a stored evaluation and what needs attention, for `runs show`."""
     from evaluator.evals.runs import EvalSpec, is_imported
     from evaluator.reports.standing import read_numbers
@@ -143,7 +143,7 @@ def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
             )
     elif lost:
         problems.append(lost_words(run.name, lost, errors))
-    return record, "; ".join(problems)
+    return record, problems
 
 
 def numbers_parts(record: Mapping[str, Any]) -> list[Part]:

@@ -42,48 +42,46 @@ def list_(
         suspects: List questions for which solvers agree on an answer other than the gold answer.
         run: With --suspects: name or id of a run. Default: all runs.
     """
+    from service.questions import browsing
+
     filtered = held or level or subject or search or after >= 0
     if suspects:
         if name is not None or filtered:
             raise BadParameter("--suspects allows only --run and --limit")
         _list_suspects(run, limit)
-        return
-    if run is not None:
+    elif run is not None:
         raise BadParameter("--run requires --suspects")
-    from service.questions import browsing
-
-    if name is not None:
+    elif name is not None:
         with db.reading() as session:
             filters = browsing.Filters(level, subject, search, held)
             page = browsing.page(session, name, filters, limit=limit, after=after)
-        held_back = " held_back=held" if any(member.held for member in page.members) else ""
         terminal.rows(
             "questions",
             [member.to_json() for member in page.members],
-            "row id level subject question answer" + held_back,
+            "row id level subject question answer" + " held_back=held" * any(m.held for m in page.members),
             empty=f"no more questions of {name}" if page.total else f"no question of {name} matches",
             set=name,
             total=page.total,
             after=page.after,
         )
-        return
-    if filtered:
+    elif filtered:
         raise BadParameter("these filters need the name of a question set")
-    with db.reading() as session:
-        sets = [
-            {
-                "set": stored.name,
-                "kind": stored.spec["kind"],
-                "questions": members - held_back,
-                "held": held_back,
-                "source": stored.spec.get("source")
-                or f"{stored.spec['base']['set']} + {stored.spec['extra']['set']}",
-                "created_at": stored.created_at,
-            }
-            for stored, members, held_back in browsing.list_sets(session)
-        ]
-    empty = "no question sets yet; import one with `tagrpo questions import`"
-    terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
+    else:
+        with db.reading() as session:
+            sets = [
+                {
+                    "set": each.name,
+                    "kind": each.spec["kind"],
+                    "questions": members - held_back,
+                    "held": held_back,
+                    "source": each.spec.get("source")
+                    or f"{each.spec['base']['set']} + {each.spec['extra']['set']}",
+                    "created_at": each.created_at,
+                }
+                for each, members, held_back in browsing.list_sets(session)
+            ]
+        empty = "no question sets yet; import one with `tagrpo questions import`"
+        terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
 
 
 def _list_suspects(run: str | None, limit: int) -> None:
@@ -91,17 +89,15 @@ def _list_suspects(run: str | None, limit: int) -> None:
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:
-        run_id = None if run is None else choose_run(session, run).id
-        suspects = find_suspects(session, run_id=run_id)
-    shown = suspects if terminal.as_json else suspects[:limit]
-    more = f"; showing the first {limit} (--limit, or --json for all)" if limit < len(suspects) else ""
+        found = find_suspects(session, run_id=run and choose_run(session, run).id)
+    suspects = [suspect.to_json() for suspect in found]
     terminal.rows(
         "suspects",
-        [suspect.to_json() for suspect in shown],
+        suspects if terminal.as_json else suspects[:limit],
         "question=question_id gold agreed question_agreeing question_drawn neighbor_agreeing neighbor_drawn "
         "neighbors gold_given run",
-        f"{plural(len(suspects), 'question')}{more}: either the gold answer is wrong, or the solvers "
-        "always err. Check them",
+        f"{plural(len(found), 'question')} (--limit shows more): either the gold answer is wrong, or the "
+        "solvers always err. Check them",
         empty="no suspects: solvers never agree on an answer other than the gold answer",
     )
 

@@ -1,21 +1,17 @@
 """`tagrpo questions import` and `mix`: new sets, and what was odd about them."""
 
-import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
 from ui.cli import exits
-from ui.cli.output import plural, some, terminal
+from ui.cli.output import terminal
 from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from service.questions import Columns, ImportReport
-
-ROWS_SHOWN = 10
-
+    from service.questions import Columns
 
 PARTS = ("question", "answer", "solution", "level", "subject", "images")
 
@@ -88,11 +84,9 @@ def import_(
         )
         with db.open(create=True) as database, Grader() as grader:
             report = store_import(database, rows, grader, name=name, progress=bar)
-    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
-    listed = some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
-    terminal.show(report.to_json(), *listed, hidden=("held", "spec"))
-    if report.needs_attention:
-        raise exits.needs_attention("; ".join(_problems(report)))
+    terminal.show(report.to_json(), hidden=("spec",))
+    if problems := report.attention:
+        raise exits.needs_attention("; ".join(problems))
 
 
 def _read_columns(words: "Sequence[str]") -> "Columns":
@@ -104,11 +98,11 @@ def _read_columns(words: "Sequence[str]") -> "Columns":
         if part not in PARTS or not equals:
             raise BadParameter(f"--column {word}: give PART=NAME, where PART is one of {', '.join(PARTS)}")
         given.setdefault(part, []).append(name)
-    if several := [part for part, names in given.items() if len(names) > 1 and part != "question"]:
-        raise BadParameter(f"--column {several[0]}=: only a question can have several columns")
     questions = given.pop("question", [])
+    if several := [part for part, names in given.items() if len(names) > 1]:
+        raise BadParameter(f"--column {several[0]}=: only a question can have several columns")
     others: dict[str, Any] = {part: names[0] for part, names in given.items()}
-    return Columns(questions[0] if questions else None, further=tuple(questions[1:]), **others)
+    return Columns(next(iter(questions), None), further=tuple(questions[1:]), **others)
 
 
 def mix(
@@ -141,40 +135,5 @@ def mix(
         report = mix_sets(
             database, name, base=base, extra=extra, seed=seed, chunk=chunk, chunks=chunks, progress=progress
         )
-    record = {
-        "set": report.name,
-        "created": report.created,
-        "questions": report.base + report.extra,
-        "times": report.times,
-        "spec": report.spec,
-    }
-    terminal.show(record, hidden=("spec",))
-
-
-def _problems(report: "ImportReport") -> list[str]:
-    """Return what of an import needs attention."""
-    problems = []
-    if report.held:
-        problems.append(f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)")
-    if conflicts := report.likeness.conflicts:
-        problems.append(f"{plural(len(conflicts), 'row')} whose answer contradicts an earlier row")
-    read = report.read
-    if read.bad:
-        problems.append(f"{plural(len(read.bad), 'row')} left out")
-    if read.left_out:
-        columns = filter(None, (read.columns.question, *read.columns.further, *read.left_out))
-        options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
-        problems.append(
-            f"questions may lack the content of {', '.join(read.left_out)}: in "
-            f"{plural(max(read.left_out.values()), 'row')}, these columns contain text that the question "
-            "lacks. If the questions need it, import under another --name and list the question's columns in "
-            f"order: {options}"
-        )
-    if report.solutions:
-        problems.append(
-            f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines, which hardly "
-            "any response matches. Import under another --name and name the column of the final answer with "
-            "--column answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the text after "
-            "####"
-        )
-    return problems
+    record = {"set": report.name, "created": report.created, "questions": report.base + report.extra}
+    terminal.show({**record, "times": report.times, "spec": report.spec}, hidden=("spec",))

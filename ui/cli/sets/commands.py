@@ -9,7 +9,7 @@ from ui.cli.output import terminal
 from ui.cli.settings import db, resume_command
 
 if TYPE_CHECKING:
-    from rephraser.sets import Draft, PublishedSet, SetHeader
+    from rephraser.sets import PublishedSet, SetHeader
 
 Reference = Annotated[str, Argument(help="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")]
 USUAL_G = 8
@@ -80,7 +80,7 @@ def publish(
                 adaptive=None if adaptive is None else sets.Adaptive(adaptive, pilot=pilot),
             )
             if dry_run:
-                _show_draft(sets.draft(session, run, selection), adaptive or USUAL_G)
+                terminal.show(sets.draft(session, run, selection).to_json(adaptive or USUAL_G))
         if not dry_run:
             show_published(sets.publish(database, name, run=run, selection=selection))
     open_runs = [source.name for source in runs if source.finished_at is None]
@@ -89,31 +89,6 @@ def publish(
             f"run {' and '.join(open_runs)} is not finished. Finish it with {resume_command(open_runs[0])}, "
             "then publish again."
         )
-
-
-def _show_draft(draft: "Draft", g: int) -> None:
-    from evaluator.reports.diagnosis_layout import choice_blocks
-    from evaluator.reports.documents.document import Document
-    from evaluator.signal.cost import compare_choices
-    from evaluator.signal.groups import count_groups
-    from evaluator.signal.rate_model import fit_rates
-    from evaluator.signal.records import choice_record
-    from rephraser.sets.counts import count_members, count_successes
-    from service.errors import InputError
-
-    counts = {**count_members(draft.entries), **count_successes(draft.entries), **draft.counts}
-    most = max(len(entry.neighbors) for entry in draft.entries)
-    rows, reason = [], None
-    try:
-        if not draft.groups:
-            raise InputError("no answers were compared, so success rates are unknown")
-        model = fit_rates(count_groups(draft.groups))
-        rows = compare_choices(draft.groups, model, g, most if model.shift else 0)
-    except InputError as error:
-        reason = str(error)
-    record = {"counts": counts, "choices": [choice_record(row) for row in rows], "no_choices": reason}
-    table = Document(choice_blocks(rows, g, len(draft.groups))) if rows else None
-    terminal.show(record, "", table, hidden=("choices",))
 
 
 def list_(name: Annotated[str | None, Argument()] = None) -> None:
@@ -182,8 +157,8 @@ def show(
         header = sets.find_set(session, reference)
         places = range(first, min(first + limit, header.counts["questions"]))
         entries = sets.load_entries(session, header.id, places)
-    record = {**_header_record(header), "spec": header.spec, **({"entries": entries} if limit else {})}
-    terminal.show(record)
+    shown = {"entries": entries} if limit else {}
+    terminal.show({**_header_record(header), "spec": header.spec, **shown})
 
 
 def tag(
@@ -201,13 +176,12 @@ def tag(
 
     with db.writing() as session:
         if remove:
+            name = sets.find_set(session, reference).name
+            sets.untag(session, name, tag_name)
             header = sets.find_set(session, reference)
-            sets.untag(session, header.name, tag_name)
-            header = sets.find_set(session, header.id)
         else:
             header = sets.tag(session, reference, tag_name)
-    record = {"set": header.ref, "id": header.id, "tags": header.tags}
-    terminal.show(record)
+    terminal.show({"set": header.ref, "id": header.id, "tags": header.tags})
 
 
 def _header_record(header: "SetHeader") -> dict[str, Any]:

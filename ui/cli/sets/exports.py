@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from typer import BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
-from ui.cli import exits, output
+from ui.cli import exits
 from ui.cli.configured import Verb
 from ui.cli.files import Overwrite
 from ui.cli.output import terminal
@@ -56,15 +56,13 @@ def export(
         return
     if config.model_fields_set > {"set"}:
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
-    license_name = license_name or "other"
-
     with terminal.progress("export") as bar, db.open() as database:
         header = sets.export_set(
             database,
             config.set,
             out,
             form,
-            license_name=license_name,
+            license_name=license_name or "other",
             overwrite=overwrite,
             report=bar.update,
         )
@@ -74,13 +72,13 @@ def export(
         "format": form,
         "out": out,
         **{key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")},
-        "license": license_name,
+        "license": license_name or "other",
     }
-    stated = form != "hf" or license_name != "other"
-    load = f'load it with `datasets.load_dataset("{out}", split="train")`'
-    terminal.show(record, load if form == "hf" else None)
-    if not stated and not terminal.as_json:
-        output.note("the card states no license; set one with --license")
+    terminal.show(
+        record,
+        f'load it with `datasets.load_dataset("{out}", split="train")`' if form == "hf" else None,
+        "the card states no license; set one with --license" if form == "hf" and not license_name else None,
+    )
 
 
 def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> None:
@@ -107,14 +105,15 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> Non
             load_images=image_loader(database),
             overwrite=overwrite,
         )
+    numbers = dict(vars(report))
     record = {
         "set": header.ref,
         "content_hash": header.content_hash,
         "format": "verl",
-        "out": report.directory,
+        "out": numbers.pop("directory"),
         "chat_template_kwargs": template.chat_template_kwargs,
-        "neighbors_by_verdict": report.verdicts,
-        **{name: value for name, value in vars(report).items() if name not in ("directory", "verdicts")},
+        "neighbors_by_verdict": numbers.pop("verdicts"),
+        **numbers,
     }
     terminal.show(record)
     if report.dropped_neighbors or report.dropped_questions:

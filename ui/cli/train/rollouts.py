@@ -15,7 +15,6 @@ from ui.cli.settings import db
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from service.database import Database
     from service.runs.store import Run
     from trainer_adapter.record.reading import Record
 
@@ -179,12 +178,11 @@ def chosen_record(session: "Session", run: str | None) -> "tuple[str, Record]":
     return chosen.name, record
 
 
-def standing(database: "Database", run: "Run") -> tuple[dict[str, Any], str]:
+def training_state(session: "Session", run: "Run") -> dict[str, Any]:
     """Return what a training run is, and how far it has come, for `runs show`."""
     from trainer_adapter.record.runs import open_record, read_train_run
     from trainer_adapter.verl.alarms import alarms_of
 
-    with database.read() as session:
-        training = read_train_run(session, run)
-        alarms = list(alarms_of(open_record(session, run).metrics().items())) if not training.problem else []
-    return {**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, ""
+    training = read_train_run(session, run)
+    alarms = alarms_of(open_record(session, run).metrics().items()) if not training.problem else []
+    return {**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}
