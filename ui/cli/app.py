@@ -142,9 +142,8 @@ def commands() -> TyperGroup:
 def main() -> None:
     """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2, a bug one and 1.
 
-    A full disk is no bug either and reads the same, nor is a number on the command line that is too large for
-    what computes with it. A reader that has gone away (`| head`) ends the command
-    with exit code 1, Ctrl-C with 130, SIGTERM with 143, all without a traceback.
+    A full disk or too large a number is no bug either. A reader that has gone away (`| head`) ends the
+    command with exit code 1, Ctrl-C with 130, SIGTERM with 143, all without a traceback.
     """
     output.prepare_streams()
     try:
@@ -162,22 +161,18 @@ def main() -> None:
         _end(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED, str(error))
     except TagrpoError as error:
         _end(exits.Code.USAGE, str(error))
-    except OverflowError as error:  # of SQLite, numpy and torch, whose numbers end somewhere
-        huge = [argument for argument in sys.argv[1:] if _is_huge(argument)]
-        if not huge:
-            _report_bug(error)
-        _end(exits.Code.USAGE, f"{huge[0]}: the number is too large. Give a smaller one.")
+    except OverflowError:  # of SQLite, numpy or torch
+        _end(exits.Code.USAGE, "a number is too large. Give a smaller one.")
     except BrokenPipeError:
         output.forget_stdout()
         sys.exit(exits.Code.FAILED)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if not full and error.filename is None:
-            _report_bug(error)
-        if full:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             output.forget_stdout()
-        way_out = "; free some space" if full else ""
-        _end(exits.Code.USAGE, f"{error.filename or 'output'}: {error.strerror}{way_out}.")
+            _end(exits.Code.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space.")
+        if error.filename is None:
+            _report_bug(error)
+        _end(exits.Code.USAGE, f"{error.filename}: {error.strerror}.")
     except KeyboardInterrupt:  # before or after typer's turn
         _end(exits.Code.INTERRUPTED, STOPPED[exits.Code.INTERRUPTED])
     except Exception as error:
@@ -202,12 +197,6 @@ def _report_bug(error: Exception) -> NoReturn:
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
         f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}.",
     )
-
-
-def _is_huge(argument: str) -> bool:
-    """Say whether an argument is a whole number of more than 64 bits, or sets an option to one."""
-    number = argument.rpartition("=")[2].removeprefix("-")
-    return number.isascii() and number.isdigit() and (len(number) > 19 or int(number) >= 2**63)
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:

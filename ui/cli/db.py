@@ -26,28 +26,21 @@ def check() -> None:
         problems = database.integrity_report(whole=True)
         with database.read() as session:
             if not problems:
-                bar.update(0, None, "images")
                 problems += image_problems(session)
             headers = [] if problems else sets.list_sets(session, None)
             for number, header in enumerate(headers):
                 bar.update(number, len(headers), f"set {header.ref}")
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
-    record = {
-        "database": db.place,
-        "revision": HEAD_REVISION,
-        "sets": len(headers),
-        "problems": problems,
-    }
+    record = {"database": db.place, "revision": HEAD_REVISION, "sets": len(headers), "problems": problems}
     terminal.show(record, None if problems else "no problems found")
-    if not problems:
-        return
-    way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
-    if isinstance(db.place, Path):
-        way_back = (
-            "keep a copy of the file and of its -wal file, then restore a backup, or try "
-            f"`sqlite3 {db.place} .recover`"
-        )
-    raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
+    if problems:
+        way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
+        if isinstance(db.place, Path):
+            way_back = (
+                "keep a copy of the file and of its -wal file, then restore a backup, or try "
+                f"`sqlite3 {db.place} .recover`"
+            )
+        raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
 
 
 def backup(target: Path) -> None:

@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from evaluator.reports.documents.document import Document
-    from service.telling import TellProgress
 
 PLAIN_PROGRESS_EVERY_S = 5.0
 
@@ -140,6 +139,24 @@ VERBOSE = {
 }
 
 
+@dataclass(frozen=True)
+class Bar:
+    """Long work reports here: how much is done of how much, and a few words on what happens now.
+
+    Called, it takes the name of a stage first, as a `TellStage`. `show` is None if nothing is shown.
+    """
+
+    show: Callable[[int, int | None, str], object] | None = None
+
+    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
+        """Show how far the work is."""
+        if self.show is not None:
+            self.show(done, total, detail)
+
+    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None:
+        self.update(done, total, " ".join(filter(None, (stage, detail))))
+
+
 class Terminal:
     """Prints what the running command has to report, as text or as JSON."""
 
@@ -188,9 +205,48 @@ class Terminal:
         else:
             say(empty)
 
-    def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Bar]":
-        """Show how far long work is, unless JSON is wanted."""
-        return progress(label, quiet=self.as_json or quiet)
+    @contextmanager
+    def progress(self, label: str, *, quiet: bool = False) -> "Iterator[Bar]":
+        """Show on stderr how far long work is: a bar on a terminal, elsewhere a line now and then.
+
+        Nothing is shown with --quiet or --json.
+        """
+        if quiet or self.as_json or is_quiet():
+            yield Bar()
+        elif sys.stderr.isatty():
+            from rich import progress as bars
+            from rich.markup import escape
+
+            columns = (
+                bars.TextColumn("{task.description}"),
+                bars.BarColumn(),
+                bars.MofNCompleteColumn(),
+                bars.TimeRemainingColumn(),
+                bars.TextColumn("{task.fields[detail]}", markup=False),
+            )
+            with bars.Progress(*columns, console=console.stderr(), transient=True) as bar:
+                task = bar.add_task(escape(label), total=None, detail="")
+                yield Bar(
+                    lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
+                )
+        else:
+            printed, line, last = "", "", time.monotonic()
+
+            def print_newest() -> None:
+                nonlocal printed, last
+                if line != printed:
+                    printed, last = line, time.monotonic()
+                    console.write_line(line)
+
+            def update(done: int, total: int | None, detail: str) -> None:
+                nonlocal line
+                of = "" if total is None else f"/{total:,}"
+                line = f"{label}: {done:,}{of}" + (f"  {detail}" if detail else "")
+                if time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
+                    print_newest()
+
+            yield Bar(update)
+            print_newest()
 
 
 terminal = Terminal()
@@ -243,66 +299,3 @@ def _cell(value: object) -> "Text":
     if isinstance(value, int):
         return Text(f"{value:,}")
     return Text(visible(str(value)))
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Long work reports here: how much is done of how much, and a few words on what happens now.
-
-    Called, it takes the name of a stage first, as a `TellStage`. `show` is None if nothing is shown.
-    """
-
-    show: Callable[[int, int | None, str], object] | None = None
-
-    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
-        """Show how far the work is."""
-        if self.show is not None:
-            self.show(done, total, detail)
-
-    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None:
-        self.update(done, total, " ".join(filter(None, (stage, detail))))
-
-    def stage(self, words: str) -> "TellProgress":
-        """Return what shows how far one stage is, which these words name."""
-        return lambda done, total: self.update(done, total, words)
-
-
-@contextmanager
-def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
-    """Show a bar on a terminal, a plain line now and then elsewhere, nothing when quiet; all on stderr."""
-    if quiet or is_quiet():
-        yield Bar()
-    elif sys.stderr.isatty():
-        from rich import progress as bars
-        from rich.markup import escape
-
-        columns = (
-            bars.TextColumn("{task.description}"),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeRemainingColumn(),
-            bars.TextColumn("{task.fields[detail]}", markup=False),
-        )
-        with bars.Progress(*columns, console=console.stderr(), transient=True) as bar:
-            task = bar.add_task(escape(label), total=None, detail="")
-            yield Bar(
-                lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
-            )
-    else:
-        printed, line, last = "", "", time.monotonic()
-
-        def print_newest() -> None:
-            nonlocal printed, last
-            if line != printed:
-                printed, last = line, time.monotonic()
-                console.write_line(line)
-
-        def update(done: int, total: int | None, detail: str) -> None:
-            nonlocal line
-            of = "" if total is None else f"/{total:,}"
-            line = f"{label}: {done:,}{of}" + (f"  {detail}" if detail else "")
-            if time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
-                print_newest()
-
-        yield Bar(update)
-        print_newest()

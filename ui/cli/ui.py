@@ -64,7 +64,6 @@ def ui(
     words = ""
     if demo:
         database, words = demo_database()
-    _note_what_is_wrong(database)
     listening = bind(address)
     address = Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.state import settings
@@ -79,17 +78,6 @@ def ui(
     browser = not no_browser and sys.stdout.isatty() and has_display()
     serving.serve(listening, address, lock, open_browser=browser, ready=say)
     output.note("ended")
-
-
-def _note_what_is_wrong(place: "Place") -> None:
-    """Say on the terminal why pages will be empty: the database may come later, so that it is no error."""
-    from service.database import Database
-    from service.errors import TagrpoError
-
-    try:
-        Database.open(place, read_only=True).close()
-    except TagrpoError as error:
-        output.note(f"the UI has nothing to show yet: {error}")
 
 
 def has_display() -> bool:

@@ -1,16 +1,12 @@
 """`tagrpo eval benchmarks`: what is known of them, and whether they still are what they were."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import terminal
-
-if TYPE_CHECKING:
-    from evaluator.benchmarks.types import LoadedBenchmark
-    from evaluator.grading import Grader
 
 AFTER = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
 
@@ -39,6 +35,7 @@ def benchmarks(
         check: Check all known benchmarks.
     """
     from evaluator.benchmarks.catalogue import BENCHMARKS
+    from evaluator.benchmarks.golds import check_golds
     from evaluator.benchmarks.loading import find_benchmark
     from evaluator.benchmarks.types import ChangedBenchmarkError
     from evaluator.grading import Grader
@@ -46,22 +43,17 @@ def benchmarks(
 
     load = rows.loader(names or list(BENCHMARKS))
     if not names and not check:
-        terminal.rows(
-            "benchmarks",
-            [
-                {
-                    "name": benchmark.name,
-                    "title": benchmark.title,
-                    "rows": benchmark.rows,
-                    "kind": benchmark.kind.value,
-                    "from": benchmark.hub_id,
-                    "configs": list(benchmark.configs),
-                    **{name: getattr(benchmark, name) for name in AFTER},
-                }
-                for benchmark in BENCHMARKS.values()
-            ],
-            "name title rows kind from gated licence",
-        )
+        known = [
+            {
+                **{name: getattr(benchmark, name) for name in ("name", "title", "rows")},
+                "kind": benchmark.kind.value,
+                "from": benchmark.hub_id,
+                "configs": list(benchmark.configs),
+                **{name: getattr(benchmark, name) for name in AFTER},
+            }
+            for benchmark in BENCHMARKS.values()
+        ]
+        terminal.rows("benchmarks", known, "name title rows kind from gated licence")
         return
     names = names or list(BENCHMARKS)
     for name in names:
@@ -74,28 +66,15 @@ def benchmarks(
                 loaded = load(name)
             except (ChangedBenchmarkError, PrerequisiteError) as error:
                 results.append({"name": name, "ok": False, "problem": str(error)})
-            else:
-                results.append(_check(loaded, grader))
-        bar.update(len(names), len(names))
+                continue
+            failures = [
+                {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
+                for failure in check_golds(loaded, grader)
+            ]
+            result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
+            result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
+            results.append({**result, "gold_failures": failures})
     terminal.show({"benchmarks": results})
     failed = [name for name, result in zip(names, results, strict=True) if not result["ok"]]
     if failed:
         raise exits.needs_attention(f"failed checks: {', '.join(failed)}")
-
-
-def _check(loaded: "LoadedBenchmark", grader: "Grader") -> dict[str, Any]:
-    from evaluator.benchmarks.golds import check_golds
-
-    failures = [
-        {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
-        for failure in check_golds(loaded, grader)
-    ]
-    return {
-        "name": loaded.name,
-        "ok": not failures,
-        "problems": len(loaded.problems),
-        "problems_hash": loaded.problems_hash,
-        "source": loaded.source,
-        "content": loaded.content,
-        "gold_failures": failures,
-    }

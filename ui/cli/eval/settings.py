@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
+from service.errors import InputError
+
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
@@ -20,14 +22,6 @@ EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
 AnswersTaken = Annotated[
     AnswersName, Option("--answers", help="Answers that count: any final answer, or only boxed ones.")
 ]
-
-
-def check_grader(own: str | None, answers: AnswersName | None) -> None:
-    """Refuse what only the rules can do."""
-    from service.errors import InputError
-
-    if own is not None and answers == "boxed":
-        raise InputError("a custom grader extracts answers itself. Remove --answers boxed.")
 
 
 OwnGrader = Annotated[
@@ -81,7 +75,8 @@ class Counted:
     judge: str | None = None
 
     def __post_init__(self) -> None:
-        check_grader(self.own_grader, self.answers)
+        if self.own_grader is not None and self.answers == "boxed":
+            raise InputError("a custom grader extracts answers itself. Remove --answers boxed.")
 
     def load(
         self, session: "Session", references: Sequence[str], allow: Sequence[str] | None

@@ -1,5 +1,6 @@
 """`tagrpo rephrase rejudge`: judge stored answers again with other thresholds."""
 
+from functools import partial
 from typing import Annotated
 
 from typer import Argument
@@ -42,6 +43,6 @@ def rejudge(
             run = find_neighbor_run(session, name)
         rule = make_rule(thresholds, RunSpec.from_json(run.spec).rule)
         with terminal.progress(run.name) as bar, Grader() as grader:
-            report = bar.stage("comparing answers")
+            report = partial(bar, "comparing answers")
             rejudged = judge_again(database, run, rule, grader, dry_run=dry_run, report=report)
     terminal.show({"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **vars(rejudged)})
