@@ -1,9 +1,9 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
@@ -11,10 +11,6 @@ from ui.cli import exits, output
 from ui.cli.output import terminal
 from ui.cli.rephrase.reviewing import sheet_lines
 from ui.cli.settings import db
-
-if TYPE_CHECKING:
-    from evaluator.signal.diagnosis import Part
-    from evaluator.signal.groups import ResponseSource
 
 BY_STEP = {"zero_gradient", "diversity"}
 """Parts that show stretches of training steps next to each other."""
@@ -68,8 +64,19 @@ def diagnose(
     from evaluator.signal import diagnosis as signal
     from evaluator.signal.records import diagnosis_record
     from rephraser.reviews.sheet import write_flagged
+    from trainer_adapter.record.diagnosing import path_source, run_source
 
-    parts = _parse_parts(only)
+    if bool(runs) == (rollouts is not None):
+        raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
+    if correct_above is not None and rollouts is None:
+        raise BadParameter("--correct-above requires --rollouts")
+    parts: Sequence[signal.Part] = signal.PARTS
+    if only is not None:
+        names = [name.strip().replace("-", "_") for name in only.split(",")]
+        parts = [part for part in signal.PARTS if part in names]
+        if unknown := [name for name in names if name not in signal.PARTS]:
+            known = ", ".join(signal.PARTS).replace("_", "-")
+            raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
     settings = signal.DiagnosisSettings(
         g=g,
         n=n,
@@ -78,7 +85,11 @@ def diagnose(
         tokens_per_second=tokens_per_second,
     )
     windows = WINDOWS if BY_STEP & {*parts} else 1
-    with _responses(runs or [], rollouts, correct_above, windows) as source:
+    with ExitStack() as stack:
+        if rollouts is not None:
+            source = path_source(rollouts, windows, correct_above)
+        else:
+            source = run_source(stack.enter_context(db.open()), runs or [], windows)
         diagnosis = signal.diagnose(source, parts, settings)
     sheet_rows = None
     if review_sheet is not None and diagnosis.flagged:
@@ -90,51 +101,3 @@ def diagnose(
     terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
     if diagnosis.flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}")
-
-
-def _parse_parts(only: str | None) -> "Sequence[Part]":
-    from evaluator.signal.diagnosis import PARTS
-
-    if only is None:
-        return PARTS
-    names = [name.strip().replace("-", "_") for name in only.split(",")]
-    if unknown := [name for name in names if name not in PARTS]:
-        known = ", ".join(PARTS).replace("_", "-")
-        raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
-    return [part for part in PARTS if part in names]
-
-
-@contextmanager
-def _responses(
-    runs: Sequence[str], rollouts: Path | None, correct_above: float | None, windows: int
-) -> "Iterator[ResponseSource]":
-    """Open the responses; their texts can be read inside. `windows`: stretches of a training's steps."""
-    from evaluator.signal.sources.eval_runs import eval_source
-    from evaluator.signal.sources.rollouts import file_source
-    from service.runs.store import list_runs
-    from trainer_adapter.record.diagnosing import windows_source
-    from trainer_adapter.record.files import RUN_FILE
-    from trainer_adapter.record.reading import Record
-    from trainer_adapter.record.runs import open_record
-    from trainer_adapter.record.tables import TRAIN
-
-    if bool(runs) == (rollouts is not None):
-        raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
-    if rollouts is not None:
-        if (rollouts / RUN_FILE).is_file():
-            yield windows_source(Record(rollouts), str(rollouts), windows)
-        else:
-            yield file_source(rollouts, windows=windows, threshold=correct_above)
-        return
-    if correct_above is not None:
-        raise BadParameter("--correct-above requires --rollouts")
-    with db.open() as database:
-        with database.read() as session:
-            trained = [run for run in list_runs(session) if run.kind == TRAIN and run.name in runs]
-            records = [open_record(session, run) for run in trained]
-        if not records:
-            yield eval_source(database, runs)
-            return
-    if len(runs) > 1:
-        raise BadParameter(f"{trained[0].name} is a training run. Pass it without other runs")
-    yield windows_source(records[0], trained[0].name, windows)

@@ -116,7 +116,7 @@ def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[st
     from ui.cli.eval.running import standing
     from ui.cli.rephrase.running import attention
     from ui.cli.requests import open_words
-    from ui.cli.train.rollouts import training_state
+    from ui.cli.train.record import training_state
 
     if run.kind == "eval":
         return standing(database, run)

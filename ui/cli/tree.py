@@ -16,15 +16,15 @@ GROUPS = {
     "questions": Group(
         "Import, browse, mix and remove question sets.",
         "tagrpo questions import math_train.jsonl --name math",
-        "questions.importing.import questions.browsing.list questions.browsing.show questions.importing.mix "
-        "questions.contamination.contamination questions.browsing.remove",
+        "questions.sets.import questions.sets.list questions.sets.show questions.sets.mix "
+        "questions.contamination.contamination questions.sets.remove",
     ),
     "rephrase": Group(
         "Propose, import, check, browse, review and audit neighbors.",
         "tagrpo rephrase run math --name rules proposer=rules",
         "rephrase.running.run rephrase.running.import rephrase.candidates.list rephrase.candidates.show "
-        "rephrase.candidates.edit rephrase.reviewing.review rephrase.auditing.audit "
-        "rephrase.rejudging.rejudge",
+        "rephrase.candidates.edit rephrase.reviewing.review rephrase.reviewing.audit "
+        "rephrase.reviewing.rejudge",
     ),
     "runs": Group(
         "List, inspect, rename and remove runs of all kinds.",
@@ -40,15 +40,15 @@ GROUPS = {
     "eval": Group(
         "Measure models: sample responses to benchmarks, grade them and report pass@k.",
         "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1 --n 128",
-        "eval.running.run eval.importing.import eval.exporting.export eval.scoring.score eval.showing.show "
-        "eval.labels.label eval.reporting.report eval.reporting.compare eval.benchmarks.benchmarks "
+        "eval.running.run eval.exchange.import eval.exchange.export eval.scoring.score eval.responses.show "
+        "eval.responses.label eval.reporting.report eval.reporting.compare eval.benchmarks.benchmarks "
         "eval.serving.serve",
     ),
     "train": Group(
         "Train a policy with verl: plan, run, look at metrics and responses.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
-        "train.running.run train.planning.plan train.recipes.recipes train.metrics.metrics "
-        "train.rollouts.rollouts train.running.merge",
+        "train.running.run train.planning.plan train.planning.recipes train.record.metrics "
+        "train.record.rollouts train.running.merge",
     ),
     "db": Group(
         "Maintain the database: check, back up, upgrade, copy.",
@@ -72,7 +72,7 @@ COMMANDS = {
 
 WITHOUT = {
     **dict.fromkeys(("demo.demo", "eval.serving.serve"), ("db_file", "as_json")),
-    **dict.fromkeys(("configs.config", "train.running.merge", "train.recipes.recipes"), ("db_file",)),
+    **dict.fromkeys(("configs.config", "train.running.merge", "train.planning.recipes"), ("db_file",)),
     **dict.fromkeys(("eval.benchmarks.benchmarks", "db.copy"), ("db_file",)),
     "ui.ui": ("as_json",),
 }

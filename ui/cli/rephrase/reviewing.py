@@ -1,14 +1,16 @@
-"""`tagrpo rephrase review`: human decisions, one or a file of them."""
+"""`tagrpo rephrase review`, `audit` and `rejudge`: human decisions, error rates, other thresholds."""
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
 from service.errors import NotFoundError
+from ui.cli import exits
 from ui.cli.output import terminal
-from ui.cli.settings import Reviewer, db, reviewer_name
+from ui.cli.settings import OnlyRun, Reviewer, db, reviewer_name, split_words
 
 
 def review(
@@ -83,3 +85,95 @@ def sheet_lines(path: Path | None, rows: int | None) -> list[str]:
         return []
     command = f"  tagrpo rephrase review --sheet {shlex.quote(str(path))}"
     return [f"{rows:,} rows written to {path}; fill in decision and reason, then run", command]
+
+
+def audit(
+    run: OnlyRun = None,
+    sample: Annotated[int, Option(min=4)] = 50,
+    groups: bool = False,
+    seed: int = 0,
+    out: Path | None = None,
+) -> None:
+    """Draw a stratified random sample for blind review, and report the verdict's error rates.
+
+    The first call draws the sample; the same run, sample size and seed always give the same audit. Accepted,
+    rejected and unverified candidates get equal shares; undecided ones get half. If a group is too small, the
+    others fill its places. Review the sample in `tagrpo ui --review` or in a sheet (--out), then run this
+    command again.
+
+    False accepts: accepted by the verdict but rejected by reviewers, as a share of the reviewed accepted
+    candidates. False rejects: the reverse. Intervals are exact (Clopper-Pearson, 95%).
+
+    --groups samples questions, each with all its accepted neighbors. The share of questions with a broken
+    neighbor is what training encounters in its groups.
+
+    Exit code 3: some candidates of the audit have no decision yet.
+
+    Example: tagrpo rephrase audit math-gpt4 --sample 50 --seed 7
+
+    Example: tagrpo rephrase audit math-gpt4 --groups --seed 7 --out sheet.jsonl
+
+    Args:
+        sample: Number of candidates to sample; with --groups, of questions.
+        groups: Sample questions with all their accepted neighbors.
+        seed: Random seed of the sample.
+        out: Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet.
+    """
+    from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
+    from rephraser.reviews.sheet import write_sheet
+    from rephraser.run.start import choose_run
+
+    with db.open() as database:
+        with database.read() as session:
+            chosen = choose_run(session, run)
+        kind = "groups" if groups else "candidates"
+        drawn, new = open_audit(database, chosen, kind=kind, size=sample, seed=seed)  # type: ignore[arg-type]
+        with database.read() as session:
+            rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
+            exported = None if out is None else write_sheet(session, drawn, out)
+    record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
+    terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
+    if not rates.complete:
+        raise exits.needs_attention(
+            f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision. Review "
+            "them in `tagrpo ui --review`, or in a sheet (--out FILE)."
+        )
+
+
+def rejudge(
+    words: Annotated[list[str], Argument(metavar="RUN [KEY=VALUE]...")], dry_run: bool = False
+) -> None:
+    """Judge a run's stored answers again with other thresholds. It sends no requests.
+
+    KEY=VALUE: accept, reject, question_samples or looks, as in the table verdict of `tagrpo config rephrase`.
+    Others stay as in the run. New verdicts are added with their thresholds. Earlier verdicts and published
+    sets stay unchanged, and reviews still override verdicts. `tagrpo resume` continues with the run's own
+    thresholds.
+
+    Example: tagrpo rephrase rejudge math-gpt4 accept=11 --dry-run
+
+    Args:
+        words: Name or id of the run.
+        dry_run: Show what would change; store nothing.
+    """
+    from evaluator.grading import Grader
+    from rephraser.config import Verdict
+    from rephraser.run.execution import make_rule
+    from rephraser.run.rejudge import judge_again
+    from rephraser.run.spec import RunSpec
+    from rephraser.run.start import find_neighbor_run
+    from rephraser.verdict import rule_spec
+    from service.config import Reading
+
+    name, changes = split_words("rephrase rejudge", words)
+    reading = Reading(Verdict)
+    reading.add_words(changes)
+    thresholds = reading.build()
+    with db.open() as database:
+        with database.read() as session:
+            run = find_neighbor_run(session, name)
+        rule = make_rule(thresholds, RunSpec.from_json(run.spec).rule)
+        with terminal.progress(run.name) as bar, Grader() as grader:
+            report = partial(bar, "comparing answers")
+            rejudged = judge_again(database, run, rule, grader, dry_run=dry_run, report=report)
+    terminal.show({"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **vars(rejudged)})

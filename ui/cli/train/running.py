@@ -108,15 +108,14 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
     from trainer_adapter.runs.launching import step_of, total_steps_of
     from trainer_adapter.verl.alarms import MARK
 
-    total: int | None = None
-    step = 0
+    step, total = 0, None
     bar.update(0, None, "verl starts")
 
     def take(line: str) -> None:
-        nonlocal total, step
+        nonlocal step, total
         if MARK in line:
             output.note(line[line.index(MARK) :])
-        total, step = total_steps_of(line) or total, step_of(line) or step
+        step, total = step_of(line) or step, total_steps_of(line) or total
         bar.update(step, total, "steps" if step else "verl starts")
 
     return take

@@ -1,4 +1,4 @@
-"""`tagrpo eval import`: responses that another tool drew, as an evaluation."""
+"""`tagrpo eval import` and `export`: responses of other tools as an evaluation, samples for other tools."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from typer import BadParameter, Option
 
 from ui.cli import exits, output
-from ui.cli.eval.settings import AnswersTaken, BenchmarkRows, OwnGrader
+from ui.cli.eval.settings import AnswersTaken, BenchmarkRows, EvalRun, OwnGrader
+from ui.cli.files import Overwrite, form_of
 from ui.cli.output import terminal
 from ui.cli.settings import db
 
@@ -92,3 +93,36 @@ def import_(
     terminal.show(record, compare if record["agreement"] else None)
     if problems:
         raise exits.needs_attention("; ".join(problems) + ".")
+
+
+SamplesFormat = Literal["jsonl", "parquet", "hf"]
+_BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
+
+
+def export(
+    run: EvalRun,
+    *,
+    out: Annotated[Path, Option()],
+    form: Annotated[SamplesFormat | None, Option("--format")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write the samples of a run, one per row, with problem, response, tokens and grades.
+
+    `tagrpo eval import` reads them back. Gated benchmarks are not exported.
+
+    Example: tagrpo eval export Qwen3-4B.math500 --out samples.parquet
+
+    Args:
+        out: File to write, or folder for hf.
+        form: Format; hf: a dataset for the Hub. Default: from the suffix of --out.
+    """
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.exchange.exporting import export_samples
+
+    form = form_of(out, form, _BY_SUFFIX)
+    with db.open(read_only=True) as database, terminal.progress("export") as bar:
+        with database.read() as session:
+            chosen = find_eval_run(session, run)
+        count = export_samples(database, chosen, out, form, overwrite=overwrite, report=bar.update)
+    record = {"run": chosen.name, "out": out, "format": form, "samples": count}
+    terminal.show(record)
