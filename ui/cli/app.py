@@ -4,7 +4,7 @@ import errno
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -83,7 +83,16 @@ def _load(place: str) -> Any:
     for param in command.params:
         if isinstance(param, TyperOption):
             param.metavar = param.metavar or METAVARS.get(param.type_descriptor.annotation)
+        else:  # typer shows arguments as `{name}` and `name <str>`
+            param.metavar = param.metavar or param.name.upper() + "..." * (param.nargs != 1)
+            usage = param.metavar if param.required or "[" in param.metavar else f"[{param.metavar}]"
+            param.get_usage_pieces = partial(_keep, [usage])
+            param.display_type_rich = partial(_keep, None)
     return command
+
+
+def _keep(value: Any, ctx: Any) -> Any:
+    return value
 
 
 app = typer.Typer(
