@@ -58,7 +58,9 @@ class Verb:
         argument = find_setting(self.kind, self.argument)
         assert argument is not None
         dots = "..." if isinstance(argument.default, tuple) else ""
-        words = Argument(metavar=f"[{self.word.upper()}]{dots} [KEY=VALUE]...", help=argument.info.description)
+        words = Argument(
+            metavar=f"[{self.word.upper()}]{dots} [KEY=VALUE]...", help=argument.info.description
+        )
         yield "words", Annotated[list[str] | None, words], None
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))

@@ -13,7 +13,7 @@ from ui.cli.settings import db
 def check() -> None:
     """Check the whole database: pages, indexes, references, schema, images and published sets.
 
-    Exit code 3: at least one problem was found. It prints every problem.
+    Exit code 3: at least one problem was found.
 
     Example: tagrpo db check
     """

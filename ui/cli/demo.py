@@ -3,7 +3,6 @@
 import os
 import shlex
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from sandbox.demo.plan import DemoPlan
     from sandbox.demo.steps import Step
 
-LINE = 100
 INSTALL = "pip install 'tagrpo[train,local,ui]'"
 NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
 """Modules of the extras that the demo takes."""
@@ -33,10 +31,9 @@ def demo(
 ) -> None:
     """Run the whole pipeline in a world small enough for a laptop: no GPU, no API key, no network.
 
-    The demo proposes neighbors, verifies them by comparing answers, publishes and exports them. A pilot run
-    forecasts the training signal. Then verl trains three recipes on the CPU with the same number of responses
-    each, and tagrpo evaluates, compares and reports. verl takes most of the time. Every step is an ordinary
-    command that the demo prints, so that you can repeat it. Run the same command again to resume.
+    The demo proposes rephrasings, verifies them by comparing answers, and publishes them as a set. Then verl
+    trains three recipes on the CPU with equally many responses, and tagrpo evaluates and compares them. Every
+    step is an ordinary command that the demo prints. Run the same command again to resume.
 
     Example: tagrpo demo --quick
 
@@ -144,7 +141,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         return
     if training is not None and is_begun(plan.run_folder(training)):
         output.say("Resuming from the last checkpoint.")
-    output.say(f"$ {shell_lines(step.command)}", "")
+    output.say(f"$ {shlex.join(step.command)}", "")
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     if training is not None:
         os.environ["OMP_NUM_THREADS"] = "1"  # verl's processes share the cores: with 2 a step is slower
@@ -165,15 +162,3 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     elif code:
         output.note(way_on)
         raise typer.Exit(int(code))
-
-
-def shell_lines(command: Sequence[str]) -> str:
-    """Return a command for a shell, broken into lines that can be copied as they are."""
-    lines, line = [], command[0]
-    for word in map(shlex.quote, command[1:]):
-        if len(line) + 1 + len(word) > LINE:
-            lines.append(line)
-            line = f"   {word}"
-        else:
-            line = f"{line} {word}"
-    return " \\\n".join([*lines, line])

@@ -31,13 +31,10 @@ def diagnose(
 ) -> None:
     """Show what neighbors change in training: questions without a gradient, forecast, difficulty, cost.
 
-    zero-gradient: the share of questions whose responses all get the same reward. forecast: that share for
-    any N and G, predicted from a small pilot. choices: mixed groups for each number of neighbors. difficulty:
-    success rates of neighbors against their originals; neighbors with an implausible rate are flagged.
-    diversity: how far responses to neighbors differ from those to the original. cost: what a group with
-    mixed rewards costs.
-
-    With several parts and several checkpoints, forecast, choices, difficulty and cost use the first one.
+    zero-gradient: share of questions whose responses all get the same reward. forecast: this share for any N
+    and G, from a small pilot. choices: groups with right and wrong responses, by number of neighbors.
+    difficulty: success rates of neighbors; implausible ones are flagged. diversity: how far responses to
+    neighbors differ from those to the original. cost: what a group with right and wrong responses costs.
 
     Exit code 3: some neighbors are flagged.
 
@@ -46,9 +43,8 @@ def diagnose(
     Example: tagrpo diagnose pilot --only forecast,cost --g 8 --n 3
 
     Args:
-        runs: Eval runs over a neighbor set: one run, or one per checkpoint. Or one training run.
-        only: Parts to show, separated by commas: zero-gradient, forecast, choices, difficulty, diversity,
-            cost. Default: all that the responses allow.
+        runs: Eval runs over a neighbor set, one per checkpoint; or one training run.
+        only: Parts to show, separated by commas. Default: all that the responses allow.
         rollouts: Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them.
         correct_above: With --rollouts: rewards above this count as correct; not needed for rewards 0/1 and
             -1/1.

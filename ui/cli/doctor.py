@@ -42,15 +42,12 @@ class Check(NamedTuple):
 def doctor(model: str | None = None, base_url: list[str] | None = None, training: bool = False) -> None:
     """Report what is installed, reachable or missing, and how to install it.
 
-    --training prints a line for each part of verl or Ray that differs from the tested versions, and a table
-    of the recipes that run with your version of verl.
-
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1
 
     Args:
         model: Also try to reach this model, named as in litellm.
         base_url: Address of the model's server. Repeat the option for several servers.
-        training: Also check every verl and Ray function that tagrpo extends.
+        training: Also compare verl and Ray with the tested versions, and list the recipes that run with them.
     """
     checks = [_python(), *_packages(), _programs(), _database(db.place), _disk(db.place), *_keys()]
     if model is not None:

@@ -26,15 +26,14 @@ def resume(
 ) -> None:
     """Resume a run: rephrasing, evaluation, judging or training.
 
-    All settings are those of the run. KEY=VALUE changes a setting that does not affect results, such as
-    max_usd=100 or base_url=http://localhost:8001/v1; others are refused. Stored answers are not requested
-    again.
+    KEY=VALUE changes a setting that does not affect results, such as max_usd=100 or
+    base_url=http://localhost:8001/v1; others are refused. Stored answers are not requested again.
 
     Example: tagrpo resume math-gpt4 max_usd=100
 
     Args:
-        words: Name or id of the run.
-        hide_log: In training, write verl's output and command only to the run's folder; show steps.
+        words: Name or id of the run, then settings.
+        hide_log: Training: write verl's output only to the run's folder, and show the steps.
     """
     from service.config import read_stored
     from service.runs.store import read_config

@@ -87,9 +87,6 @@ def _judging_numbers(progress: Any) -> dict[str, Any]:
 def show(run: OnlyRun = None) -> None:
     """Show the state of a run: settings, progress, errors, cost.
 
-    Neighbors: verdicts, findings, questions that lack neighbors. Evaluation:
-    pass@k with intervals and caveats. Judge: its requests. Training: its steps and rollouts.
-
     Exit code 3: some requests are open or failed.
 
     Example: tagrpo runs show math-gpt4
@@ -154,9 +151,9 @@ def rename(run: RunArgument, name: str) -> None:
 def remove(run: RunArgument, yes: Annotated[bool, Option("--yes")] = False) -> None:
     """Remove a run and its data: answers, verdicts, samples, grades.
 
-    Published sets, reviews, questions and candidates stay, as do the answers of solvers and judges, which
-    other runs can use. tagrpo refuses to remove a run that is in use, that other runs build on, or whose
-    audits contain human decisions. `tagrpo db upgrade --vacuum` releases the disk space.
+    Published sets, reviews, questions and candidates stay, and answers that other runs can use. A run that is
+    in use, that other runs build on, or whose audits contain human decisions cannot be removed.
+    `tagrpo db upgrade --vacuum` releases the disk space.
 
     Example: tagrpo runs remove first-try
 

@@ -31,16 +31,14 @@ def ui(
 ) -> None:
     """Open the UI in a browser: questions, neighbors, sets, rollouts, curves.
 
-    The UI only reads the database, unless --review allows it to store reviews. The printed address contains a
-    token, and only people who have this address get in. A password from --password, --password-file or
-    TAGRPO_UI_PASSWORD replaces the token. Press Ctrl-C to stop the server.
+    The printed address contains a token; only people who have this address get in. A password (--password,
+    --password-file or TAGRPO_UI_PASSWORD) replaces the token. Press Ctrl-C to stop the server.
 
     Example: tagrpo ui
 
     Args:
-        demo: Show the results of a demo: those in this folder if there are any, otherwise those shipped with
-            tagrpo.
-        review: Allow reviews to be written; the UI never writes anything else.
+        demo: Show the results of the demo in this folder, or of the one shipped with tagrpo.
+        review: Allow the UI to store reviews. Otherwise it only reads the database.
         host: Address to listen on; the default accepts only connections from this machine.
         port: Port to listen on; 0 picks a free one.
         allow_host: Additional host name by which browsers reach the server.

@@ -19,8 +19,7 @@ def benchmarks(
 ) -> None:
     """List the known benchmarks; with names or files, load these and check them.
 
-    A check compares the row count and the content with the known ones, and grades every gold answer against
-    itself. Rows are numbered from 0; for gated benchmarks only row numbers are shown.
+    A check compares the rows with the known ones, and grades every gold answer against itself.
 
     Exit code 3: a benchmark cannot be loaded, its content differs, or gold answers fail.
 

@@ -44,11 +44,9 @@ def import_(
     """Import responses that another tool sampled as an evaluation, and grade them.
 
     Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval and samples of
-    lm-evaluation-harness. A file is imported completely or not at all. Importing a file twice adds nothing;
-    after a kill, run the same command again. The other tool's grades are stored too.
+    lm-evaluation-harness. Importing a file twice adds nothing. The other tool's grades are stored too.
 
-    Exit code 3: some responses match no problem of the benchmark (they are listed), or some requests of the
-    other tool got no response.
+    Exit code 3: some responses match no problem of the benchmark, or the other tool received no response.
 
     Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
 
@@ -57,9 +55,8 @@ def import_(
         model: Model that produced the responses; inspect_ai logs contain it.
         name: Name of the run, stored as NAME.BENCHMARK. Default: the model.
         form: Tool that wrote the files. Default: detected automatically.
-        column: Column of a part, as in response=text or score=NAME; docs/other-tools.md lists the parts.
-        opened_thoughts: The prompts end with <think>: treat responses without </think> as cut off while
-            thinking.
+        column: Column of a part, as in response=text or score=NAME: response, question, answer, score, ...
+        opened_thoughts: The prompts end with <think>, so responses without </think> were cut off.
     """
     from evaluator.exchange.evaluation import import_evaluation
     from evaluator.exchange.files import open_responses

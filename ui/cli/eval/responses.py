@@ -86,11 +86,10 @@ def label(
     comment: Annotated[str, Option(show_default=False)] = "",
     reviewer: Reviewer = None,
 ) -> None:
-    """Grade a response yourself; without a response, list the human grades of a run and their effect.
+    """Grade a response yourself; or list the human grades of a run and their effect.
 
-    Your grade overrides the grader's, even after an upgrade. The newest grade of a response counts until it
-    is withdrawn; all are stored permanently. Reports state how many count; --grades grader leaves them out.
-    For gated benchmarks the list has no comments, since they may quote the problem.
+    Your grade overrides the grader's until you withdraw it. Reports state how many human grades count;
+    `eval report --grades grader` leaves them out.
 
     Example: tagrpo eval label Qwen3-4B.amc23 7 3 --correct --comment "1/2, as the gold"
 

@@ -40,12 +40,11 @@ SHOWN = (
 def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
-    Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
-    `tagrpo resume NAME`. A larger --n samples only what is missing. Other settings start another run.
-    neighbors=NAME evaluates a neighbor set instead of benchmarks; endpoint=NAME selects a profile.
+    After an interruption or a spent budget, run the same command again, or `tagrpo resume NAME`: only missing
+    samples are requested, also for a larger --n. neighbors=NAME evaluates a neighbor set instead of
+    benchmarks; endpoint=NAME selects a profile.
 
-    Exit code 3: samples are missing, because a cap was reached or requests got no answer; 1: requests to the
-    model fail. The message says why.
+    Exit codes: 3 samples are missing, 1 requests to the model fail. The message says why.
 
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7

@@ -22,17 +22,13 @@ FLAGS = {
 
 @Verb("score", ScoreConfig, "run", FLAGS)
 def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False) -> None:
-    """Grade the samples of a run that have no grade yet: by this version's rules, or by a judge model.
+    """Grade the samples of a run that have no grade yet, by rules or by a judge model.
 
-    Grades by other versions or with another --answers setting are kept. If there are any, it reports how many
-    grades changed, by where the answer was found.
+    Earlier grades are kept; it reports how many changed. --judge asks a model about the samples with an
+    unknown grade. Its grades count only if `eval report` or `eval compare` gets --judge MODEL. After an
+    interruption or a spent budget, run the same command again.
 
-    --judge asks a model about the samples with an unknown grade. Its grades count only if `report` or
-    `compare` gets --judge MODEL. A reply without a verdict changes nothing. Requests, cap and cost
-    belong to a separate run, and no question is paid for twice. After a kill or a spent budget, run the same
-    command again to resume.
-
-    Exit code 3: some samples still wait for the judge; 1: requests to the judge fail.
+    Exit codes: 3 some samples still wait for the judge, 1 requests to the judge fail.
 
     Example: tagrpo eval score Qwen3-4B.amc23 --answers boxed --changes
 

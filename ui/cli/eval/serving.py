@@ -36,8 +36,7 @@ def serve(
     """Grade responses over HTTP for OpenRLHF, NeMo Gym and any client that posts JSON.
 
     Routes: /grade (batches; correct, wrong or unknown), /openrlhf, /verify (NeMo Gym), /health and /docs.
-    Requests from other machines need a token; if none is given, one is created and printed. After Ctrl-C or
-    SIGTERM, in-flight requests finish before the server stops.
+    Requests from other machines need a token; if none is given, one is created and printed.
 
     Example: tagrpo eval serve --unknown-reward 0
 

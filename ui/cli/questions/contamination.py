@@ -20,12 +20,11 @@ def contamination(
     *,
     rows: BenchmarkRows,
 ) -> None:
-    """Find questions (and neighbors) that repeat benchmark problems, and store the result for reports.
+    """Find questions and neighbors that repeat benchmark problems; reports mention it.
 
     exact: the same words, regardless of formatting. fuzzy: nearly the same words. n-gram: the text contains
-    long passages of the problem. variant: similar wording, but other numbers, another answer or other images;
-    variants are counted separately, since they are usually different problems. Rows are numbered from 0. No
-    texts are printed.
+    long passages of the problem. variant: similar wording, but other numbers, answers or images: usually a
+    different problem. Rows are numbered from 0. No texts are printed.
 
     Exit code 3: problems are repeated (variants do not count).
 

@@ -31,17 +31,12 @@ def import_(
 ) -> None:
     """Import questions as a named set.
 
-    Each gold answer is graded against itself. If it does not grade as correct, the question is held back with
-    the reason. Repeated, contradicting and near-duplicate questions are reported. A set never changes:
-    importing the same file again does nothing, and other questions need another name. Rows are numbered
-    from 0.
+    tagrpo grades each gold answer against itself and holds the question back if that fails. It reports
+    repeated, contradicting and near-duplicate questions. A set never changes: other questions need another
+    name. Rows are numbered from 0.
 
-    With --kind code the questions ask for Python programs: the answer column contains the tests, the solution
-    column a program that passes them. The columns of HumanEval and MBPP are recognized.
-
-    Exit code 3: some questions were held back or left out, contradict each other, or may lack the content of
-    a column that was not read (options, choices, body, context, ...); or some gold answers are whole
-    solutions.
+    Exit code 3: questions were held back or left out, contradict each other, or may lack the content of a
+    column (options, context, ...); or gold answers are whole solutions. The message says which.
 
     Example: tagrpo questions import math_train.jsonl --name math
 
@@ -50,11 +45,12 @@ def import_(
     Args:
         source: A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name).
         name: Name of the set. Default: the file's name.
-        column: Column with the question, answer, solution, level, subject or images; dots select nested
-            values. By default common names are recognized. Repeat the option for several parts, and for a
-            question in several columns, in order; a list becomes options with letters. images= imports no
-            images. Without an answer column, the gold answer is the solution's last \\boxed{}.
-        kind: Kind of the answers; code: a program that passes the tests in the answer column.
+        column: Column of a PART: question, answer, solution, level, subject or images. Default: the usual
+            names. Dots select nested values; images= imports no images. Repeat the option for several parts,
+            and for a question in several columns. Without an answer column, tagrpo reads the solution's last
+            \\boxed{}.
+        kind: code: questions for Python programs, with tests in the answer column and optionally a program
+            in the solution column.
         config: Hub: configuration of the dataset. Repeat the option to join several.
         split: Hub: split. Default: train.
         revision: Hub: branch, tag or commit. Default: the newest.
@@ -115,9 +111,8 @@ def mix(
 ) -> None:
     """Mix a set with random chunks of another, without overlaps.
 
-    The mix contains the usable questions of the base, then the chunks. Questions of the extra set that repeat
-    or nearly repeat a question of the base or of an earlier chunk are skipped. With the same seed, a larger
-    mix contains the smaller ones.
+    Questions of the extra set that repeat or nearly repeat a question of the mix are skipped. With the same
+    seed, a larger mix contains the smaller ones.
 
     Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --chunks 1 --seed 7
 
@@ -150,10 +145,10 @@ def list_(
     suspects: bool = False,
     run: str | None = None,
 ) -> None:
-    """List the question sets, or the questions of one set; or questions with a suspect gold answer.
+    """List the question sets, or the questions of one set.
 
-    If a question is suspect, either its gold answer is wrong, or all solvers make the same mistake. It uses
-    the stored answers behind the verdicts and sends no requests.
+    --suspects lists questions whose gold answer the solvers contradict: either the gold answer is wrong, or
+    all solvers make the same mistake.
 
     Example: tagrpo questions list
 
@@ -169,7 +164,7 @@ def list_(
         subject: Only this subject.
         held: Only questions that were held back.
         search: Only questions whose text or answer contains this text.
-        suspects: List questions for which solvers agree on an answer other than the gold answer.
+        suspects: Questions for which solvers agree on an answer other than the gold answer.
         run: With --suspects: name or id of a run. Default: all runs.
     """
     from service.questions import browsing
@@ -250,10 +245,9 @@ def show(id: str) -> None:
 
 
 def remove(name: str, yes: Annotated[bool, Option("--yes")] = False) -> None:
-    """Remove a question set, for example one imported with a wrong column. Its name can be used again.
+    """Remove a question set, for example one imported with a wrong column.
 
-    Questions that are in no other set stay in the database. A set that is used by a run or a mix cannot be
-    removed. Sets published from it are kept.
+    Its name can be used again. A set that a run or a mix uses cannot be removed. Published sets are kept.
 
     Example: tagrpo questions remove math-wrong
 

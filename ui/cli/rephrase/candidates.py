@@ -20,10 +20,9 @@ def list_(
     after: str | None = None,
     reviews: bool = False,
 ) -> None:
-    """List the candidates of a run with their status, by question; or the human decisions.
+    """List the candidates of a run with their status; or the human decisions.
 
-    A review overrides the verdict; such a status is marked. --reviews lists decisions, oldest first,
-    including withdrawn ones; --json adds the texts.
+    Candidates are proposed rephrasings. A review overrides the verdict on a candidate.
 
     Example: tagrpo rephrase list --run math-gpt4 --status rejected --finding number_missing
 
@@ -37,7 +36,7 @@ def list_(
         finding: Only candidates with this structural finding.
         limit: Candidates per page.
         after: Continue after this candidate.
-        reviews: List human decisions, not candidates (with --run: those of one run).
+        reviews: List human decisions, also withdrawn ones; with --run those of one run.
     """
     from rephraser.run.start import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
@@ -105,10 +104,9 @@ def edit(
     run: str | None = None,
     reviewer: Reviewer = None,
 ) -> None:
-    """Edit a candidate's text. This adds a new candidate linked to the old one, which stays unchanged.
+    """Edit a candidate's text: add a new candidate that is linked to the old one.
 
-    The structural checks run at once. If the run has a solver, `tagrpo resume` collects and judges answers as
-    for any other candidate.
+    tagrpo checks the new text at once. If the run has a solver, `tagrpo resume` then compares answers.
 
     Example: tagrpo rephrase edit c_3fa1 --text "How long is the side of a square of area 9?"
 

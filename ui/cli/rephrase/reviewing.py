@@ -25,10 +25,9 @@ def review(
 ) -> None:
     """Record human decisions: on one candidate, or those of a file.
 
-    Reviews are stored permanently. The newest one overrides every verdict, in every run, until its reviewer
-    withdraws it. Published sets stay unchanged: publish again to apply the decision.
-
-    To review many candidates, use `tagrpo ui --review`, or a sheet from `tagrpo rephrase audit --out FILE`.
+    The newest decision overrides every verdict, in every run, until its reviewer withdraws it. Published sets
+    stay unchanged: publish again to apply it. To review many candidates, use `tagrpo ui --review`, or a sheet
+    from `tagrpo rephrase audit --out FILE`.
 
     Example: tagrpo rephrase review c_3fa1 --reject --reason "asks for the area, not the side"
 
@@ -94,18 +93,13 @@ def audit(
     seed: int = 0,
     out: Path | None = None,
 ) -> None:
-    """Draw a stratified random sample for blind review, and report the verdict's error rates.
+    """Draw a random sample for blind review, and report the error rates of the verdicts.
 
-    The first call draws the sample; the same run, sample size and seed always give the same audit. Accepted,
-    rejected and unverified candidates get equal shares; undecided ones get half. If a group is too small, the
-    others fill its places. Review the sample in `tagrpo ui --review` or in a sheet (--out), then run this
-    command again.
+    The first call draws the sample; the same run, size and seed give the same audit. Review it in
+    `tagrpo ui --review` or in a sheet (--out), then run this command again.
 
-    False accepts: accepted by the verdict but rejected by reviewers, as a share of the reviewed accepted
-    candidates. False rejects: the reverse. Intervals are exact (Clopper-Pearson, 95%).
-
-    --groups samples questions, each with all its accepted neighbors. The share of questions with a broken
-    neighbor is what training encounters in its groups.
+    False accepts: the verdict accepted the candidate, but reviewers rejected it; as a share of the reviewed
+    accepted candidates. False rejects: the reverse. Intervals are exact (Clopper-Pearson, 95%).
 
     Exit code 3: some candidates of the audit have no decision yet.
 
@@ -115,7 +109,8 @@ def audit(
 
     Args:
         sample: Number of candidates to sample; with --groups, of questions.
-        groups: Sample questions with all their accepted neighbors.
+        groups: Sample questions with all their accepted neighbors, to measure how many training groups have
+            a wrong one.
         seed: Random seed of the sample.
         out: Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet.
     """
@@ -145,15 +140,14 @@ def rejudge(
 ) -> None:
     """Judge a run's stored answers again with other thresholds. It sends no requests.
 
-    KEY=VALUE: accept, reject, question_samples or looks, as in the table verdict of `tagrpo config rephrase`.
-    Others stay as in the run. New verdicts are added with their thresholds. Earlier verdicts and published
-    sets stay unchanged, and reviews still override verdicts. `tagrpo resume` continues with the run's own
-    thresholds.
+    KEY=VALUE sets accept, reject, question_samples or looks, as in the table verdict of
+    `tagrpo config rephrase`. The new verdicts are added; published sets stay unchanged, and reviews still
+    override verdicts. `tagrpo resume` continues with the run's own thresholds.
 
     Example: tagrpo rephrase rejudge math-gpt4 accept=11 --dry-run
 
     Args:
-        words: Name or id of the run.
+        words: Name or id of the run, then thresholds.
         dry_run: Show what would change; store nothing.
     """
     from evaluator.grading import Grader

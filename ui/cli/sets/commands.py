@@ -31,9 +31,8 @@ def publish(
 ) -> None:
     """Publish the neighbors of runs as the next, immutable version of a set.
 
-    For every question it chooses accepted candidates, the most differently worded first. A review
-    overrides a verdict. Questions without neighbors stay and are trained alone. If the newest version already
-    has the same content, no new one is created.
+    For every question it chooses accepted candidates, the most differently worded first. Questions without
+    neighbors stay and are trained alone. The same content creates no new version.
 
     Exit code 3: a run is not finished, so the set may lack neighbors.
 
@@ -45,8 +44,8 @@ def publish(
         name: Name of the set.
         run: Name or id of a run to publish from.
         n: Maximum neighbors per question. Default: all that qualify.
-        adaptive: Give no neighbors to questions that probably yield a gradient without them, in groups of
-            this many responses.
+        adaptive: Give neighbors only to questions that probably yield no gradient alone, in groups of this
+            many responses.
         pilot: With --adaptive: eval run of the policy that gives the success rates. Default: the answers
             sampled for the verdicts.
         prefer: Neighbors to prefer, by success rate compared with the question's.

@@ -32,9 +32,8 @@ def export(
 ) -> None:
     """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
 
-    The output appears only when it is complete. Exports to hf, jsonl and parquet contain the full content:
-    `tagrpo sets import` gives the same hash. --layout, --tokenizer, --max-prompt-tokens, --instruction and
-    KEY=VALUE need verl.
+    `tagrpo sets import` reads exports to hf, jsonl and parquet back, with the same hash. --layout,
+    --tokenizer, --max-prompt-tokens, --instruction and KEY=VALUE apply only to verl.
 
     Exit code 3 (verl): prompts over the limit were left out.
 
@@ -127,8 +126,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> Non
 def import_(path: Path, name: Annotated[str, Option()], accept_changes: bool = False) -> None:
     """Import an export as the next version of a set; its content hash is that of the export.
 
-    Missing questions and candidates are added to the database. Download a version from the Hub with
-    `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
+    Download a version from the Hub with `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
     Example: tagrpo sets import out/math --name math
 

@@ -37,10 +37,9 @@ def plan(
 ) -> None:
     """Estimate memory, responses, tokens and time of a training run before it starts.
 
-    The recipe is compared with GRPO, or with the recipes of --compare, once for equal epochs and once for
-    equally many responses.
-    --pilot adds a forecast of the groups without a gradient. Memory is calculated by formulas that are
-    printed with it; nothing is measured.
+    The plan compares the recipe with GRPO, or with the recipes of --compare, for equal epochs and for equally
+    many responses. --pilot adds a forecast of the groups without a gradient. Formulas estimate the memory;
+    nothing is measured.
 
     Exit code 3: the training does not fit the GPUs, or the forecast advises against it.
 
@@ -96,8 +95,7 @@ AXES = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter",
 def recipes(config: TrainConfig | None) -> None:
     """List the recipes with their choice on every axis; with a name, show every verl setting of one.
 
-    Each setting is printed with its source. Paths of files, folders and the model are placeholders unless you
-    give them.
+    Paths of files, folders and the model are placeholders unless you give them.
 
     Example: tagrpo train recipes
 

@@ -29,9 +29,6 @@ def metrics(
 ) -> None:
     """Show the logged metrics of training runs step by step.
 
-    With --seeds, each value is the mean over seeds at the steps that all of them logged; low and high are the
-    lowest and highest value, n is the number of seeds.
-
     Example: tagrpo train metrics ta --metric "tagrpo/zero/*"
 
     Example: tagrpo train metrics ta-s0 ta-s1 --metric actor/lr --seeds --chart lr.svg
@@ -40,7 +37,8 @@ def metrics(
         runs: Training runs; optional if there is only one.
         metric: Logged metric; * matches any characters. Repeat the option for several. Default: four main
             ones.
-        seeds: Combine runs that differ only in the seed: mean, lowest and highest.
+        seeds: Combine runs that differ only in the seed: mean, lowest and highest value of the steps that all
+            of them logged.
         chart: Plot one metric to a .png, .svg or .json file.
     """
     from trainer_adapter.record.runs import choose_train_run, open_record
@@ -106,28 +104,24 @@ def rollouts(
 ) -> None:
     """List the responses of a training run, even while it trains; with an id, show one response.
 
-    --rescued lists questions whose own responses were all wrong, most frequent first, and the neighbors that
-    rescued them. It needs a recipe such as ta_rescue. --add copies nothing: the UI and the commands read the
-    folder.
-
     Example: tagrpo train rollouts ta --step 1 --variant 0 --grade wrong
 
     Example: tagrpo train rollouts ta:1:0
 
     Args:
-        target: Run (optional if there is only one), one rollout to show, or a folder to --add, as RUN=FOLDER
-            if the run's name is taken.
+        target: Run (optional if there is only one), one rollout to show, or a folder to --add.
         step: Only this step, or only steps N to M.
         question: Only this question: its id or first characters.
         variant: 0: the question's own prompt; k: its k-th neighbor.
         grade: Only this grade: correct, wrong or unknown.
         text: Only rollouts whose response contains this text.
-        rescued: List all-wrong questions: all, only those rescued (yes), or those never rescued.
+        rescued: List questions whose own responses were all wrong, and the neighbors that rescued them: all,
+            only the rescued ones (yes), or those never rescued. Needs a recipe such as ta_rescue.
         after: Continue after this rollout or question.
         limit: Number of rows to show.
         add: Register the folder of a training run that started elsewhere or was moved.
-        prune: Keep the responses of every N-th and the last LAST steps (10); remove the others. Metrics stay.
-        yes: With --prune: actually remove them. Default: only list the steps.
+        prune: Remove responses, except those of every N-th and the last LAST steps (10). Metrics stay.
+        yes: With --prune: remove the files. Default: only list the steps.
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 

@@ -30,10 +30,9 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
     KEY=VALUE is an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or
     with the prefix `verl.` one of verl (verl.trainer.save_freq=5).
 
-    The exact verl command is printed and stored with the run. The run's folder contains checkpoints, log,
-    metrics, the rollout record and every setting with its source. The UI, `tagrpo train metrics` and `tagrpo
-    train rollouts` read it, also during the training. Ctrl-C and SIGTERM stop verl and every process it
-    started. Run the same command again, or `tagrpo resume NAME`, to resume from the last checkpoint.
+    The run's folder contains checkpoints, log, metrics, responses and every setting with its source. `tagrpo
+    ui`, `tagrpo train metrics` and `tagrpo train rollouts` read it, also during the training. Run the same
+    command again, or `tagrpo resume NAME`, to resume from the last checkpoint.
 
     Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
@@ -83,7 +82,7 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
 def merge(checkpoint: Path, out: Annotated[Path, Option()]) -> None:
     """Merge a checkpoint into a folder that transformers and vLLM read.
 
-    verl saves a checkpoint in shards. Its own tool merges them and rounds the weights to bfloat16.
+    verl saves a checkpoint in shards; its own tool merges them in bfloat16.
 
     Example: tagrpo train merge runs/ta/checkpoints/global_step_56 --out ta-grpo-4b
 
