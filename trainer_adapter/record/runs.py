@@ -124,17 +124,9 @@ def list_train_runs(session: Session) -> list[TrainRun]:
 
 def choose_train_run(session: Session, reference: str | None) -> Run:
     """Return the training run named, or the only one there is."""
-    if reference is not None:
-        run = find_run(session, reference)
-        if run.kind != TRAIN:
-            raise InputError(f"run {run.name!r} is not a training run. See `tagrpo runs list`.")
-        return run
-    runs = [run for run in list_runs(session) if run.kind == TRAIN]
-    if len(runs) != 1:
-        raise InputError(
-            f"there are several training runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
-            if runs
-            else "there are no training runs yet. Train one, or add a folder: "
-            "`tagrpo train rollouts FOLDER --add`."
-        )
-    return runs[0]
+    if reference is None:
+        return only_run(session, TRAIN)
+    run = find_run(session, reference)
+    if run.kind != TRAIN:
+        raise InputError(f"run {run.name!r} is not a training run. See `tagrpo runs list`.")
+    return run

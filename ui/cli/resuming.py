@@ -79,14 +79,10 @@ def choose_run(session: "Session", reference: str | None) -> "Run":
     NAME also stands for the eval run NAME.BENCHMARK, where there is one of them.
     """
     from evaluator.evals.runs import find_eval_run
-    from service.runs.store import find_run, list_runs
+    from service.runs.store import find_run, only_run
 
     if reference is None:
-        runs = list_runs(session)
-        if len(runs) != 1:
-            names = ", ".join(sorted(run.name for run in runs))
-            raise InputError(f"name a run. Available: {names}." if runs else "there are no runs yet.")
-        return runs[0]
+        return only_run(session)
     try:
         return find_run(session, reference)
     except NotFoundError:

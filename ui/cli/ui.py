@@ -1,6 +1,5 @@
 """`tagrpo ui`: the pages in the browser."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from ui.cli.settings import db
 if TYPE_CHECKING:
     from service.database import Place
 
-DEMO_FOLDERS = ("tagrpo-demo", "tagrpo-demo-quick")
 PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
 
@@ -61,6 +59,8 @@ def ui(
     database: Place = db.place
     words = ""
     if demo:
+        from ui.shipped_demo.unpacking import demo_database
+
         database, words = demo_database()
     listening = bind(address)
     address = Address(host, listening.getsockname()[1], address.more_names)
@@ -73,32 +73,9 @@ def ui(
         output.say(f"tagrpo UI at {url} (Ctrl-C stops it)")
         sys.stdout.flush()
 
-    browser = not no_browser and sys.stdout.isatty() and has_display()
+    browser = not no_browser and sys.stdout.isatty() and serving.has_display()
     serving.serve(listening, address, lock, open_browser=browser, ready=say)
     output.note("ended")
-
-
-def has_display() -> bool:
-    """Say whether a browser could be seen: without a display one of the terminal's would take it over."""
-    if sys.platform in ("darwin", "win32"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def demo_database() -> tuple[Path, str]:
-    """Return the database of the newest demo in this folder and ""; where there is none, of the shipped one.
-
-    The second is what the pages say about the shipped demo.
-    """
-    demos = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
-    if demos:
-        return max(demos, key=lambda path: path.stat().st_mtime), ""
-    from ui.shipped_demo.unpacking import shipped_demo
-
-    output.note(
-        "this folder contains no demo; showing the one shipped with tagrpo (`tagrpo demo` creates your own)"
-    )
-    return shipped_demo()
 
 
 def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:

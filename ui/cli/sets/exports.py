@@ -20,6 +20,8 @@ FLAGS = {
     "--instruction": "instruction",
 }
 
+EXPORTED = ("layout", "data_source", "answers", "strategies", "validation_share")
+
 
 @Verb("export", VerlExportConfig, "set", FLAGS)
 def export(
@@ -96,11 +98,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> Non
             template=template,
             set_ref=header.ref,
             content_hash=header.content_hash,
-            layout=config.layout,
-            data_source=config.data_source,
-            answers=config.answers,
-            strategies=config.strategies,
-            validation_share=config.validation_share,
+            **{name: getattr(config, name) for name in EXPORTED},
             load_images=image_loader(database),
             overwrite=overwrite,
         )
