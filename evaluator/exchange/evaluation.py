@@ -1,7 +1,7 @@
 """Import another tool's responses as an evaluation: match, store, grade and compare them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,11 @@ def import_evaluation(
         numbers = read_numbers(database, stored.run)
         with database.read() as session:
             agreement = read_agreement(session, stored.run.id)
+    if agreement and {theirs for theirs, _ in agreement.counts} == {"unknown"}:
+        note(
+            "none of the other tool's scores is a correct or wrong grade; if they are points, import without "
+            "them: `--column score=`"
+        )
     record = {
         **numbers,
         "format": file.form,
@@ -120,7 +125,7 @@ def import_evaluation(
         "without_response": read.lost.total(),
         "agreement": agreement and agreement.to_json(),
     }
-    return record, list(_attention(read, benchmark))
+    return record, _attention(read, benchmark)
 
 
 def _matcher_of_file(posed: str, folder: Path, kind: str) -> FromFile:
@@ -136,11 +141,11 @@ def _unmatched(counts: Counter[str], benchmark: LoadedBenchmark | None) -> dict[
     return {"responses": counts.total(), "questions": len(counts), "listed": listed}
 
 
-def _attention(read: Survey, benchmark: LoadedBenchmark | None) -> Sequence[str]:
+def _attention(read: Survey, benchmark: LoadedBenchmark | None) -> list[str]:
     name = "" if benchmark is None else benchmark.name
-    sentences = {
-        f"match no problem of {name}": read.unmatched,
-        f"match several problems of {name}, which only ids distinguish": read.unclear,
-        "are missing, because the other tool received none: pass@k is given as a range": read.lost,
+    counts = {
+        f"responses that match no problem of {name}": read.unmatched,
+        f"responses that match several problems of {name}, which only ids distinguish": read.unclear,
+        "requests to which the other tool got no response (pass@k is given as a range)": read.lost,
     }
-    return [f"{counts.total():,} responses {why}" for why, counts in sentences.items() if counts]
+    return [f"{what}: {count.total():,}" for what, count in counts.items() if count]

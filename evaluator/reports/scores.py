@@ -43,6 +43,15 @@ class Metric:
         if not 0 <= self.tau <= 1:
             raise InputError(f"tau is {self.tau}, but must be between 0 and 1.")
 
+    @classmethod
+    def parse(cls, text: str) -> "Metric":
+        """Return a metric by its name, which may end in tau, as in g-pass@k:0.5."""
+        name, colon, tau = text.partition(":")
+        try:
+            return cls(name, float(tau)) if colon and name == G_PASS_AT_K else cls(text)
+        except ValueError:
+            raise InputError(f"--metric {text}: give the share as a number, as in g-pass@k:0.5.") from None
+
     def title(self, k: int) -> str:
         """Return the metric's name at k: pass@32."""
         named = self.name[:-1] + str(k)

@@ -4,7 +4,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import EVAL
 from service.errors import InputError
-from service.runs.store import Run, find_run
+from service.runs.store import Run, find_run, only_run
 
 KIND = "propose"
 

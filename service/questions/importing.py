@@ -67,9 +67,9 @@ class ImportReport:
         if self.held:
             problems.append(f"{len(self.held):,} held back (`tagrpo questions list {self.name} --held`)")
         if conflicts:
-            problems.append(f"{len(conflicts):,} rows whose answer contradicts an earlier row")
+            problems.append(f"rows whose answer contradicts an earlier row: {len(conflicts):,}")
         if read.bad:
-            problems.append(f"{len(read.bad):,} rows left out")
+            problems.append(f"rows left out: {len(read.bad):,}")
         if read.left_out:
             columns = filter(None, (read.columns.question, *read.columns.further, *read.left_out))
             options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
@@ -81,8 +81,8 @@ class ImportReport:
             )
         if self.solutions:
             problems.append(
-                f"{self.solutions:,} gold answers are whole solutions of several lines, which hardly any "
-                "response matches. Import under another --name and name the column of the final answer with "
+                f"gold answers that are whole solutions, which hardly any response matches: "
+                f"{self.solutions:,}. Import under another --name and name the column of the final answer with "
                 "--column answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the text "
                 "after ####"
             )

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from service.errors import InputError
-from service.runs.store import Run, check_name, find_run, list_runs, open_run
+from service.runs.store import Run, check_name, find_run, list_runs, only_run, open_run
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.tables import TRAIN, TrainFolderRow
 

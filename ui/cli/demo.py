@@ -22,6 +22,16 @@ NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue"
 """Modules of the extras that the demo takes."""
 
 
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "OMP_NUM_THREADS": str(min(os.cpu_count() or 1, 4)),  # a model this small has no use for many
+    "GOMP_SPINCOUNT": "1000",  # next to other programs, waiting threads would keep the cores busy
+}
+
+
 def demo(
     folder: Path | None = None,
     quick: bool = False,
@@ -45,16 +55,8 @@ def demo(
         seeds: Number of training runs per recipe.
         responses: Number of responses per training run.
     """
-    # Before anything that reads them is imported: nothing here asks the network.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # those of loading 35 weights
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    # Sampler and trainer take turns, so that each may have the cores; a model this small has no use for many.
-    os.environ.setdefault("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4)))
-    # Threads that wait for each other soon sleep: beside other programs the usual long spinning keeps busy
-    # the very cores that they wait for.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    for name, value in ENVIRONMENT.items():  # before the packages that read it are imported
+        os.environ.setdefault(name, value)
     from dataclasses import replace
 
     from sandbox.demo.folder import open_demo_folder

@@ -111,7 +111,7 @@ def _programs() -> Check:
 
 def _contract(folders: Mapping[str, Path]) -> Iterator[Check]:
     from trainer_adapter.verl.contract import differences
-    from trainer_adapter.verl.hooks import CPU, CPU_SPEED, IMAGES, RESCUE, TESTED_VERSIONS, TIER_1, TIER_2
+    from trainer_adapter.verl.hooks import GROUPS, TESTED_VERSIONS
 
     version = _version("verl")
     if version is None:
@@ -119,20 +119,13 @@ def _contract(folders: Mapping[str, Path]) -> Iterator[Check]:
         yield Check("hooks for training", "problem", "verl is not installed", way_out, needed=True)
         return
     known = "tested" if version in TESTED_VERSIONS else f"not tested; tested: {', '.join(TESTED_VERSIONS)}"
-    for what, hooks in (
-        ("tier 1", TIER_1),
-        ("tier 2", TIER_2),
-        ("rescue sampling", RESCUE),
-        ("images", IMAGES),
-        ("training without a GPU", CPU),
-        ("faster CPU training", CPU_SPEED),
-    ):
-        needed = hooks not in (CPU, CPU_SPEED)
+    way_out = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
+    for what, hooks in GROUPS.items():
+        needed = "GPU" not in what and "CPU" not in what
         lacking = differences(folders, hooks)
         count = f"{len(hooks) - len(lacking)} of {len(hooks)}"
         detail = f"verl {version} ({known}), Ray {_version('ray')}: {count}"
         yield Check(f"hooks of {what}", "problem" if lacking else "ok", detail, "", needed)
-        way_out = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
         yield from (Check("differs", "problem", each, way_out, needed) for each in lacking)
 
 

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -12,9 +12,6 @@ from ui.cli import output
 from ui.cli.eval.settings import Counted
 from ui.cli.files import ReportFile, check_chart
 from ui.cli.settings import db
-
-if TYPE_CHECKING:
-    from evaluator.reports.scores import Metric
 
 References = Annotated[
     list[str],
@@ -68,12 +65,12 @@ def report(
     from evaluator.reports.layout import report_document
     from evaluator.reports.records import records
     from evaluator.reports.report import build_report, score_votes
-    from evaluator.reports.scores import INTERVALS, check_interval
+    from evaluator.reports.scores import INTERVALS, Metric, check_interval
 
     form = file.choose()
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
-    measured, question = _metric(metric), INTERVALS[interval]
+    measured, question = Metric.parse(metric), INTERVALS[interval]
     check_interval(measured, question)
     with db.reading() as session:
         methods, warnings = counted.load(session, references, allow)
@@ -179,23 +176,10 @@ def compare(
     file.deliver(form, document, rows, record)
 
 
-def _metric(text: str) -> "Metric":
-    from evaluator.reports.scores import Metric
-
-    name, colon, tau = text.partition(":")
-    try:
-        return Metric(name, float(tau)) if colon and name == "g-pass@k" else Metric(text)
-    except ValueError:
-        raise InputError(f"--metric {text}: give the share as a number, as in g-pass@k:0.5.") from None
-
-
 def _whole_numbers(text: str | None) -> list[int] | None:
     if text is None:
         return None
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--k {text!r}: give integers such as 1,2,4.") from None
+    numbers = [int(part) if part.isdecimal() else 0 for part in text.split(",")]
     if min(numbers) < 1:
-        raise InputError(f"--k {text!r}: k must be at least 1.")
+        raise InputError(f"--k {text!r}: give integers of at least 1, such as 1,2,4.")
     return numbers

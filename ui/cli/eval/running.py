@@ -10,8 +10,8 @@ from evaluator.config import EvalConfig
 from ui.cli import exits, output
 from ui.cli.configured import Verb
 from ui.cli.output import Heading, Part, Table, plural, terminal
-from ui.cli.requests import DryRun, error_words, estimate_notes, open_words
-from ui.cli.settings import db
+from ui.cli.requests import DryRun, error_words, estimate_notes
+from ui.cli.settings import db, resume_command
 
 if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
@@ -73,7 +73,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
         records.append({**record, **of_outcome, "graded": outcome.graded.samples})
         if not terminal.as_json:
             output.say(*numbers_parts(record))
-        problems.extend(complaints(run, outcome, record["errors"]))
+        problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
 
     loaded = load_benchmarks(config)  # a wrong name leaves no new database
     with db.open(create=config.neighbors is None) as database:
@@ -94,33 +94,32 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
         raise exits.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
 
 
-def complaints(run: "Run", outcome: "EvalOutcome", errors: Mapping[str, int]) -> list[str]:
-    """Say what of a run needs attention; requests that are open although nothing stopped are in a job."""
-    problems = []
-    if outcome.stopped:
-        problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
-    if outcome.lost:
-        problems.append(lost_words(run.name, outcome.lost, errors))
-    if coming := outcome.missing - outcome.lost:
-        words = "" if outcome.message else error_words(errors)
-        failed = f" (failed requests: {words})" if words else ""
-        more = " with a higher --max-usd" if outcome.stopped == "budget" else ""
-        problems.append(
-            f"{run.name}: {plural(coming, 'sample')} missing{failed}; run the same command{more} to get them"
-        )
-    return problems
-
-
-def lost_words(name: str, lost: int, errors: Mapping[str, int]) -> str:
-    """Say which samples of a run are missing for good, why, and the way out."""
+def attention(
+    record: Mapping[str, Any],
+    *,
+    imported: bool = False,
+    stopped: str | None = None,
+    message: str | None = None,
+) -> list[str]:
+    """Say what of a run needs attention, with the way on."""
     from service.asks.request import FINAL, TIME_OUT
 
-    words = error_words(errors, {*FINAL, TIME_OUT})
-    return (
-        f"{name}: {plural(lost, 'sample')} permanently missing: too long, refused, or timed out "
-        f"twice{f' ({words})' if words else ''}; pass@k is given as a range from all wrong to all right. "
-        "Retry with retry_final=true"
-    )
+    name, errors, lost = record["run"], record["errors"], record["missing_for_good"]
+    problems = [f"stopped: {message or stopped}"] if stopped else []
+    if lost:
+        words = error_words(errors, {*FINAL, TIME_OUT})
+        why = f"too long, refused, or timed out twice{f' ({words})' if words else ''}"
+        retry = "" if imported else f"; {resume_command(name, 'retry_final=true')} retries"
+        problems.append(
+            f"{plural(lost, 'sample')} permanently missing: "
+            f"{'the other tool received no response' if imported else why}; pass@k is given as a range{retry}"
+        )
+    if coming := record["missing"] - lost:
+        words = "" if message else error_words(errors)
+        failed = f" (failed requests: {words})" if words else ""
+        resume = resume_command(name, *(["max_usd=MORE"] if stopped == "budget" else []))
+        problems.append(f"{plural(coming, 'sample')} missing{failed}; {resume} requests them")
+    return [f"{name}: {problem}" for problem in problems]
 
 
 def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
@@ -128,21 +127,12 @@ def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[
     from evaluator.evals.runs import EvalSpec, is_imported
     from evaluator.reports.standing import read_numbers
 
-    record = read_numbers(database, run)
-    errors, lost = record["errors"], record["missing_for_good"]
-    problems = open_words(run.name, record["open_requests"], record["failed_requests"], errors)
-    if is_imported(EvalSpec.model_validate(run.spec)):
-        # the prompt and the sampling of the other tool are unknown
-        spec = {name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")}
-        record |= {"spec": spec}
-        if lost:
-            problems.append(
-                f"{run.name}: {plural(lost, 'sample')} without a response, because the other tool received "
-                "none; pass@k is given as a range from all wrong to all right"
-            )
-    elif lost:
-        problems.append(lost_words(run.name, lost, errors))
-    return record, problems
+    record, imported = read_numbers(database, run), is_imported(EvalSpec.model_validate(run.spec))
+    if imported:  # the prompt and the sampling of the other tool are unknown
+        record["spec"] = {
+            name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")
+        }
+    return record, attention(record, imported=imported)
 
 
 def numbers_parts(record: Mapping[str, Any]) -> list[Part]:
