@@ -81,10 +81,10 @@ class ImportReport:
             )
         if self.solutions:
             problems.append(
-                f"gold answers that are whole solutions, which hardly any response matches: "
-                f"{self.solutions:,}. Import under another --name and name the column of the final answer with "
-                "--column answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the text "
-                "after ####"
+                "gold answers that are whole solutions, which hardly any response matches: "
+                f"{self.solutions:,}. Import under another --name and name the column of the final answer "
+                "with --column answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the "
+                "text after ####"
             )
         return problems
 

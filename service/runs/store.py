@@ -160,12 +160,8 @@ def only_run(session: Session, kind: str | None = None) -> Run:
     """Return the only run there is, of this kind if one is given."""
     runs = [run for run in list_runs(session) if kind in (None, run.kind)]
     if len(runs) != 1:
-        names = ", ".join(sorted(run.name for run in runs))
-        raise InputError(
-            f"there are several runs. Choose one: {names}."
-            if runs
-            else "there are no runs yet to choose from."
-        )
+        several = f"there are several runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
+        raise InputError(several if runs else "there are no runs yet.")
     return runs[0]
 
 

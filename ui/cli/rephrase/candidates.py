@@ -55,7 +55,7 @@ def list_(
     terminal.rows(
         "candidates",
         [card.to_json() for card in cards],
-        "candidate question=question_id status strategy text reason reviewed",
+        "candidate question=question_id status reviewed strategy text reason",
         empty=f"no {'more candidates' if total else 'candidate'} of {chosen.name} "
         f"{'match' if total else 'matches'}",
         run=chosen.name,
