@@ -1,23 +1,29 @@
 """`tagrpo eval report` and `compare`: models in a table, two of them problem by problem."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import Counted
+from ui.cli.eval.settings import AnswersName, OwnGrader
 from ui.cli.files import ReportFile, check_chart
 from ui.cli.settings import db
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from evaluator.reports.methods import Method
 
 References = Annotated[
     list[str],
     Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
 ]
-Ks = Annotated[str | None, Option("--k", help="Values of k, such as 32 or 1,2,4,8.")]
 
 
 class Allowed(StrEnum):
@@ -27,27 +33,62 @@ class Allowed(StrEnum):
     POOLING = "pooling"
 
 
-Allow = Annotated[
-    list[Allowed] | None,
-    Option(
-        "--allow",
-        metavar="missing|pooling",
-        help="missing: leave out problems with too few samples. pooling: pool runs that differ in more than "
-        "the seed. Repeat the option for both.",
-    ),
-]
+@dataclass(frozen=True)
+class Counted:
+    """Which samples and grades count.
+
+    Args:
+        k: Values of k, such as 32 or 1,2,4,8.
+        answers: Answers that count: any final answer, or only boxed ones. Default: as in the run.
+        grades: Grades that count. human: human grades override the grader's; grader: ignore human grades.
+        judge: Also count the grades of this judge model from `eval score --judge`.
+        allow: missing: leave out problems with too few samples. pooling: pool runs that differ in more than
+            the seed. Repeat the option for both.
+    """
+
+    k: str | None = None
+    answers: AnswersName | None = None
+    grades: Literal["human", "grader"] = "human"
+    own_grader: OwnGrader = None
+    judge: str | None = None
+    allow: Annotated[list[Allowed] | None, Option(metavar="missing|pooling")] = None
+
+    def __post_init__(self) -> None:
+        if self.own_grader is not None and self.answers == "boxed":
+            raise InputError("a custom grader extracts answers itself. Remove --answers boxed.")
+
+    def ks(self) -> list[int] | None:
+        """Return the values of k."""
+        numbers = [int(part) if part.isdecimal() else 0 for part in (self.k or "1").split(",")]
+        if min(numbers) < 1:
+            raise InputError(f"--k {self.k!r}: give integers of at least 1, such as 1,2,4.")
+        return None if self.k is None else numbers
+
+    def load(self, session: "Session", references: Sequence[str]) -> "tuple[list[Method], list[str]]":
+        """Return the methods that references name, and what is known of their contamination."""
+        from evaluator.reports.methods import load_methods
+        from evaluator.reports.notes import contamination_notes
+
+        methods = load_methods(
+            session,
+            references,
+            pool_anyway="pooling" in (self.allow or ()),
+            answers=self.answers,
+            grades=self.grades,
+            own=self.own_grader,
+            judge=self.judge,
+        )
+        return methods, contamination_notes(session, methods)
 
 
 def report(
     references: References,
     *,
-    k: Ks = None,
     metric: str = "pass@k",
     interval: Literal["new-problems", "same-problems"] = "new-problems",
     paper: str | None = None,
     counted: Counted,
     chart: Path | None = None,
-    allow: Allow = None,
     file: ReportFile,
 ) -> None:
     """Compare runs in a table with intervals, next to the published figures of a paper.
@@ -73,14 +114,14 @@ def report(
     measured, question = Metric.parse(metric), INTERVALS[interval]
     check_interval(measured, question)
     with db.reading() as session:
-        methods, warnings = counted.load(session, references, allow)
+        methods, warnings = counted.load(session, references)
         built = build_report(
             methods,
-            ks=_whole_numbers(k),
+            ks=counted.ks(),
             metric=measured,
             interval=question,
             paper=paper,
-            allow_missing="missing" in (allow or ()),
+            allow_missing="missing" in (counted.allow or ()),
             majority=partial(score_votes, session) if metric == "maj@k" else None,
         )
     document = report_document(built, warnings)
@@ -110,12 +151,10 @@ def compare(
     a: str,
     b: Annotated[str | None, Argument()] = None,
     *,
-    k: Ks = None,
     tool_grades: bool = False,
     changes: Annotated[int, Option(min=0)] = 5,
     common_only: bool = False,
     counted: Counted,
-    allow: Allow = None,
     file: ReportFile,
 ) -> None:
     """Compare two models on the same problems: paired differences, p-values, wins and losses.
@@ -153,13 +192,13 @@ def compare(
         file.deliver(form, agreement_document(agrees, unlike), unlike, record)
         return
     with db.reading() as session:
-        methods, warnings = counted.load(session, [a, b], allow)
+        methods, warnings = counted.load(session, [a, b])
     if len(methods) != 2:
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
     comparison = compare_methods(
-        *methods, ks=_whole_numbers(k), allow_missing="missing" in (allow or ()), common_only=common_only
+        *methods, ks=counted.ks(), allow_missing="missing" in (counted.allow or ()), common_only=common_only
     )
     document = comparison_document(comparison, warnings, changes=changes)
     rows = comparison_records(comparison)
@@ -174,12 +213,3 @@ def compare(
         "notes": list(document.notes),
     }
     file.deliver(form, document, rows, record)
-
-
-def _whole_numbers(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    numbers = [int(part) if part.isdecimal() else 0 for part in text.split(",")]
-    if min(numbers) < 1:
-        raise InputError(f"--k {text!r}: give integers of at least 1, such as 1,2,4.")
-    return numbers
