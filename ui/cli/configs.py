@@ -13,9 +13,9 @@ from ui.cli.tree import find_function
 VERBS = {
     "rephrase": "rephrase.running.run",
     "eval": "eval.running.run",
-    "score": "eval.scoring.score",
+    "score": "eval.running.score",
     "train": "train.running.run",
-    "export": "sets.exports.export",
+    "export": "sets.commands.export",
 }
 """The commands that take a config, by its name."""
 
@@ -38,15 +38,5 @@ def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) 
         f"{summary(taken.kind)}\n\nGive this file with -c FILE. On the command line, KEY=VALUE after the "
         "other arguments wins over it,\nand a key in a table has a dot, as in solver.max_tokens=2048."
     )
-    record = {
-        setting.path: {
-            "about": setting.info.description,
-            "default": setting.default,
-            "takes": setting.limits,
-            "required": setting.info.is_required(),
-            "operational": setting.operational,
-            "of": setting.choice and f"{setting.choice[0]}={setting.choice[1]}",
-        }
-        for setting in settings_of(taken.kind)
-    }
+    record = {setting.path: setting.to_json() for setting in settings_of(taken.kind)}
     terminal.emit({"config": verb, "settings": record}, template(taken.kind, about).rstrip())

@@ -91,7 +91,7 @@ def show(run: OnlyRun = None) -> None:
 
     Example: tagrpo runs show math-gpt4
     """
-    from ui.cli.resuming import choose_run
+    from evaluator.evals.runs import choose_run
 
     with db.open(read_only=True) as database:
         with database.read() as session:

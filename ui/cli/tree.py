@@ -17,7 +17,7 @@ GROUPS = {
         "Import, browse, mix and remove question sets.",
         "tagrpo questions import math_train.jsonl --name math",
         "questions.sets.import questions.sets.list questions.sets.show questions.sets.mix "
-        "questions.contamination.contamination questions.sets.remove",
+        "questions.sets.contamination questions.sets.remove",
     ),
     "rephrase": Group(
         "Propose, import, check, browse, review and audit neighbors.",
@@ -34,20 +34,20 @@ GROUPS = {
     "sets": Group(
         "Publish, compare, verify and export immutable neighbor sets.",
         "tagrpo sets publish math --run rules --include unverified",
-        "sets.commands.publish sets.commands.list sets.commands.show sets.commands.tag sets.exports.export "
-        "sets.exports.import",
+        "sets.commands.publish sets.commands.list sets.commands.show sets.commands.tag sets.commands.export "
+        "sets.commands.import",
     ),
     "eval": Group(
         "Measure models: sample responses to benchmarks, grade them and report pass@k.",
         "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1 --n 128",
-        "eval.running.run eval.exchange.import eval.exchange.export eval.scoring.score eval.responses.show "
+        "eval.running.run eval.exchange.import eval.exchange.export eval.running.score eval.responses.show "
         "eval.responses.label eval.reporting.report eval.reporting.compare eval.benchmarks.benchmarks "
         "eval.serving.serve",
     ),
     "train": Group(
         "Train a policy with verl: plan, run, look at metrics and responses.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
-        "train.running.run train.planning.plan train.planning.recipes train.record.metrics "
+        "train.running.run train.running.plan train.running.recipes train.record.metrics "
         "train.record.rollouts train.running.merge",
     ),
     "db": Group(
@@ -72,7 +72,7 @@ COMMANDS = {
 
 WITHOUT = {
     **dict.fromkeys(("demo.demo", "eval.serving.serve"), ("db_file", "as_json")),
-    **dict.fromkeys(("configs.config", "train.running.merge", "train.planning.recipes"), ("db_file",)),
+    **dict.fromkeys(("configs.config", "train.running.merge", "train.running.recipes"), ("db_file",)),
     **dict.fromkeys(("eval.benchmarks.benchmarks", "db.copy"), ("db_file",)),
     "ui.ui": ("as_json",),
 }

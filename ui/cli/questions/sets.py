@@ -1,19 +1,16 @@
-"""`tagrpo questions import`, `mix`, `list`, `show` and `remove`."""
+"""`tagrpo questions`: import, mix, list, show and remove sets; contamination of benchmarks."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
+from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import plural, terminal
 from ui.cli.settings import db
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.questions import Columns
-
-PARTS = ("question", "answer", "solution", "level", "subject", "images")
+    pass
 
 
 def import_(
@@ -60,12 +57,12 @@ def import_(
         skip_bad_rows: Skip unusable rows and list them.
     """
     from evaluator.grading import AnswerKind, Grader
-    from service.questions import RowLimits, read_source, store_import
+    from service.questions import Columns, RowLimits, read_source, store_import
     from service.questions.store import check_set_name
 
     if name is not None:
         check_set_name(name)  # before a new database is made
-    columns = _read_columns(column or [])
+    columns = Columns.parse(column or [])
     with terminal.progress("import") as bar:
         rows = read_source(
             source,
@@ -83,22 +80,6 @@ def import_(
     terminal.show(report.to_json(), hidden=("spec",))
     if problems := report.attention:
         raise exits.needs_attention("; ".join(problems))
-
-
-def _read_columns(words: "Sequence[str]") -> "Columns":
-    from service.questions import Columns
-
-    given: dict[str, list[str]] = {}
-    for word in words:
-        part, equals, name = word.partition("=")
-        if part not in PARTS or not equals:
-            raise BadParameter(f"--column {word}: give PART=NAME, where PART is one of {', '.join(PARTS)}")
-        given.setdefault(part, []).append(name)
-    questions = given.pop("question", [])
-    if several := [part for part, names in given.items() if len(names) > 1]:
-        raise BadParameter(f"--column {several[0]}=: only a question can have several columns")
-    others: dict[str, Any] = {part: names[0] for part, names in given.items()}
-    return Columns(next(iter(questions), None), further=tuple(questions[1:]), **others)
 
 
 def mix(
@@ -267,3 +248,45 @@ def remove(name: str, yes: Annotated[bool, Option("--yes")] = False) -> None:
         with database.write() as session:
             remove_set(session, name)
     terminal.show({"set": name, "questions": members, "spec": stored.spec}, hidden=("spec",))
+
+
+def contamination(
+    set_name: Annotated[str, Argument(metavar="SET")],
+    benchmark: Annotated[list[str], Option()],
+    neighbors: str | None = None,
+    ngram: Annotated[int, Option(min=1, max=100)] = 8,
+    threshold: Annotated[float, Option(min=0.01, max=1)] = 0.5,
+    ratio: Annotated[float, Option(min=50, max=100)] = 90,
+    *,
+    rows: BenchmarkRows,
+) -> None:
+    """Find questions and neighbors that repeat benchmark problems; reports mention it.
+
+    exact: the same words, regardless of formatting. fuzzy: nearly the same words. n-gram: the text contains
+    long passages of the problem. variant: similar wording, but other numbers, answers or images: usually a
+    different problem. Rows are numbered from 0. No texts are printed.
+
+    Exit code 3: problems are repeated (variants do not count).
+
+    Example: tagrpo questions contamination math --benchmark math500
+
+    Args:
+        set_name: Name of a question set.
+        benchmark: Known benchmark, or a .toml or .jsonl file.
+        neighbors: Also check the neighbors of this neighbor set (NAME, NAME@3).
+        ngram: Number of words in an n-gram.
+        threshold: Share of a problem's n-grams that a text must contain to match, 0 to 1.
+        ratio: Minimum fuzzy similarity of matching texts, 50 to 100.
+    """
+    from evaluator.grading import Grader
+    from rephraser.contamination import check_contamination
+    from service.questions.sets.finding import Settings
+
+    load = rows.loader(benchmark)
+    settings = Settings(ngram, threshold, ratio)
+    with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
+        loaded = [load(name) for name in benchmark]
+        checks, pairs = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
+    terminal.show({"settings": settings.to_json(), "checks": checks, "pairs": pairs})
+    if repeated := sum(check["repeated_problems"] for check in checks):
+        raise exits.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")
