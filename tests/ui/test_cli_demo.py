@@ -132,7 +132,7 @@ def test_what_is_not_installed_is_named_with_the_command(
     monkeypatch.setattr(command, "NEEDED", ("json", "no_such_verl", "no_such_torch"))
     refused = cli("demo")
     assert (refused.code, refused.out) == (2, "")
-    assert "no_such_verl, no_such_torch are not installed" in refused.err
+    assert "not installed: no_such_verl, no_such_torch." in refused.err
     assert "pip install 'tagrpo[train,local,ui]'" in refused.err
     assert list(tmp_path.iterdir()) == []
 

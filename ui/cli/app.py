@@ -18,8 +18,10 @@ from ui.characters import visible
 from ui.cli import exits, output
 from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
 
-GO_ON = "run the same command again to resume"
-STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
+STOPPED = {
+    code: f"{how}; run the same command again to resume"
+    for code, how in ((exits.Code.INTERRUPTED, "interrupted"), (exits.Code.TERMINATED, "terminated"))
+}
 
 METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
 """Placeholders for the values of options in help, by type."""

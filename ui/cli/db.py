@@ -61,12 +61,7 @@ def backup(target: Path) -> None:
             f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL` "
             "for this database."
         )
-    try:
-        copied = upkeep.back_up(db.place, target)
-    except FileExistsError:
-        raise InputError(
-            f"{target}: the file exists. Choose another path, or remove the file first."
-        ) from None
+    copied = upkeep.back_up(db.place, target)
     terminal.show({"database": db.place, "backup": target, "bytes": copied})
 
 

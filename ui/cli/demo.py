@@ -81,9 +81,8 @@ def check_installed() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise PrerequisiteError(
-            f"the demo trains with verl and draws charts, but {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} not installed. Install everything with {INSTALL}; in a "
-            "clone, run `make demo`. Without a GPU, add --extra-index-url "
+            f"the demo needs packages that are not installed: {', '.join(missing)}. Install everything with "
+            f"{INSTALL}; in a clone, run `make demo`. Without a GPU, add --extra-index-url "
             "https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
         )
 

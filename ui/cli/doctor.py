@@ -165,15 +165,10 @@ def _disk(place: "Place") -> Check:
 
 def _keys() -> Iterator[Check]:
     names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
-    if names:
-        yield Check("API keys", "ok", f"set: {', '.join(names)}")
-    else:
-        way_out = "export OPENAI_API_KEY=...; your own vLLM server needs none"
-        yield Check("API keys", "missing", "no *_API_KEY in the environment", way_out)
-    if os.environ.get("HF_TOKEN"):
-        yield Check("Hugging Face token", "ok", "HF_TOKEN is set")
-    else:
-        yield Check("Hugging Face token", "missing", "HF_TOKEN is not set", "only gated datasets need it")
+    way_out = "" if names else "export OPENAI_API_KEY=...; your own vLLM server needs none"
+    yield Check("API keys", "ok" if names else "missing", ", ".join(names) or "none set", way_out)
+    token: State = "ok" if os.environ.get("HF_TOKEN") else "missing"
+    yield Check("Hugging Face token", token, "only gated datasets need HF_TOKEN")
 
 
 def _endpoint(model: str, bases: Sequence[str]) -> Check:

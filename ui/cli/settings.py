@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
@@ -197,10 +197,8 @@ def reviewer_name(option: str | None) -> str:
     """Return the reviewer: as given, else the login name."""
     import getpass
 
-    try:
-        name = getpass.getuser() if option is None else option
-    except (OSError, KeyError, ImportError):  # a login without a name
-        name = ""
-    if not name.strip():
+    with suppress(OSError, KeyError, ImportError):  # a login without a name
+        option = getpass.getuser() if option is None else option
+    if option is None or not option.strip():
         raise InputError("the reviewer has no name. Give one with --reviewer or TAGRPO_REVIEWER.")
-    return name.strip()
+    return option.strip()

@@ -8,7 +8,10 @@ from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import terminal
 
-AFTER = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
+LISTED = (
+    *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),
+    *("gated", "licence", "citation", "note"),
+)
 
 
 def benchmarks(
@@ -43,13 +46,7 @@ def benchmarks(
     load = rows.loader(names or list(BENCHMARKS))
     if not names and not check:
         known = [
-            {
-                **{name: getattr(benchmark, name) for name in ("name", "title", "rows")},
-                "kind": benchmark.kind.value,
-                "from": benchmark.hub_id,
-                "configs": list(benchmark.configs),
-                **{name: getattr(benchmark, name) for name in AFTER},
-            }
+            {"from": benchmark.hub_id, **{name: getattr(benchmark, name) for name in LISTED}}
             for benchmark in BENCHMARKS.values()
         ]
         terminal.rows("benchmarks", known, "name title rows kind from gated licence")

@@ -108,7 +108,6 @@ def report(
     from evaluator.reports.report import build_report, score_votes
     from evaluator.reports.scores import INTERVALS, Metric, check_interval
 
-    form = file.choose()
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
     measured, question = Metric.parse(metric), INTERVALS[interval]
@@ -144,7 +143,7 @@ def report(
 
         save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
         output.note(f"chart written to {chart}")
-    file.deliver(form, document, rows, record)
+    file.deliver(document, rows, record)
 
 
 def compare(
@@ -175,7 +174,6 @@ def compare(
     from evaluator.reports.comparing import change_records, compare_methods, comparison_records
     from evaluator.reports.comparison_layout import comparison_document
 
-    form = file.choose()
     if (b is None) != tool_grades:
         raise BadParameter("give two models, or one run with --tool-grades")
     if b is None:
@@ -189,7 +187,7 @@ def compare(
                 )
             unlike = unlike_grades(session, chosen, agrees, judge)
         record = {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
-        file.deliver(form, agreement_document(agrees, unlike), unlike, record)
+        file.deliver(agreement_document(agrees, unlike), unlike, record)
         return
     with db.reading() as session:
         methods, warnings = counted.load(session, [a, b])
@@ -212,4 +210,4 @@ def compare(
         "problems": change_records(comparison),
         "notes": list(document.notes),
     }
-    file.deliver(form, document, rows, record)
+    file.deliver(document, rows, record)
