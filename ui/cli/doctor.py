@@ -49,7 +49,12 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
         base_url: Address of the model's server. Repeat the option for several servers.
         training: Also compare verl and Ray with the tested versions, and list the recipes that run with them.
     """
-    checks = [_python(), *_packages(), _programs(), _database(db.place), _disk(db.place), *_keys()]
+    from service.enclosure.running import refusal
+
+    checks = [*_packages(), _database(db.place), _disk(db.place), *_keys()]
+    why = refusal()
+    programs = Check("isolation of programs", "missing", *why) if why else None
+    checks.append(programs or Check("isolation of programs", "ok", "by bubblewrap"))
     if model is not None:
         checks.append(_endpoint(model, base_url or []))
     record: dict[str, Any] = {}
@@ -74,12 +79,6 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
         raise exits.needs_attention(f"{', '.join(wrong)}: see above.")
 
 
-def _python() -> Check:
-    good = (3, 11) <= sys.version_info[:2] < (3, 13)
-    way_out = "" if good else "tagrpo is tested with Python 3.11 and 3.12"
-    return Check("Python", "ok" if good else "problem", platform.python_version(), way_out, needed=True)
-
-
 def _version(package: str) -> str | None:
     from importlib import metadata  # brings in the email package: a tenth of the time of --help
 
@@ -90,6 +89,9 @@ def _version(package: str) -> str | None:
 
 
 def _packages() -> Iterator[Check]:
+    good = (3, 11) <= sys.version_info[:2] < (3, 13)
+    way_out = "" if good else "tagrpo is tested with Python 3.11 and 3.12"
+    yield Check("Python", "ok" if good else "problem", platform.python_version(), way_out, needed=True)
     yield Check("tagrpo", "ok", _version("tagrpo") or "source tree")
     for what, (packages, way_out) in {"base packages": (BASE, "pip install tagrpo"), **EXTRAS}.items():
         versions = {package: _version(package) for package in packages}
@@ -100,13 +102,6 @@ def _packages() -> Iterator[Check]:
             yield Check(
                 what, "ok", ", ".join(f"{package} {version}" for package, version in versions.items())
             )
-
-
-def _programs() -> Check:
-    from service.enclosure.running import refusal
-
-    what = "isolation of programs"
-    return Check(what, "missing", *why) if (why := refusal()) else Check(what, "ok", "by bubblewrap")
 
 
 def _contract(folders: Mapping[str, Path]) -> Iterator[Check]:

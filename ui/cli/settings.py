@@ -1,12 +1,4 @@
-"""Settings of commands: those of every command, those that several take, and the config of a verb.
-
-    @Verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
-    def run(config: RephraseConfig) -> None: ...
-
-The command of `run` has `--model`, `--max-usd`, `-c FILE`, `--db`, `--json`, and takes `key=value` for
-every other setting of the config. A flag has no `--no-` form unless it names one, and a list may be given
-several times.
-"""
+"""Settings of commands: those of every command, and those that several take."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""Settings that several commands of `tagrpo eval` take: which grades count."""
+"""Settings that several commands of `tagrpo eval` take: benchmarks, answers, graders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,10 @@ if TYPE_CHECKING:
     from evaluator.benchmarks.types import LoadedBenchmark
 
 AnswersName = Literal["all", "boxed"]
-
-
 EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
-
 AnswersTaken = Annotated[
     AnswersName, Option("--answers", help="Answers that count: any final answer, or only boxed ones.")
 ]
-
-
 OwnGrader = Annotated[
     str | None, Option("--grader", help="Your own grader as module:function, instead of the built-in rules.")
 ]

@@ -119,14 +119,8 @@ def edit(
     who = reviewer_name(reviewer)
     with db.writing() as session:
         edited, chosen = mend_candidate(session, candidate, text, reviewer=who, run=run)
-    record = {
-        "candidate": edited.candidate_id,
-        "mended_from": edited.mended_from,
-        "mended_by": edited.mended_by,
-        "run": chosen.name,
-        "status": edited.status,
-        "reason": edited.reason,
-        "final": edited.final,
-    }
+    names = ("mended_from", "mended_by", "status", "reason", "final")
+    record = {"candidate": edited.candidate_id, "run": chosen.name}
+    record |= {name: getattr(edited, name) for name in names}
     resume = f"{resume_command(chosen.name)} collects and judges its answers"
     terminal.show(record, None if edited.final else resume)

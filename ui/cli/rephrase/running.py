@@ -103,7 +103,11 @@ def _next_steps(summary: "RunSummary", *, ended: bool) -> Iterator[str]:
 def attention(summary: "RunSummary", stopped: str | None = None, message: str | None = None) -> list[str]:
     """Say what of a run needs attention, with the way on."""
     if stopped:
-        problems = [f"stopped: {message or stopped}; {_way_on(stopped, summary.run)}"]
+        options = {"budget": ("max_usd=MORE",), "enough": ("stop_below=LESS",)}.get(stopped, ())
+        way_on = f"continue with {resume_command(summary.run, *options)}"
+        if stopped == "settings":
+            way_on = "a run's settings are fixed; start a run with other settings under another --name"
+        problems = [f"stopped: {message or stopped}; {way_on}"]
     else:
         problems = open_words(summary.run, summary.open_questions, summary.failed_questions, {})
     if failed := summary.final_questions:
@@ -113,10 +117,3 @@ def attention(summary: "RunSummary", stopped: str | None = None, message: str | 
             f"{retry} retries"
         )
     return problems
-
-
-def _way_on(stopped: str, run: str) -> str:
-    if stopped == "settings":
-        return "a run's settings are fixed; start a run with other settings under another --name"
-    options = {"budget": ("max_usd=MORE",), "enough": ("stop_below=LESS",)}.get(stopped, ())
-    return f"continue with {resume_command(run, *options)}"

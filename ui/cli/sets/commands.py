@@ -151,11 +151,12 @@ def show(
             return
         if verify:
             report = sets.verify(session, reference)
-            ref, ok, derived = report.header.ref, report.ok, report.derived_hash
-            record = {"set": ref, "ok": ok, "content_hash": report.header.content_hash}
-            terminal.show({**record, "derived_hash": derived, "problems": report.problems})
-            if not ok:
-                raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
+            header = report.header
+            record = {"set": header.ref, "ok": report.ok, "content_hash": header.content_hash}
+            terminal.show({**record, "derived_hash": report.derived_hash, "problems": report.problems})
+            if not report.ok:
+                differs = f"{header.ref}: differs from its published content; do not train on it."
+                raise exits.needs_attention(differs)
             return
         header = sets.find_set(session, reference)
         places = range(first, min(first + limit, header.counts["questions"]))

@@ -124,13 +124,17 @@ def rollouts(
         yes: With --prune: remove the files. Default: only list the steps.
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+    from trainer_adapter.record.runs import choose_train_run, open_record
 
     if add:
         _add(target)
         return
     single = ROLLOUT_ID.fullmatch(target or "")
     with db.reading() as session:
-        name, record = chosen_record(session, single[1] if single else target)
+        run = choose_train_run(session, single[1] if single else target)
+        name, record = run.name, open_record(session, run)
+    for problem in record.problems():
+        output.note(problem)
     if rescued is not None:
         _list_rescued(name, record, rescued, after, limit)
     elif single:
@@ -227,17 +231,6 @@ def _prune(name: str, record: "Record", keep: str, remove: bool) -> None:
     for path in paths if remove else ():
         path.unlink(missing_ok=True)
     terminal.show(done, None if remove else "Nothing was removed. Add --yes to remove these files.")
-
-
-def chosen_record(session: "Session", run: str | None) -> "tuple[str, Record]":
-    """Return name and record of a training; warn of its damaged files."""
-    from trainer_adapter.record.runs import choose_train_run, open_record
-
-    chosen = choose_train_run(session, run)
-    record = open_record(session, chosen)
-    for problem in record.problems():
-        output.note(problem)
-    return chosen.name, record
 
 
 def training_state(session: "Session", run: "Run") -> dict[str, Any]:
