@@ -72,8 +72,8 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
             *(" ".join(map(str, row)) for row in rows),
         ]
     record = {"checks": [check._asdict() for check in checks], **record}
-    found = (f"{c.state:9}{c.what}: {c.detail}" + (f" ({c.way_out})" if c.way_out else "") for c in checks)
-    terminal.emit(record, *found, *lines)
+    results = (f"{c.state:9}{c.what}: {c.detail}" + (f" ({c.way_out})" if c.way_out else "") for c in checks)
+    terminal.emit(record, *results, *lines)
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]
     if wrong:
         raise exits.needs_attention(f"{', '.join(wrong)}: see above.")

@@ -162,11 +162,11 @@ def numbers_parts(record: Mapping[str, Any]) -> list[Part]:
         for point in record["pass_at_k"] or ()
     ]
     columns = ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"]
-    shown = {name: record.get(name) for name in SHOWN}
+    numbers = {name: record.get(name) for name in SHOWN}
     return [
         Heading(f"{record['run']}: {words}, {each} samples per problem"),
         Table(columns, rows) if rows else None,
-        *record_parts({name: value for name, value in shown.items() if value or name.endswith("_share")}),
+        *record_parts({name: value for name, value in numbers.items() if value or name.endswith("_share")}),
     ]
 
 

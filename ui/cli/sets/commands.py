@@ -161,8 +161,8 @@ def show(
         header = sets.find_set(session, reference)
         places = range(first, min(first + limit, header.counts["questions"]))
         entries = sets.load_entries(session, header.id, places)
-    shown = {"entries": entries} if limit else {}
-    terminal.show({**_header_record(header), "spec": header.spec, **shown})
+    content = {"entries": entries} if limit else {}
+    terminal.show({**_header_record(header), "spec": header.spec, **content})
 
 
 def tag(

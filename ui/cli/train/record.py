@@ -195,9 +195,13 @@ def _list_rescued(name: str, record: "Record", rescued: str, after: str | None, 
         for each in page[:limit]
     ]
     shares = {"dead_share": totals.dead_share, "revived_share": totals.revived_share}
-    shown: dict[str, Any] = {"run": name, "totals": {**asdict(totals), **shares}, "questions": questions}
-    shown["after"] = page[limit - 1].question_id if len(page) > limit else None
-    terminal.show(shown, "", *totals.sentences(), hidden=("totals",))
+    page_record: dict[str, Any] = {
+        "run": name,
+        "totals": {**asdict(totals), **shares},
+        "questions": questions,
+    }
+    page_record["after"] = page[limit - 1].question_id if len(page) > limit else None
+    terminal.show(page_record, "", *totals.sentences(), hidden=("totals",))
 
 
 def _add(target: str | None) -> None:
