@@ -195,14 +195,14 @@ def _list_suspects(run: str | None, limit: int) -> None:
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:
-        contradicted = find_suspects(session, run_id=run and choose_run(session, run).id)
-    suspects = [suspect.to_json() for suspect in contradicted]
+        listed = find_suspects(session, run_id=run and choose_run(session, run).id)
+    suspects = [suspect.to_json() for suspect in listed]
     terminal.rows(
         "suspects",
         suspects if terminal.as_json else suspects[:limit],
         "question=question_id gold agreed question_agreeing question_drawn neighbor_agreeing neighbor_drawn "
         "neighbors gold_given run",
-        f"{plural(len(contradicted), 'question')} (--limit shows more): either the gold answer is wrong, or the "
+        f"{plural(len(suspects), 'question')} (--limit shows more): either the gold answer is wrong, or the "
         "solvers always err. Check them",
         empty="no suspects: solvers never agree on an answer other than the gold answer",
     )
