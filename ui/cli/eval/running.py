@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,15 +53,11 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     """
     from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
     from evaluator.reports.standing import read_numbers
-    from rephraser.sets.problems import load_neighbors
 
-    of_set = None
-    if config.neighbors is not None:
-        of_set = lambda grader: load_neighbors(config, database, grader, output.note)  # noqa: E731
     if dry_run:
-        there = not isinstance(db.place, Path) or db.place.is_file() or of_set is not None
-        with db.open(read_only=True) if there else nullcontext() as database:
-            estimates = estimate(config, database, note=output.note, neighbors=of_set)
+        there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
+        with db.open(read_only=True) if there else nullcontext() as stored:
+            estimates = estimate(config, stored, note=output.note, neighbors=_neighbors(config, stored))
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         terminal.show(record, *estimate_notes(estimates.values(), config.max_usd))
         return
@@ -85,7 +82,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
             note=output.note,
             each=add,
             loaded=loaded,
-            neighbors=of_set,
+            neighbors=_neighbors(config, database),
         )
         worked = asyncio.run(evaluation)
     exits.end_if_interrupted(worked[-1][1].stopped)
@@ -93,6 +90,15 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
         terminal.emit({"runs": records})
     if problems:
         raise exits.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
+
+
+def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
+    """Return what loads the neighbor set of a config; None for benchmarks."""
+    from rephraser.sets.problems import load_neighbors
+
+    if config.neighbors is None or database is None:
+        return None
+    return partial(load_neighbors, config, database, note=output.note)
 
 
 def attention(
