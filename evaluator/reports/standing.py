@@ -71,7 +71,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
             }
             for point in points.points
         ],
-        "why": why,
+        "why": why or (None if points else "pass@k needs at least one sample of each problem"),
     }
     if result is not None:
         record |= {

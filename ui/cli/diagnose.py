@@ -29,7 +29,7 @@ def diagnose(
     tokens_per_second: float | None = None,
     review_sheet: Path | None = None,
 ) -> None:
-    """Show what neighbors change in training: questions without a gradient, forecast, difficulty, cost.
+    """Show what rephrasings change in training: questions without a gradient, forecast, difficulty, cost.
 
     zero-gradient: share of questions whose responses all get the same reward. forecast: this share for any N
     and G, from a small pilot. choices: groups with right and wrong responses, by number of neighbors.

@@ -33,7 +33,7 @@ def list_(kind: Kind | None = None) -> None:
     Example: tagrpo runs list --kind eval
 
     Args:
-        kind: Only runs of this kind: neighbors, evaluations, judge runs or training runs.
+        kind: Only runs of this kind. propose: runs of `rephrase`; judge: runs of `eval score --judge`.
     """
     from service.runs.store import list_runs
     from ui.cli.records import one_line_value

@@ -62,15 +62,10 @@ class Db:
 
 db = Db()
 
-DB = Option(
-    "--db",
-    envvar="TAGRPO_DB",
-    help="Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db.",
-)
-JSON = Option("--json", help="Print one JSON object instead of text.")
+DB_HELP = "Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db."
 EVERYWHERE = {
-    "db_file": (Annotated[str | None, DB], None),
-    "as_json": (Annotated[bool, JSON], False),
+    "db_file": (Annotated[str | None, Option("--db", envvar="TAGRPO_DB", help=DB_HELP)], None),
+    "as_json": (Annotated[bool, Option("--json", help="Print one JSON object instead of text.")], False),
     "quiet": (Annotated[bool, Option("--quiet", "-q", hidden=True, **output.QUIET)], False),
     "verbose": (Annotated[bool, Option("--verbose", "-v", hidden=True, **output.VERBOSE)], False),
 }

@@ -20,7 +20,7 @@ GROUPS = {
         "questions.sets.contamination questions.sets.remove",
     ),
     "rephrase": Group(
-        "Propose, import, check, browse, review and audit neighbors.",
+        'Propose, check, browse, review and audit rephrasings ("candidates", "neighbors").',
         "tagrpo rephrase run math --name rules proposer=rules",
         "rephrase.running.run rephrase.running.import rephrase.candidates.list rephrase.candidates.show "
         "rephrase.candidates.edit rephrase.reviewing.review rephrase.reviewing.audit "
@@ -32,7 +32,7 @@ GROUPS = {
         "runs.list runs.show runs.rename runs.remove",
     ),
     "sets": Group(
-        "Publish, compare, verify and export immutable neighbor sets.",
+        "Publish, compare, verify and export immutable sets of accepted rephrasings.",
         "tagrpo sets publish math --run rules --include unverified",
         "sets.commands.publish sets.commands.list sets.commands.show sets.commands.tag sets.commands.export "
         "sets.commands.import",
@@ -63,7 +63,7 @@ COMMANDS = {
     "doctor.doctor": "Check what is installed and reachable.",
     "resuming.resume": "Resume a run by its name, with its stored settings.",
     "diagnose.diagnose": (
-        "Show what neighbors change in training: questions without a gradient, difficulty, cost."
+        "Show what rephrasings change in training: questions without a gradient, difficulty, cost."
     ),
     "configs.config": "Print all settings of a command as a config file.",
 }

@@ -42,9 +42,9 @@ SHOWN = (
 def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
-    After an interruption or a spent budget, run the same command again, or `tagrpo resume NAME`: only missing
-    samples are requested, also for a larger --n. neighbors=NAME evaluates a neighbor set instead of
-    benchmarks; endpoint=NAME selects a profile.
+    pass@k is the chance that at least one of k responses is correct. After an interruption or a spent budget,
+    or for a larger --n, run the same command again: it requests only missing samples. neighbors=NAME
+    evaluates a neighbor set instead of benchmarks; endpoint=NAME selects a profile.
 
     Exit codes: 3 samples are missing, 1 requests to the model fail. The message says why.
 

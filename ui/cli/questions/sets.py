@@ -209,7 +209,7 @@ def _list_suspects(run: str | None, limit: int) -> None:
 
 
 def show(id: str) -> None:
-    """Show one question with its gold answer, labels and sets.
+    """Show one question with its gold answer, level, subject and sets.
 
     Example: tagrpo questions show q_3fa1
 

@@ -24,10 +24,10 @@ COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit"
     {**COMMON, "--model": "proposer.model", "--base-url": "proposer.base_url"},
 )
 def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
-    """Propose neighbors for questions, check them, and compare answers if a solver is named.
+    """Propose rephrasings of questions, check them, and compare answers if a solver is named.
 
-    Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
-    `tagrpo resume NAME`; nothing is paid for twice.
+    A solver answers the question and each rephrasing; tagrpo accepts a rephrasing if enough answers match.
+    After an interruption or a spent budget, run the same command again, or `tagrpo resume NAME`.
 
     Example: tagrpo rephrase run math --name math-gpt4 --model gpt-4-turbo --solver hosted_vllm/Qwen/Qwen3-4B
     solver.base_url=http://localhost:8000/v1 --max-usd 50
@@ -67,7 +67,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     chosen=("proposer=file",),
 )
 def import_(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
-    """Start a run with candidates from a file or a Hub dataset, check them, and compare answers.
+    """Start a run with rephrasings from a file or a Hub dataset, check them, and compare answers.
 
     The same as `tagrpo rephrase run QUESTIONS proposer=file proposer.candidates=FILE`.
 

@@ -154,8 +154,9 @@ RUN_FLAGS = {**FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes", "--c
 def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -> None:
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
-    KEY=VALUE is an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or
-    with the prefix `verl.` one of verl (verl.trainer.save_freq=5).
+    A recipe is a training method, such as grpo or ta_grpo (`tagrpo train recipes` lists them). KEY=VALUE is
+    an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or with the
+    prefix `verl.` one of verl (verl.trainer.save_freq=5).
 
     The run's folder contains checkpoints, log, metrics, responses and every setting with its source. `tagrpo
     ui`, `tagrpo train metrics` and `tagrpo train rollouts` read it, also during the training. Run the same
