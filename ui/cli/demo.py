@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sandbox.demo.plan import DemoPlan
     from sandbox.demo.steps import Step
 
-INSTALL = "pip install 'tagrpo[train,local,ui]'"
 NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
 """Modules of the extras that the demo takes."""
 
@@ -82,8 +81,8 @@ def check_installed() -> None:
     if missing:
         raise PrerequisiteError(
             f"the demo needs packages that are not installed: {', '.join(missing)}. Install everything with "
-            f"{INSTALL}; in a clone, run `make demo`. Without a GPU, add --extra-index-url "
-            "https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
+            "pip install 'tagrpo[train,local,ui]'; in a clone, run `make demo`. Without a GPU, add "
+            "--extra-index-url https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
         )
 
 

@@ -45,14 +45,11 @@ def list_(kind: Kind | None = None) -> None:
         for run, record in listed:
             if kind not in (None, run.kind):
                 continue
-            spec = run.spec
-            over = spec.get("questions") or spec.get("problems") or names.get(spec.get("eval_run", ""))
-            sizes = {name: record[name] for name in SIZES if record.get(name) is not None}
+            over = run.spec.get("questions") or run.spec.get("problems") or run.spec.get("eval_run")
+            over = names.get(over, over) or record.get("recipe")
+            size = one_line_value({name: record[name] for name in SIZES if record.get(name) is not None})
             model = record["model"] or record.get("proposer")
-            finished = run.finished_at or "no"
-            rows.append(
-                [run.name, run.kind, over or record.get("recipe"), model, one_line_value(sizes), finished]
-            )
+            rows.append([run.name, run.kind, over, model, size, run.finished_at or "no"])
             times = {"created_at": run.created_at, "finished_at": run.finished_at}
             records.append({"run": run.name, "run_id": run.id, "kind": run.kind, **record, **times})
     starts = [f"`tagrpo {start}`" for name, start in STARTS.items() if kind in (None, name)]
