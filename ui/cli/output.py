@@ -181,8 +181,11 @@ class Terminal:
         from ui.cli.records import record_parts
 
         plain = console.plain(record)
-        visible = {name: value for name, value in plain.items() if name not in (*hidden, "after")}
-        say(*record_parts(visible), *notes, next_page(plain.get("after")))
+        after = (
+            None if isinstance(plain.get("after"), dict) else plain.pop("after", None)
+        )  # counts are no place
+        visible = {name: value for name, value in plain.items() if name not in hidden}
+        say(*record_parts(visible), *notes, next_page(after))
 
     def rows(
         self, key: str, rows: Sequence[Any], columns: str, *notes: Part, empty: str | None = None, **more: Any
