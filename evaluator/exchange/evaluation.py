@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +98,13 @@ def import_evaluation(
         posed = LoadedBenchmark(label, label, tuple(place.problem for place in placed), {}, None)
         note_golds(posed, len(check_golds(posed, rules)), note)
         stored = import_responses(
-            database, run_name, spec, file, matcher, read, placed, lambda *at: report("storing", *at)
+            database, run_name, spec, file, matcher, read, placed, partial(report, "storing")
         )
         graded = grade_run(
             database,
             stored.run.id,
             grading,
-            lambda *at: report("grading", *at),
+            partial(report, "grading"),
             version=run_version(stored.run),
         )
         numbers = read_numbers(database, stored.run)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from evaluator.config import ScoreConfig
@@ -25,7 +26,7 @@ def score_by_rules(config: ScoreConfig, run: Run, db: Database, report: TellStag
     """Grade the samples that lack a grade by this version; compare with the previous version's grades."""
     with Grader(workers=config.workers, cache=GradeCache(db), own=config.grader) as grader:
         version = grader.version if config.grader else version_taking(config.answers or run_answers(run))
-        graded = grade_run(db, run.id, grader, lambda *at: report("grading", *at), version=version)
+        graded = grade_run(db, run.id, grader, partial(report, "grading"), version=version)
     with db.read() as session:
         old = other_version(session, run.id, version)
         changes = [] if old is None else grade_changes(session, run, old, version)

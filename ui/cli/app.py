@@ -81,7 +81,7 @@ def _load(place: str) -> Any:
     alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(
         with_settings(function, WITHOUT.get(place, ()))
     )
-    command = get_command(alone)
+    command: Any = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):
             param.metavar = param.metavar or METAVARS.get(param.type_descriptor.annotation)

@@ -63,7 +63,7 @@ class Db:
 db = Db()
 
 DB_HELP = "Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db."
-EVERYWHERE = {
+EVERYWHERE: dict[str, tuple[Any, Any]] = {
     "db_file": (Annotated[str | None, Option("--db", envvar="TAGRPO_DB", help=DB_HELP)], None),
     "as_json": (Annotated[bool, Option("--json", help="Print one JSON object instead of text.")], False),
     "quiet": (Annotated[bool, Option("--quiet", "-q", hidden=True, **output.QUIET)], False),

@@ -64,10 +64,11 @@ def import_(
     pairs = [word.partition("=") for word in column or ()]
     if wrong := [part + equals for part, equals, _ in pairs if not (part and equals)]:
         raise BadParameter(f"--column {wrong[0]}: give PART=NAME, as in response=text")
-    if questions.source and questions.benchmark is None:
+    known = questions.benchmark
+    if questions.source and known is None:
         raise BadParameter("--from requires --benchmark")
     # a benchmark has the images itself
-    own_images = {} if questions.benchmark is None else {"images": ""}
+    own_images = {} if known is None else {"images": ""}
     file = open_responses(files, form, {**own_images, **{part: value for part, _, value in pairs}})
     record, problems = import_evaluation(
         file,
@@ -75,7 +76,7 @@ def import_(
         partial(db.open, create=True),
         model=model,
         name=name,
-        benchmark=questions.benchmark and questions.loader([questions.benchmark])(questions.benchmark),
+        benchmark=None if known is None else questions.loader([known])(known),
         by=questions.by,
         kind=questions.kind,
         answers=answers,

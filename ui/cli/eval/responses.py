@@ -120,7 +120,7 @@ def label(
         with db.reading() as session:
             chosen = find_eval_run(session, run)
             grader = shown_grader(session, chosen.id)
-            grades = list_human_grades(session, chosen.id, grader and grader.id)
+            grades = list_human_grades(session, chosen.id, None if grader is None else grader.id)
             effect = human_record(session, chosen)
         hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
         rows = [{**asdict(grade), **hidden} for grade in grades]
@@ -159,7 +159,7 @@ def label(
                 value,
                 reviewer=who,
                 comment=comment,
-                grader_id=grader and grader.id,
+                grader_id=None if grader is None else grader.id,
             )
             recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
         effect = human_record(session, chosen)

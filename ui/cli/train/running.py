@@ -235,7 +235,7 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
     from trainer_adapter.runs.launching import step_of, total_steps_of
     from trainer_adapter.verl.alarms import MARK
 
-    step, total = 0, None
+    step, total = 0, 0
     bar.update(0, None, "verl starts")
 
     def take(line: str) -> None:
@@ -243,6 +243,6 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
         if MARK in line:
             output.note(line[line.index(MARK) :])
         step, total = step_of(line) or step, total_steps_of(line) or total
-        bar.update(step, total, "steps" if step else "verl starts")
+        bar.update(step, total or None, "steps" if step else "verl starts")
 
     return take
