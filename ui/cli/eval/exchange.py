@@ -85,9 +85,7 @@ def import_(
         progress=terminal.progress,
         note=output.note,
     )
-    compare = (
-        f"`tagrpo eval compare {record['run']} --tool-grades` compares the other tool's grades with ours"
-    )
+    compare = f"`tagrpo eval compare {record['run']} --tool-grades` compares both tools' grades"
     terminal.show(record, compare if record["agreement"] else None)
     if problems:
         raise exits.needs_attention("; ".join(problems) + ".")
