@@ -132,8 +132,8 @@ def is_verbose() -> bool:
     return ROOMS.level == logging.INFO
 
 
-QUIET = {"callback": _be_quiet, "help": "Print results and errors only."}
-VERBOSE = {
+QUIET: dict[str, Any] = {"callback": _be_quiet, "help": "Print results and errors only."}
+VERBOSE: dict[str, Any] = {
     "callback": _be_verbose,
     "help": "Print the outcome of each request, and the traceback of an error.",
 }
